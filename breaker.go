@@ -1,0 +1,90 @@
+package shardlimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How a breaker behaves. A broken connection is certain, a timeout may be a
+// hiccup, so it takes two timeouts in a row to open.
+const (
+	breakerTimeouts = 2
+	breakerMinPause = 50 * time.Millisecond
+	breakerMaxPause = time.Second
+)
+
+// breaker keeps calls away from an endpoint that does not answer. While it is
+// open no call is sent there; when its pause is over exactly one probe, which
+// spends no permits, is let through. Time is an argument: nanoseconds on a
+// clock of the caller's choice. Safe for concurrent use; ready costs two loads.
+type breaker struct {
+	open     atomic.Bool
+	probeAt  atomic.Int64
+	timeouts atomic.Int32 // in a row
+
+	mu      sync.Mutex
+	pause   time.Duration // until the next probe
+	probing bool
+}
+
+// ready reports whether calls may be sent.
+func (b *breaker) ready() bool { return !b.open.Load() }
+
+// claimProbe reports whether the caller shall probe now. Whoever gets true must
+// call succeeded, timedOut or broke afterwards.
+func (b *breaker) claimProbe(now int64) bool {
+	if !b.open.Load() || now < b.probeAt.Load() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open.Load() || b.probing || now < b.probeAt.Load() {
+		return false
+	}
+	b.probing = true
+	return true
+}
+
+// succeeded closes the breaker and reports whether it was open.
+func (b *breaker) succeeded() bool {
+	if !b.open.Load() && b.timeouts.Load() == 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timeouts.Store(0)
+	b.pause, b.probing = 0, false
+	return b.open.Swap(false)
+}
+
+// timedOut notes a call without an answer and reports whether that opened the breaker.
+func (b *breaker) timedOut(now int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timeouts.Add(1) < breakerTimeouts && !b.open.Load() {
+		return false
+	}
+	return b.trip(now)
+}
+
+// broke notes a connection that is refused or lost and reports whether that opened the breaker.
+func (b *breaker) broke(now int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trip(now)
+}
+
+// trip opens the breaker, or lengthens its pause. Pauses double and are spread
+// by a quarter, so that many processes do not probe in step.
+func (b *breaker) trip(now int64) bool {
+	if b.open.Load() && !b.probing {
+		return false // a call that was under way when it opened
+	}
+	b.pause = min(max(2*b.pause, breakerMinPause), breakerMaxPause)
+	spread := time.Duration(rand.Int64N(int64(b.pause)/4 + 1))
+	b.probeAt.Store(now + int64(b.pause+spread))
+	b.probing = false
+	return !b.open.Swap(true)
+}

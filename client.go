@@ -1,0 +1,217 @@
+package shardlimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Client holds the connections to the nodes and everything that is known of
+// the limits on them. Make one per process with New, and Close it at the end.
+// It is safe for concurrent use.
+type Client struct {
+	cfg   Config
+	base  time.Time
+	nodes map[string]*node
+	tel   *telemetry
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	closed atomic.Bool
+
+	mu       sync.Mutex
+	limiters map[string]*core
+	families map[string]*Family
+}
+
+// New checks the whole configuration and returns a Client. It connects on first
+// use, so it succeeds while Redis is away; a configuration that cannot work is
+// reported at once, every fault of it, with ErrInvalidConfig.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg:      cfg,
+		base:     time.Now(),
+		nodes:    make(map[string]*node, len(cfg.Nodes)),
+		limiters: make(map[string]*core),
+		families: make(map[string]*Family),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	for _, n := range cfg.Nodes {
+		c.nodes[n.Name] = newNode(n, c.now, c.logNode)
+	}
+	if c.tel, err = newTelemetry(c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends every call that is under way with ErrClosed, stops what runs in
+// the background and closes the connections that New made. It may be called
+// more than once.
+func (c *Client) Close() {
+	c.mu.Lock()
+	if c.closed.Swap(true) {
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	c.cancel()
+	c.tel.close()
+	for _, n := range c.nodes {
+		n.close()
+	}
+	c.tasks.Wait()
+}
+
+// Limiter returns a handle on the limit of that name (1 to MaxName bytes). If
+// the name is new, the limit is declared as given; else the handle joins what is
+// stored, whatever limit says, except that a higher Revision replaces the
+// stored one. Handles of one name share everything.
+//
+// While Redis is away the limiter is returned all the same: it answers by the
+// outage policy, and declares itself as soon as the node that anchors its
+// layout answers. The error is ErrInvalidName, ErrInvalidLimit or ErrClosed, or
+// tells that what is stored under the name cannot be read.
+func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limiter, error) {
+	if err := checkName("name", name); err != nil {
+		return nil, err
+	}
+	if err := limit.validate(); err != nil {
+		return nil, err
+	}
+	co, err := c.core(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := co.register.join(ctx, limit); err != nil {
+		return nil, err
+	}
+	return &Limiter{core: co}, nil
+}
+
+// Open returns a handle on a limit that is stored already, without declaring
+// anything: ErrNotFound if there is none of that name, ErrUnavailable if that
+// cannot be told because Redis is away.
+func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
+	if err := checkName("name", name); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	co := c.limiters[name]
+	c.mu.Unlock()
+	if co == nil {
+		co = newCore(c, name, "n:"+name)
+		co.register = newRegister(co, false)
+		limit, err := co.register.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if co, err = c.core(name, limit); err != nil {
+			return nil, err
+		}
+	}
+	if err := co.register.join(ctx, co.declaration()); err != nil {
+		return nil, err
+	}
+	return &Limiter{core: co}, nil
+}
+
+// core returns the one core of a name.
+func (c *Client) core(name string, limit Limit) (*core, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	co := c.limiters[name]
+	if co == nil {
+		co = newCore(c, name, "n:"+name)
+		co.declared = limit
+		co.metrics = newOutcomes(name, limit.Algorithm, c.nodes)
+		co.register = newRegister(co, false)
+		c.limiters[name] = co
+	}
+	return co, nil
+}
+
+func (c *Client) forget(co *core) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.limiters[co.name] == co {
+		delete(c.limiters, co.name)
+	}
+}
+
+// cores returns every limiter with a layout of its own.
+func (c *Client) cores() []*core {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*core, 0, len(c.limiters))
+	for _, co := range c.limiters {
+		all = append(all, co)
+	}
+	return all
+}
+
+// now is the time since the Client was made, in nanoseconds: a clock that does
+// not jump, and that is never zero.
+func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }
+
+// spawn runs a task that ends with the Client.
+func (c *Client) spawn(task func(ctx context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return
+	}
+	c.tasks.Go(func() { task(c.ctx) })
+}
+
+// shardNodes are the configured nodes, for placement.
+func (c *Client) shardNodes() []shard.Node {
+	nodes := make([]shard.Node, len(c.cfg.Nodes))
+	for i, n := range c.cfg.Nodes {
+		nodes[i] = shard.Node{Name: n.Name, Weight: n.Weight}
+	}
+	return nodes
+}
+
+// arrange places the shards of a limit.
+func (c *Client) arrange(ctx context.Context, id string, limit Limit) []shard.Shard {
+	n := limit.Shards
+	if n == 0 {
+		servers := 0
+		for _, nd := range c.nodes {
+			servers += nd.masters(ctx)
+		}
+		n = min(shard.Auto(limit.Permits, servers), MaxShards)
+	}
+	return shard.Arrange(id, limit.Permits, n, c.shardNodes())
+}
+
+// quarantines reports whether a shard that lost its memory must wait.
+func (c *Client) quarantines(window time.Duration) bool {
+	switch c.cfg.AfterLoss {
+	case Quarantine:
+		return true
+	case Resume:
+		return false
+	}
+	return window <= time.Minute
+}
+
+func (c *Client) logNode(node, what string, err error) {
+	if err != nil {
+		c.cfg.Logger.Warn(what, "node", node, "err", err)
+		return
+	}
+	c.cfg.Logger.Info(what, "node", node)
+}

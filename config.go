@@ -1,0 +1,209 @@
+package shardlimit
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Bounds and defaults of a Config.
+const (
+	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
+	DefaultCallTimeout = 100 * time.Millisecond
+	DefaultKeyPrefix   = "shardlimit:"
+)
+
+// OutagePolicy says what a call answers when no shard does.
+type OutagePolicy uint8
+
+// The outage policies.
+const (
+	// FailClosed returns ErrUnavailable.
+	FailClosed OutagePolicy = iota
+	// FailOpen allows, and marks the Decision as Degraded.
+	FailOpen
+	// FailLocal lets this process enforce its part of the limit by itself:
+	// Permits divided by the number of participants last heard of, at least
+	// one. What this process was granted in the running window counts. Decisions
+	// are marked as Degraded.
+	FailLocal
+)
+
+// LossPolicy says what a shard does whose node came back without its memory
+// (restarted empty, flushed) inside the window.
+type LossPolicy uint8
+
+// The loss policies.
+const (
+	// LossDefault is Quarantine for windows up to a minute, Resume above.
+	LossDefault LossPolicy = iota
+	// Quarantine grants nothing until what was forgotten has left the window: never over.
+	Quarantine
+	// Resume starts with an empty log: up to one share too much, once.
+	Resume
+)
+
+// Node is a Redis endpoint that can hold shards: one server, a Sentinel set,
+// or a whole Redis Cluster.
+type Node struct {
+	// Name is the stable identity by which shards are placed; keep it when
+	// the address changes. The default is the first address.
+	Name string
+	// Redis says how to connect. shardlimit connects on first use and closes
+	// the connection in Close. Some options are always set: pipelining on,
+	// client-side caching off, no connection lifetime (a connection that
+	// expires would re-send a spend), and a bounded dial that does not depend
+	// on a caller's context.
+	Redis rueidis.ClientOption
+	// Client is an existing client to use instead. It is not closed. It should
+	// have been made with AlwaysPipelining and without ConnLifetime.
+	Client rueidis.Client
+	// Weight is the node's part of the shards relative to the others; 0 means 1.
+	Weight float64
+}
+
+// Config configures a Client. Only Nodes is required.
+type Config struct {
+	// Nodes is one Redis Cluster, or any number of independent endpoints. All
+	// processes that share limits must list the same nodes by name; their order
+	// does not matter.
+	Nodes []Node
+	// Participant names this process among those that share a limit. The
+	// default is host-pid-random.
+	Participant string
+	// CallTimeout bounds the time that one decision may spend on Redis; 0
+	// means DefaultCallTimeout. A shorter context wins. A single script call
+	// gets half of it when there is another shard to go to.
+	CallTimeout time.Duration
+	// OnOutage is what a call answers when no shard does.
+	OnOutage OutagePolicy
+	// AfterLoss is what a shard does after its node lost its memory.
+	AfterLoss LossPolicy
+	// KeyPrefix begins every Redis key; "" means DefaultKeyPrefix. It must not contain braces.
+	KeyPrefix string
+	// MeterProvider receives the metrics; nil means the global one.
+	MeterProvider metric.MeterProvider
+	// TracerProvider receives the spans; nil means the global one.
+	TracerProvider trace.TracerProvider
+	// Logger is told about nodes that go and come and about layouts that change; nil means silence.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a checked copy with every default filled in.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	bad := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
+	}
+	if len(c.Nodes) == 0 {
+		bad("Nodes is empty; list at least one Redis endpoint")
+	}
+	c.Nodes = append([]Node(nil), c.Nodes...)
+	names := make(map[string]bool, len(c.Nodes))
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if err := n.fill(); err != nil {
+			bad("Nodes[%d]: %v", i, err)
+			continue
+		}
+		if names[n.Name] {
+			bad("Nodes[%d]: the name %q is taken by an earlier node; names must differ", i, n.Name)
+		}
+		names[n.Name] = true
+	}
+	if c.Participant == "" {
+		c.Participant = defaultParticipant()
+	}
+	if len(c.Participant) > MaxName {
+		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = DefaultCallTimeout
+	}
+	if c.CallTimeout < time.Millisecond {
+		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)
+	}
+	if c.OnOutage > FailLocal {
+		bad("OnOutage %d is not a policy", c.OnOutage)
+	}
+	if c.AfterLoss > Resume {
+		bad("AfterLoss %d is not a policy", c.AfterLoss)
+	}
+	if c.KeyPrefix == "" {
+		c.KeyPrefix = DefaultKeyPrefix
+	}
+	if strings.ContainsAny(c.KeyPrefix, "{}") || len(c.KeyPrefix) > MaxName {
+		bad("KeyPrefix must have no braces and at most %d bytes", MaxName)
+	}
+	if c.MeterProvider == nil {
+		c.MeterProvider = otel.GetMeterProvider()
+	}
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(errs...)
+}
+
+func (n *Node) fill() error {
+	if n.Client == nil && len(n.Redis.InitAddress) == 0 {
+		return errors.New("set Redis.InitAddress or Client")
+	}
+	if n.Client != nil && len(n.Redis.InitAddress) != 0 {
+		return errors.New("set Redis or Client, not both")
+	}
+	if n.Name == "" {
+		if n.Client != nil {
+			return errors.New("a node with a Client needs a Name, which must be the same in every process")
+		}
+		n.Name = n.Redis.InitAddress[0]
+	}
+	if len(n.Name) > MaxName {
+		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(n.Name), MaxName)
+	}
+	if n.Weight == 0 {
+		n.Weight = 1
+	}
+	if !validWeight(n.Weight) {
+		return fmt.Errorf("Weight is %v; it must be a positive number", n.Weight)
+	}
+	return nil
+}
+
+// validWeight also bounds the magnitude, so that sums and ratios of weights stay finite.
+func validWeight(w float64) bool {
+	return w >= 1e-6 && w <= 1e6 && !math.IsNaN(w)
+}
+
+func defaultParticipant() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
+	if len(host) > 64 {
+		host = host[:64]
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: the %s has %d bytes, it must have 1 to %d", ErrInvalidName, what, len(name), MaxName)
+	}
+	return nil
+}

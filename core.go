@@ -1,0 +1,228 @@
+package shardlimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// core is one limit as one process sees it. Every Limiter handle of the name
+// shares it, so that all callers share its lanes.
+type core struct {
+	client *Client
+	name   string // as the user wrote it
+	id     string // as it stands in Redis keys
+
+	// Only for a key of a family:
+	family  *Family
+	invalid error                 // why the key cannot be used
+	from    atomic.Pointer[table] // the family's table that this one's was made from
+
+	table    atomic.Pointer[table] // nil until the limit has been declared or joined
+	register *register             // nil for a key of a family
+	queue    queue
+	local    local
+	refunded tickets
+	metrics  *outcomes
+	collect  chan struct{} // holds one token: one collection at a time
+	short    atomic.Pointer[shortage]
+
+	mu       sync.Mutex
+	declared Limit           // by the code, at the highest revision
+	lanes    map[place]*lane // every lane ever made, so that its memory survives a new layout
+}
+
+// place identifies a shard.
+type place struct {
+	slot int
+	node string
+}
+
+// table is a layout with the lanes to its shards. It never changes; a new
+// layout is a new table.
+type table struct {
+	layout shard.Layout
+	limit  Limit
+	lanes  []*lane // to the live shards, in the order of the layout
+	order  []*lane // the same in this participant's order of preference
+	split  bool    // whether the limit has more than one shard
+}
+
+func newCore(c *Client, name, id string) *core {
+	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), collect: make(chan struct{}, 1)}
+	co.queue.core, co.local.core = co, co
+	return co
+}
+
+// declare notes what the code declares; a higher revision replaces a lower one.
+func (c *core) declare(limit Limit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if limit.Revision > c.declared.Revision {
+		c.declared = limit
+	}
+}
+
+func (c *core) declaration() Limit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.declared
+}
+
+// adopt makes the layout the one this process works with, unless it has a newer one.
+func (c *core) adopt(layout shard.Layout) error {
+	limit, err := limitOf(layout)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.table.Load()
+	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
+		return nil
+	}
+	t, err := c.newTable(layout, limit)
+	if err != nil {
+		return err
+	}
+	c.table.Store(t)
+	if old != nil && old.layout.Epoch != layout.Epoch {
+		for _, l := range t.lanes {
+			l.known.open() // a raised limit may have room where there was none
+		}
+		c.short.Store(nil)
+		c.queue.wake()
+	}
+	return nil
+}
+
+// newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
+func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
+	live := layout.Live()
+	t := &table{layout: layout, limit: limit, split: len(live) > 1}
+	for _, s := range live {
+		l := c.lane(s)
+		if l == nil {
+			continue // on a node that is not in this process' Config
+		}
+		terms, err := c.termsFor(layout, s)
+		if err != nil {
+			return nil, err
+		}
+		l.terms.Store(terms)
+		t.lanes = append(t.lanes, l)
+	}
+	for _, i := range shard.Rank(c.client.cfg.Participant, live) {
+		if l := c.lane(live[i]); l != nil {
+			t.order = append(t.order, l)
+		}
+	}
+	return t, nil
+}
+
+// termsFor is what to propose to a shard of the layout. Only a settled layout
+// entitles a shard to its share at once; else its capacity comes from a Plan.
+func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
+	looked, err := c.proposal(layout, s, 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &terms{epoch: layout.Epoch, share: s.Share, looked: looked, full: looked}
+	if layout.Settled {
+		t.full, err = c.proposal(layout, s, s.Share)
+	}
+	return t, err
+}
+
+// proposal offers a layout to one of its shards, with the share that it may put
+// in force at once.
+func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
+	return script.NewProposal(layout.Epoch, s.Share, floor, layout.Window, c.keep(), c.client.quarantines(layout.Window))
+}
+
+// keep is how much longer than two windows a shard's state lives after its last
+// use. A limit with a layout of its own needs more: see confirmFor.
+func (c *core) keep() time.Duration {
+	if c.family != nil {
+		return time.Second
+	}
+	return stateKeep
+}
+
+// laneTo returns the lane to a shard, nil if its node is not configured.
+func (c *core) laneTo(s shard.Shard) *lane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lane(s)
+}
+
+// lane is laneTo with c.mu held.
+func (c *core) lane(s shard.Shard) *lane {
+	at := place{s.Slot, s.Node}
+	if l := c.lanes[at]; l != nil {
+		return l
+	}
+	n := c.client.nodes[s.Node]
+	if n == nil {
+		return nil
+	}
+	l := newLane(c, n, s.Slot)
+	c.lanes[at] = l
+	return l
+}
+
+func (c *core) alternatives() bool { return len(c.table.Load().lanes) > 1 }
+
+func (c *core) window() time.Duration { return c.table.Load().limit.Per }
+
+// confirmed reports whether the layout was lately seen in the limit's record.
+func (c *core) confirmed() bool {
+	if c.register == nil {
+		return true // a family's keys never change their shards
+	}
+	return c.register.confirmed()
+}
+
+// knownFor is how long the limit is known to have existed.
+func (c *core) knownFor() time.Duration {
+	r := c.register
+	if r == nil {
+		r = c.family.core.register
+	}
+	return r.age()
+}
+
+// notice compares a reply with what the process believed.
+func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
+	if r.Status == script.Lost {
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.name)
+	}
+	if r.Epoch <= t.epoch {
+		return
+	}
+	reg := c.register
+	if reg == nil {
+		reg = c.family.core.register
+	}
+	reg.behind(r.Epoch)
+}
+
+// free adds up what was free on the shards this process has heard from.
+func (t *table) free() (n int64) {
+	for _, l := range t.lanes {
+		n += l.known.free.Load()
+	}
+	return n
+}
+
+// resetAfter is the time until no shard that this process has heard from has a permit in its log.
+func (t *table) resetAfter(now int64) time.Duration {
+	var last int64
+	for _, l := range t.lanes {
+		last = max(last, l.known.resetAt.Load())
+	}
+	return time.Duration(max(0, last-now))
+}

@@ -1,0 +1,86 @@
+package shardlimit
+
+import "time"
+
+// Decision is the answer to one call. Everything in it comes from the same
+// reply as the verdict. It is a plain value; copies are equal, and only one of
+// them can be refunded.
+type Decision struct {
+	// Allowed is the verdict. For AllowUpTo it is Granted > 0.
+	Allowed bool
+	// Granted is the number of permits that this call got.
+	Granted int64
+	// Limit is the limit in force, in permits per window.
+	Limit int64
+	// Remaining is what was free, after this call, on the shards this process
+	// has heard from. With one shard it is the exact remainder of the limit.
+	Remaining int64
+	// Delay is how long to wait before acting; always 0 for SlidingLog.
+	Delay time.Duration
+	// RetryAfter is 0 if allowed, else the earliest time after which another
+	// try can succeed if nobody else takes the permits first.
+	RetryAfter time.Duration
+	// ResetAfter is the time until the whole limit is free again if nothing
+	// more is used.
+	ResetAfter time.Duration
+	// Degraded means that the outage policy answered, not Redis.
+	Degraded bool
+
+	source source
+	core   *core
+	ticket uint64 // of the first part; identifies the decision for Refund
+	first  part
+	more   []part // when permits were collected from several shards
+}
+
+// part is what one shard granted.
+type part struct {
+	lane *lane
+	at   int64 // the shard's own time of the grant, microseconds
+	n    int64
+}
+
+// source says where a decision was made.
+type source uint8
+
+const (
+	sourceRedis  source = iota // a script call
+	sourceMemory               // this process knew that nothing was free
+	sourceLocal                // the outage policy
+	sources
+)
+
+func (s source) String() string {
+	return [...]string{"redis", "memory", "local"}[s]
+}
+
+// State is what Peek found: the limit, its layout and what is in use.
+type State struct {
+	Limit     Limit
+	Epoch     int64 // number of the layout
+	Settled   bool  // false while capacity still moves between shards after SetLimit
+	Used      int64 // permits in the current window, over all shards that answered
+	Remaining int64 // permits that are free now, over all shards that answered
+	// RetryAfter is 0 if a permit is free, else the time until the first one is.
+	RetryAfter time.Duration
+	// ResetAfter is the time until the whole limit is free if nothing more is used.
+	ResetAfter time.Duration
+	// Participants is the number of processes that used the limit lately, as last heard.
+	Participants int64
+	Shards       []ShardState
+}
+
+// ShardState is one shard of a State.
+type ShardState struct {
+	Tag    string // hash tag of its keys
+	Slot   int    // Redis Cluster slot of the tag
+	Node   string // name of the node
+	Target int64  // share of the limit it is meant to have
+	Share  int64  // share it has now
+	Used   int64  // permits in its window
+	Free   int64  // permits it would grant now
+	// Quarantine is how long the shard stays shut because its node lost its memory.
+	Quarantine time.Duration
+	// Err is set if the shard did not answer; the numbers are then zero.
+	Err error
+}

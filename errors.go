@@ -1,0 +1,47 @@
+package shardlimit
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of this package. Test for them with errors.Is. A denial is never an
+// error: it is a Decision with Allowed == false.
+var (
+	// ErrInvalidConfig: New was given a Config that cannot work. The text says what to change.
+	ErrInvalidConfig = errors.New("shardlimit: invalid config")
+	// ErrInvalidName: the name of a limiter, or the key of a family, is empty or longer than MaxName bytes.
+	ErrInvalidName = errors.New("shardlimit: invalid name")
+	// ErrInvalidLimit: a Limit is outside its bounds.
+	ErrInvalidLimit = errors.New("shardlimit: invalid limit")
+	// ErrInvalidPermits: a call asked for less than one permit.
+	ErrInvalidPermits = errors.New("shardlimit: invalid number of permits")
+	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be granted.
+	ErrExceedsLimit = errors.New("shardlimit: more permits than the limit has")
+	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed.
+	ErrUnavailable = errors.New("shardlimit: no shard answered")
+	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given up at once.
+	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
+	// ErrNotFound: Open found no limit of that name.
+	ErrNotFound = errors.New("shardlimit: no such limit")
+	// ErrClosed: the Client was closed.
+	ErrClosed = errors.New("shardlimit: client is closed")
+	// ErrFamilyLimit: the limit of one key of a Family cannot be changed or deleted by itself.
+	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
+)
+
+// ShardError says which shard failed and why. It unwraps to the cause.
+type ShardError struct {
+	Limiter string // name of the limiter
+	Shard   string // hash tag of the shard's keys
+	Node    string // name of the node that holds it
+	Err     error
+}
+
+// Error names the limiter, the shard, the node and the cause.
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("shardlimit: limiter %q, shard {%s} on node %s: %v", e.Limiter, e.Shard, e.Node, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ShardError) Unwrap() error { return e.Err }

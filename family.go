@@ -1,0 +1,127 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// familyKeys is for how many keys of a family a process remembers what it knows.
+// A key that was forgotten works as before; its next call asks Redis again.
+const familyKeys = 65_536
+
+// Family is one limit for each of many keys: users, addresses, API keys. All
+// keys share the declaration; each has its own permits. It is safe for
+// concurrent use.
+type Family struct {
+	core *core // holds the declaration; has no permits of its own
+	keys *lru.Cache[string, *core]
+}
+
+// Family declares or joins a limit that holds for every key by itself, under
+// the rules of Client.Limiter. With Shards 0 each key has one shard; the keys
+// spread over the nodes. How many shards a key has cannot be changed later; a
+// declaration with a higher Revision, or SetLimit, changes the rest.
+func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family, error) {
+	if err := checkName("name", name); err != nil {
+		return nil, err
+	}
+	if err := limit.validate(); err != nil {
+		return nil, err
+	}
+	limit.Shards = max(limit.Shards, 1)
+	f, err := c.family(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.core.register.join(ctx, limit); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (c *Client) family(name string, limit Limit) (*Family, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	if f := c.families[name]; f != nil {
+		return f, nil
+	}
+	keys, err := lru.New[string, *core](familyKeys)
+	if err != nil {
+		return nil, errors.Join(ErrInvalidConfig, err)
+	}
+	f := &Family{core: newCore(c, name, "f:"+name), keys: keys}
+	f.core.declared = limit
+	f.core.metrics = newOutcomes(name, limit.Algorithm, c.nodes)
+	f.core.register = newRegister(f.core, true)
+	c.families[name] = f
+	return f, nil
+}
+
+// Name is the name the family was declared under.
+func (f *Family) Name() string { return f.core.name }
+
+// Limit is the limit in force for each key, as far as this process has heard.
+func (f *Family) Limit() Limit {
+	if t := f.core.current(); t != nil {
+		return t.limit
+	}
+	return f.core.declaration()
+}
+
+// SetLimit changes the limit of every key, as Limiter.SetLimit does for one,
+// except that Shards stays as it is. A process learns of it with its next call
+// for a key that another process has used since, at the latest after 15 seconds
+// of use.
+func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
+	if f.core.client.closed.Load() {
+		return ErrClosed
+	}
+	if err := limit.validate(); err != nil {
+		return err
+	}
+	return f.core.register.change(ctx, limit, nil)
+}
+
+// Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
+// a shard without state starts with the family's limit. A process remembers the
+// 65,536 keys used last; others cost no memory. Calls on an invalid key return
+// ErrInvalidName.
+func (f *Family) Limiter(key string) *Limiter {
+	if c, ok := f.keys.Get(key); ok {
+		return &Limiter{core: c}
+	}
+	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
+	c.family, c.invalid, c.metrics = f, checkName("key", key), f.core.metrics
+	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
+		c = old // another caller was faster
+	}
+	return &Limiter{core: c}
+}
+
+// update gives a key the layout that follows from the family's.
+func (f *Family) update(c *core) {
+	ft := f.core.current()
+	if ft == nil || c.invalid != nil || c.from.Load() == ft {
+		return
+	}
+	f.core.register.confirmed() // looks the family up again in good time
+	c.declare(ft.limit)
+	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
+		shard.Arrange(c.id, ft.limit.Permits, ft.limit.Shards, f.core.client.shardNodes()))
+	if err == nil {
+		err = c.adopt(layout)
+	}
+	if err != nil {
+		f.core.client.cfg.Logger.Error("family has no usable layout", "family", f.core.name, "err", err)
+		return
+	}
+	c.from.Store(ft)
+}

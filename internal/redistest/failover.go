@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Failover makes a living replica of part i its master and returns when all
+// living nodes agree and follow. If the old master is alive this is the planned
+// kind, which loses nothing, and the old master becomes a replica. If it is down
+// or paused the replica takes over at once without a vote, with what it has.
+func (c *Cluster) Failover(i int) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	if err := c.failover(ctx, i); err != nil {
+		c.tb.Errorf("redistest: failover of part %d: %v", i, err)
+	}
+}
+
+func (c *Cluster) failover(ctx context.Context, i int) error {
+	if i < 0 || i >= len(c.parts) {
+		return fmt.Errorf("no part %d of %d", i, len(c.parts))
+	}
+	masters, err := c.masters(ctx)
+	if err != nil {
+		return err
+	}
+	var replica *Server
+	for _, s := range c.parts[i] {
+		if s != masters[i] && s.alive() {
+			replica = s
+			break
+		}
+	}
+	if replica == nil {
+		return errors.New("it has no living replica")
+	}
+	command := []string{"CLUSTER", "FAILOVER"}
+	if !masters[i].alive() {
+		command = append(command, "TAKEOVER")
+	}
+	if _, err := replica.do(ctx, command...); err != nil {
+		return err
+	}
+	promoted := func(ctx context.Context) error {
+		masters, err := c.masters(ctx)
+		if err == nil && masters[i] != replica {
+			err = fmt.Errorf("%s is not yet the master", replica.Addr())
+		}
+		return err
+	}
+	return c.await(ctx, promoted, c.settled, c.replicated)
+}
+
+// AwaitSettled waits until every living node accepts commands, all agree on the
+// owner of every slot, every part with a living server has a living master, and
+// every living replica follows its master: after a Restart or Resume, or after
+// the death of a master that its replica is to replace by itself.
+func (c *Cluster) AwaitSettled() {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	if err := c.await(ctx, c.led, c.settled, c.replicated); err != nil {
+		c.tb.Errorf("redistest: cluster does not settle: %v", err)
+	}
+}
+
+// led tells whether every part that has a living server has a living master.
+func (c *Cluster) led(ctx context.Context) error {
+	masters, err := c.masters(ctx)
+	if err != nil {
+		return err
+	}
+	for i, part := range c.parts {
+		if slices.ContainsFunc(part, (*Server).alive) && !masters[i].alive() {
+			return fmt.Errorf("%s is dead and has not been replaced", masters[i].Addr())
+		}
+	}
+	return nil
+}

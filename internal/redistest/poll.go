@@ -1,0 +1,32 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// final marks an error that trying again cannot cure.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// poll calls try until it returns nil or a final error, or ctx ends. The pause
+// between two tries only spares the processor: nothing is right because of it.
+func poll(ctx context.Context, try func() error) error {
+	pause := time.NewTicker(pollInterval)
+	defer pause.Stop()
+	for {
+		err := try()
+		var end final
+		if err == nil || errors.As(err, &end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("redistest: gave up: %w (last: %w)", ctx.Err(), err)
+		case <-pause.C:
+		}
+	}
+}

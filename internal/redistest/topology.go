@@ -1,0 +1,171 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const slotCount = 16384
+
+// view is what one node of a cluster believes about all nodes, by node id.
+type view map[string]*member
+
+type member struct {
+	flags  map[string]bool // as in CLUSTER NODES, without "myself"
+	master string          // id; "-" for a master
+	epoch  int64
+	linked bool
+	slots  []slotRange
+}
+
+type slotRange struct{ first, last int }
+
+// parseView reads the answer of CLUSTER NODES.
+func parseView(text string) (view, error) {
+	v := view{}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		if len(f) < 8 {
+			return nil, fmt.Errorf("redistest: CLUSTER NODES: short line %q", line)
+		}
+		m := &member{flags: map[string]bool{}, master: f[3], linked: f[7] == "connected"}
+		for _, flag := range strings.Split(f[2], ",") {
+			m.flags[flag] = true
+		}
+		if m.flags["myself"] {
+			m.linked = true
+			delete(m.flags, "myself")
+		}
+		var err error
+		if m.epoch, err = strconv.ParseInt(f[6], 10, 64); err != nil {
+			return nil, fmt.Errorf("redistest: CLUSTER NODES: %w", err)
+		}
+		for _, s := range f[8:] {
+			if strings.HasPrefix(s, "[") {
+				continue // a slot on its way; the owner lists it as well
+			}
+			r, err := parseRange(s)
+			if err != nil {
+				return nil, err
+			}
+			m.slots = append(m.slots, r)
+		}
+		v[f[0]] = m
+	}
+	return v, nil
+}
+
+func parseRange(s string) (slotRange, error) {
+	first, last, isRange := strings.Cut(s, "-")
+	if !isRange {
+		last = first
+	}
+	a, errA := strconv.Atoi(first)
+	b, errB := strconv.Atoi(last)
+	if err := errors.Join(errA, errB); err != nil || a < 0 || a > b || b >= slotCount {
+		return slotRange{}, fmt.Errorf("redistest: bad slot range %q", s)
+	}
+	return slotRange{a, b}, nil
+}
+
+// owners maps each slot to the id of its owner, "" for none.
+func (v view) owners() *[slotCount]string {
+	var owner [slotCount]string
+	for id, m := range v {
+		for _, r := range m.slots {
+			for slot := r.first; slot <= r.last; slot++ {
+				owner[slot] = id
+			}
+		}
+	}
+	return &owner
+}
+
+func (s *Server) view(ctx context.Context) (view, error) {
+	reply, err := s.do(ctx, "CLUSTER", "NODES")
+	if err != nil {
+		return nil, err
+	}
+	text, err := reply.ToString()
+	if err != nil {
+		return nil, err
+	}
+	return parseView(text)
+}
+
+// settled tells whether every living node knows all others, believes the living
+// ones well, agrees on the owner of every slot and accepts commands.
+func (c *Cluster) settled(ctx context.Context) error {
+	var agreed *[slotCount]string
+	for _, s := range c.servers {
+		if !s.alive() {
+			continue
+		}
+		v, err := s.view(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.wellKnown(v); err != nil {
+			return fmt.Errorf("%s: %w", s.Addr(), err)
+		}
+		owners := v.owners()
+		if agreed != nil && *owners != *agreed {
+			return fmt.Errorf("%s does not agree on the owners of the slots", s.Addr())
+		}
+		agreed = owners
+		if err := s.clusterOK(ctx); err != nil {
+			return err
+		}
+	}
+	if agreed == nil {
+		return final{errors.New("redistest: no node of the cluster is alive")}
+	}
+	return nil
+}
+
+// wellKnown tells whether a view has all nodes, with nothing wrong about the
+// living ones.
+func (c *Cluster) wellKnown(v view) error {
+	if len(v) != len(c.servers) {
+		return fmt.Errorf("knows %d nodes of %d", len(v), len(c.servers))
+	}
+	for id, s := range c.byID {
+		m := v[id]
+		if m == nil {
+			return fmt.Errorf("does not know %s", s.Addr())
+		}
+		if !s.alive() {
+			continue
+		}
+		for _, bad := range []string{"handshake", "noaddr", "fail", "fail?"} {
+			if m.flags[bad] {
+				return fmt.Errorf("takes %s for %q", s.Addr(), bad)
+			}
+		}
+		if !m.linked {
+			return fmt.Errorf("has no link to %s", s.Addr())
+		}
+	}
+	return nil
+}
+
+func (s *Server) clusterOK(ctx context.Context) error {
+	reply, err := s.do(ctx, "CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	info, err := reply.ToString()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return fmt.Errorf("%s: cluster_state is not ok", s.Addr())
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package shardlimit
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// How long "nothing is free" is believed without asking again. The exact time
+// is in the reply; the cap lets a refund or a raised limit elsewhere be noticed.
+const (
+	shutCapMin = 10 * time.Millisecond
+	shutCapMax = time.Second
+)
+
+// knowledge is what a process remembers of a shard from its last replies. All
+// times are on the client's clock; reads take no lock. Each field is right by
+// itself; they need not be of the same reply.
+type knowledge struct {
+	heard     atomic.Bool  // whether there was a reply
+	usedAt    atomic.Int64 // when a reply last showed permits in the log; 0 never
+	share     atomic.Int64 // in force
+	free      atomic.Int64 // after the last reply
+	freeAt    atomic.Int64 // if free is 0: when a permit comes back, counted from when the reply came
+	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
+	resetAt   atomic.Int64 // when the shard is unused again
+}
+
+// learn takes in a reply to a call that was sent and answered at these times.
+func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.TakeReply) {
+	k.share.Store(r.Share)
+	k.free.Store(r.Free)
+	k.resetAt.Store(received + int64(r.Reset))
+	k.heard.Store(true)
+	if r.Used > 0 {
+		k.usedAt.Store(received)
+	}
+	if r.Free > 0 {
+		k.shutUntil.Store(0)
+		k.freeAt.Store(0)
+		return
+	}
+	shutCap := min(max(window/10, shutCapMin), shutCapMax)
+	next := r.Next
+	if next <= 0 { // a share that is still on its way here: nothing in the log, nothing to give
+		next = min(shutCap, window)
+	}
+	k.freeAt.Store(received + int64(next))
+	k.shutUntil.Store(sent + int64(min(next, shutCap)))
+}
+
+// shut reports whether the shard is known to have nothing to give.
+func (k *knowledge) shut(now int64) bool { return now < k.shutUntil.Load() }
+
+// open forgets that the shard was out of permits, after some were given back.
+func (k *knowledge) open() { k.shutUntil.Store(0) }
+
+// reset forgets usage, after the shard's log was cleared.
+func (k *knowledge) reset() {
+	k.open()
+	k.freeAt.Store(0)
+	k.resetAt.Store(0)
+	k.usedAt.Store(0)
+}

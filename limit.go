@@ -1,0 +1,98 @@
+package shardlimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Bounds of a Limit. They keep every number that a script handles far inside
+// the 53 bits that Redis' Lua can represent exactly.
+const (
+	MaxPermits = 1_000_000_000_000 // permits per window
+	MinWindow  = time.Millisecond
+	MaxWindow  = 31 * 24 * time.Hour
+	MaxShards  = 256 // shards of one limit
+)
+
+// Algorithm says how permits are counted against a Limit.
+type Algorithm uint8
+
+// SlidingLog admits at most Permits in every interval of length Per, wherever
+// it begins: the log of what was admitted slides with the clock. It is exact
+// while it is short; for large limits, grants closer together than about
+// Per/128 share one log entry that is dated at the newest of them, so the only
+// error is that a permit may come back up to Per/128 late, never early.
+const SlidingLog Algorithm = 0
+
+// String returns the name under which the algorithm is stored and reported.
+func (a Algorithm) String() string {
+	if a == SlidingLog {
+		return "sliding_log"
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+func algorithmNamed(name string) (Algorithm, error) {
+	if name == SlidingLog.String() {
+		return SlidingLog, nil
+	}
+	return 0, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
+}
+
+// Limit is how many permits may be admitted per window, and how that is counted.
+type Limit struct {
+	// Permits that may be admitted in any window, 1 to MaxPermits.
+	Permits int64
+	// Per is the length of the window, MinWindow to MaxWindow. It is kept in
+	// whole microseconds.
+	Per time.Duration
+	// Algorithm that counts; the zero value is SlidingLog.
+	Algorithm Algorithm
+	// Shards over which the limit is split, at most MaxShards. 0 chooses from
+	// the nodes and Permits. A limit never gets more shards than it has
+	// permits, so a small limit may get fewer than asked for.
+	Shards int
+	// Revision orders limits that are declared in code. A declaration with a
+	// higher revision than the stored one replaces it; equal or lower joins
+	// what is stored.
+	Revision int64
+}
+
+// PerSecond is a SlidingLog limit of n permits in any second.
+func PerSecond(n int64) Limit { return Limit{Permits: n, Per: time.Second} }
+
+// PerMinute is a SlidingLog limit of n permits in any minute.
+func PerMinute(n int64) Limit { return Limit{Permits: n, Per: time.Minute} }
+
+// PerHour is a SlidingLog limit of n permits in any hour.
+func PerHour(n int64) Limit { return Limit{Permits: n, Per: time.Hour} }
+
+// String describes the limit for people: "5000 permits per 1s over 4 shards".
+func (l Limit) String() string {
+	s := fmt.Sprintf("%d permits per %s", l.Permits, l.Per)
+	switch {
+	case l.Shards == 1:
+		s += " on 1 shard"
+	case l.Shards > 1:
+		s += fmt.Sprintf(" over %d shards", l.Shards)
+	}
+	return s
+}
+
+func (l Limit) validate() error {
+	switch {
+	case l.Permits < 1 || l.Permits > MaxPermits:
+		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d", ErrInvalidLimit, l.Permits, int64(MaxPermits))
+	case l.Per < MinWindow || l.Per > MaxWindow:
+		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, MaxWindow)
+	case l.Per%time.Microsecond != 0:
+		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
+	case l.Algorithm != SlidingLog:
+		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
+	case l.Shards < 0 || l.Shards > MaxShards:
+		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
+	case l.Revision < 0:
+		return fmt.Errorf("%w: Revision is %d, it must not be negative", ErrInvalidLimit, l.Revision)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Limiter is a handle on one named limit. It is safe for concurrent use, and
+// cheap: handles of one name share all state.
+//
+// Most callers want Allow (answer now) or Wait (block until it is their turn).
+type Limiter struct{ core *core }
+
+// Name is the name the limiter was opened under; for a key of a family, "family/key".
+func (l *Limiter) Name() string { return l.core.name }
+
+// Allow asks for one permit. See AllowN.
+func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
+
+// AllowN asks for n permits, all or nothing, and answers at once.
+//
+// Errors: ErrInvalidPermits for n < 1, ErrExceedsLimit if the whole limit is
+// less than n, ErrUnavailable if no shard answered and the policy is FailClosed,
+// ErrClosed, or the cause of the end of ctx. A call that ends by its context may
+// have spent its permits; they are counted as lost.
+func (l *Limiter) AllowN(ctx context.Context, n int64) (Decision, error) {
+	return l.core.decide(ctx, n, false)
+}
+
+// AllowUpTo asks for as many permits as there are, at most n. Granted tells
+// how many those were; with none the call is denied. Errors are those of
+// AllowN, except that n may be more than the limit.
+func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (Decision, error) {
+	return l.core.decide(ctx, n, true)
+}
+
+// Wait blocks until one permit was granted. See WaitN.
+func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+
+// WaitN blocks until n permits were granted together. Calls of one process are
+// served first come, first served. If it is certain that the permits cannot come
+// before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors
+// are those of AllowN; a caller that wants to sit an outage out calls again after
+// ErrUnavailable.
+func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.core.wait(ctx, n) }
+
+// Refund gives back what a decision of this limiter was granted and was not
+// used. It works once per decision; more often, or with a denial, it does
+// nothing. What has left the window meanwhile is free already.
+func (l *Limiter) Refund(ctx context.Context, d Decision) error {
+	if l.core.client.closed.Load() {
+		return ErrClosed
+	}
+	return l.core.refund(ctx, d)
+}
+
+// Limit is the limit in force, as far as this process has heard. Before the
+// limiter could be declared it is the limit that the code declares.
+func (l *Limiter) Limit() Limit {
+	if t := l.core.current(); t != nil {
+		return t.limit
+	}
+	return l.core.declaration()
+}
+
+// Peek reads the state of every shard. It consumes nothing and writes nothing.
+// Shards that do not answer carry an Err; ErrUnavailable means that none did.
+func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.core.peek(ctx) }
+
+// SetLimit changes the limit for every process, while it is in use: permits,
+// window and number of shards. What was used stays in the log, so the change
+// neither lets a burst through nor forgets one. Every window that begins after
+// SetLimit has returned obeys the new limit. Capacity that moves between shards
+// follows as the log empties, within one window; until then less than the new
+// limit may be available. Of several changes at once one wins, as a whole.
+//
+// It returns when every shard has adopted the change. If some could not be
+// reached, the change is stored and will be finished by whichever process sees
+// them next; the error is then a *ShardError for each. ErrUnavailable means that
+// nothing was changed, because the node that anchors the layout is away.
+func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
+	if err := l.ownLimit("SetLimit"); err != nil {
+		return err
+	}
+	if err := limit.validate(); err != nil {
+		return err
+	}
+	return l.core.register.change(ctx, limit, nil)
+}
+
+// Reset forgets all usage, and lifts a quarantine: the whole limit is free at
+// once. A shard that could not be reached keeps its log; the error is then a
+// *ShardError for each.
+func (l *Limiter) Reset(ctx context.Context) error {
+	return l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+		_, err := e.scripts.Clear(ctx, ln.ref)
+		if err == nil {
+			ln.known.reset()
+			l.core.short.Store(nil)
+		}
+		return err
+	})
+}
+
+// Delete removes the limit and its usage from Redis. Handles of the name go on
+// working: one that is used again, in any process, declares the limit anew. The
+// error is a *ShardError for each shard that could not be reached; what is left
+// there expires by itself.
+func (l *Limiter) Delete(ctx context.Context) error {
+	if err := l.ownLimit("Delete"); err != nil {
+		return err
+	}
+	err := errors.Join(l.core.register.drop(ctx), l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+		return e.scripts.Drop(ctx, ln.ref)
+	}))
+	l.core.client.forget(l.core)
+	l.core.table.Store(nil)
+	return err
+}
+
+func (l *Limiter) ownLimit(method string) error {
+	if l.core.client.closed.Load() {
+		return ErrClosed
+	}
+	if f := l.core.family; f != nil {
+		return fmt.Errorf("%w: call %s on family %q instead", ErrFamilyLimit, method, f.core.name)
+	}
+	return nil
+}
+
+// everyShard runs an operation on all shards of the layout at once.
+func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *endpoint) error) error {
+	if c.client.closed.Load() {
+		return ErrClosed
+	}
+	t := c.current()
+	if t == nil {
+		return ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	defer cancel()
+	errs := make([]error, len(t.layout.Shards))
+	var wg sync.WaitGroup
+	for i, s := range t.layout.Shards {
+		ln := c.laneTo(s)
+		wg.Go(func() {
+			err := errNodeAway
+			if ln != nil {
+				var e *endpoint
+				if e, err = ln.endpoint(ctx); err == nil {
+					err = op(ctx, ln, e)
+					ln.report(e, err)
+				}
+			}
+			if err != nil {
+				errs[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *core) peek(ctx context.Context) (State, error) {
+	t := c.current()
+	if t == nil {
+		if c.client.closed.Load() {
+			return State{}, ErrClosed
+		}
+		return State{Limit: c.declaration()}, ErrUnavailable
+	}
+	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: 1}
+	if c.register != nil {
+		st.Participants = c.register.participants.Load()
+	}
+	st.Shards = make([]ShardState, len(t.layout.Shards))
+	next := make([]time.Duration, len(st.Shards))
+	resets := make([]time.Duration, len(st.Shards))
+	for i, s := range t.layout.Shards {
+		st.Shards[i] = ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Target: s.Share, Err: errNodeAway}
+	}
+	err := c.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+		r, err := e.scripts.Peek(ctx, ln.ref)
+		i := t.layout.Index(ln.slot, ln.node.name)
+		if i < 0 {
+			return err // the layout changed in between
+		}
+		s := &st.Shards[i]
+		s.Err = err
+		if err == nil {
+			s.fill(&r, t.layout)
+			resets[i], next[i] = r.Reset, r.Closed
+			if r.Free == 0 && r.Closed == 0 && len(r.Releases) > 0 {
+				next[i] = r.Releases[0].In
+			}
+		}
+		return err
+	})
+	if !st.sum(next, resets) {
+		return st, errors.Join(ErrUnavailable, err)
+	}
+	return st, nil
+}

@@ -1,0 +1,144 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// fleet is a set of Redis nodes that clients of a test share.
+type fleet struct {
+	nodes  []shardlimit.Node
+	prefix string
+}
+
+func standalone(tb testing.TB) fleet {
+	tb.Helper()
+	s := redistest.Shared(tb)
+	return fleet{
+		nodes:  []shardlimit.Node{{Name: "solo", Redis: s.ClientOption()}},
+		prefix: redistest.Prefix(tb),
+	}
+}
+
+func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
+	tb.Helper()
+	servers := redistest.Servers(tb, n)
+	f := fleet{prefix: redistest.Prefix(tb)}
+	for i, s := range servers {
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprintf("n%d", i), Redis: s.ClientOption()})
+	}
+	return f, servers
+}
+
+// client is a process of the fleet: a participant of its own.
+func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardlimit.Client {
+	tb.Helper()
+	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: 2 * time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
+	client, err := shardlimit.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
+func limiter(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
+	tb.Helper()
+	l, err := c.Limiter(context.Background(), name, limit)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func TestAllowSpendsTheLimitAndThenDenies(t *testing.T) {
+	for _, shards := range []int{1, 4, 16} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			ctx := t.Context()
+			l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 20, Per: time.Minute, Shards: shards})
+			for i := range 20 {
+				d, err := l.Allow(ctx)
+				if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 20 || d.Degraded {
+					t.Fatalf("call %d: %+v, %v", i, d, err)
+				}
+				if d.RetryAfter != 0 || d.ResetAfter <= 0 || d.ResetAfter > time.Minute {
+					t.Fatalf("call %d: RetryAfter %s, ResetAfter %s", i, d.RetryAfter, d.ResetAfter)
+				}
+			}
+			d, err := l.Allow(ctx)
+			if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 {
+				t.Fatalf("after the limit: %+v, %v", d, err)
+			}
+			if d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
+				t.Errorf("RetryAfter %s", d.RetryAfter)
+			}
+		})
+	}
+}
+
+func TestAllowNGrantsTheWholeIdleLimitForEveryNumberOfShards(t *testing.T) {
+	f := standalone(t)
+	c := f.client(t)
+	for shards := 1; shards <= 16; shards++ {
+		l := limiter(t, c, fmt.Sprint("whole-", shards), shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
+		if got := l.Limit().Shards; got != shards {
+			t.Fatalf("%d shards asked for, %d made", shards, got)
+		}
+		d, err := l.AllowN(t.Context(), 1000)
+		if err != nil || !d.Allowed || d.Granted != 1000 {
+			t.Fatalf("%d shards: %+v, %v", shards, d, err)
+		}
+		if d, _ := l.Allow(t.Context()); d.Allowed {
+			t.Fatalf("%d shards: one more was allowed", shards)
+		}
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed {
+			t.Fatalf("%d shards: after the refund: %+v, %v", shards, d, err)
+		}
+	}
+}
+
+func TestErrorsComeBeforeIO(t *testing.T) {
+	c, err := shardlimit.New(shardlimit.Config{Nodes: []shardlimit.Node{{Name: "nowhere", Client: refuseAll{tb: t}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+	for name, limit := range map[string]shardlimit.Limit{
+		"no permits":   {Per: time.Second},
+		"negative":     {Permits: -1, Per: time.Second},
+		"too many":     {Permits: shardlimit.MaxPermits + 1, Per: time.Second},
+		"no window":    {Permits: 1},
+		"short window": {Permits: 1, Per: time.Microsecond},
+		"long window":  {Permits: 1, Per: 32 * 24 * time.Hour},
+		"nanoseconds":  {Permits: 1, Per: time.Second + 1},
+		"shards":       {Permits: 1, Per: time.Second, Shards: -1},
+		"many shards":  {Permits: 1, Per: time.Second, Shards: 257},
+		"algorithm":    {Permits: 1, Per: time.Second, Algorithm: 99},
+		"revision":     {Permits: 1, Per: time.Second, Revision: -1},
+	} {
+		if _, err := c.Limiter(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.Family(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("family, %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", string(make([]byte, 1<<20))} {
+		if _, err := c.Limiter(ctx, name, shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("name of %d bytes: %v", len(name), err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// tickets remembers which decisions were refunded, so that each is refunded
+// once however often it was copied. A grant that has left its window cannot be
+// refunded any more, so neither need it be remembered.
+type tickets struct {
+	mu      sync.Mutex
+	used    map[ticketKey]int64 // until when to remember
+	sweepAt int64
+}
+
+type ticketKey struct {
+	lane   *lane
+	number uint64
+}
+
+// claim reports whether the ticket was not used before.
+func (t *tickets) claim(k ticketKey, now, until int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used == nil {
+		t.used = make(map[ticketKey]int64)
+	}
+	if now >= t.sweepAt {
+		for k, end := range t.used {
+			if now >= end {
+				delete(t.used, k)
+			}
+		}
+		t.sweepAt = until
+	}
+	if _, taken := t.used[k]; taken {
+		return false
+	}
+	t.used[k] = until
+	return true
+}
+
+func (t *tickets) release(k ticketKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.used, k)
+}
+
+// refund gives back what the decision was granted, once.
+func (c *core) refund(ctx context.Context, d Decision) error {
+	if d.core != c || d.Granted == 0 {
+		return nil
+	}
+	now := c.client.now()
+	key := ticketKey{d.first.lane, d.ticket} // the lane is nil if the policy answered
+	window := c.declaration().Per
+	if t := c.table.Load(); t != nil {
+		window = t.limit.Per
+	}
+	if !c.refunded.claim(key, now, now+int64(window)) {
+		return nil
+	}
+	if d.Degraded {
+		c.local.refund(d)
+		return nil
+	}
+	var errs []error
+	executed := false
+	for _, p := range d.parts() {
+		unsent, err := p.lane.refund(ctx, p)
+		if err != nil {
+			errs = append(errs, p.lane.fail(err))
+		}
+		executed = executed || err == nil || !unsent
+	}
+	if !executed {
+		c.refunded.release(key) // nothing was given back: it may be tried again
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	c.queue.wake()
+	return nil
+}
+
+// refund gives part of a shard's grants back. unsent is true if the command
+// surely was not executed.
+func (l *lane) refund(ctx context.Context, p part) (unsent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
+	defer cancel()
+	e, err := l.endpoint(ctx)
+	if err != nil {
+		return true, err
+	}
+	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{Permits: p.n, At: p.at})
+	l.report(e, err)
+	if err != nil {
+		return script.NotExecuted(err), err
+	}
+	if r.Refunded > 0 {
+		l.known.open()
+		l.core.short.Store(nil)
+		l.known.free.Store(r.Free)
+	}
+	return false, nil
+}
+
+// peek reads the shard's state.
+func (l *lane) peek(ctx context.Context, timeout time.Duration) (script.PeekReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	e, err := l.endpoint(ctx)
+	if err != nil {
+		return script.PeekReply{}, err
+	}
+	r, err := e.scripts.Peek(ctx, l.ref)
+	l.report(e, err)
+	return r, err
+}

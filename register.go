@@ -1,0 +1,435 @@
+package shardlimit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// How long things are kept and believed. A shard that gave its capacity away
+// remembers that for stateKeep. A process may let a shard without state start
+// with its share only if it saw the layout in the record less than confirmFor
+// ago. confirmFor < stateKeep is what makes that safe: whoever is too far behind
+// to know of the move still finds the memory of it.
+const (
+	confirmFor     = 40 * time.Second
+	confirmEvery   = 15 * time.Second
+	stateKeep      = time.Minute
+	recordKeep     = 7 * 24 * time.Hour // and two windows
+	participantTTL = time.Minute
+	registerWait   = 2 * time.Second // of one exchange with the record's nodes
+)
+
+var (
+	errNoRecord   = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
+	errUnreadable = errors.New("the layout that is stored for this limit cannot be read by this version")
+)
+
+// register is the record of a limit's layout in Redis: one anchor, where it is
+// declared and changed by compare-and-set, and two copies that tell it while
+// the anchor is away. Decisions do not need it.
+type register struct {
+	core   *core
+	family bool // the record of a family: settled at once, because its keys never move capacity
+	places []shard.Location
+
+	confirmedAt  atomic.Int64 // when the anchor was last asked and had our layout; 0 never
+	bornAt       atomic.Int64 // since when the limit is known to exist, on the client's clock
+	highest      atomic.Int64 // highest epoch that a shard has shown
+	participants atomic.Int64
+	syncing      atomic.Bool
+	driving      atomic.Bool
+	mu           sync.Mutex // one exchange at a time
+}
+
+func newRegister(c *core, family bool) *register {
+	r := &register{core: c, family: family, places: shard.Anchors(c.id, c.client.shardNodes())}
+	r.participants.Store(1)
+	r.bornAt.Store(c.client.now())
+	return r
+}
+
+// confirmed reports whether the layout may be relied on for shards that have no
+// state, and has it looked up again in good time.
+func (r *register) confirmed() bool {
+	at := r.confirmedAt.Load()
+	age := time.Duration(r.core.client.now() - at)
+	if at == 0 || age > confirmEvery {
+		r.syncSoon()
+	}
+	return at != 0 && age < confirmFor
+}
+
+func (r *register) age() time.Duration {
+	return time.Duration(r.core.client.now() - r.bornAt.Load())
+}
+
+// behind notes that a shard is at a later epoch than the layout this process works with.
+func (r *register) behind(epoch int64) {
+	for {
+		old := r.highest.Load()
+		if old >= epoch || r.highest.CompareAndSwap(old, epoch) {
+			break
+		}
+	}
+	r.syncSoon()
+}
+
+// syncSoon looks the record up in the background, unless that is under way.
+func (r *register) syncSoon() {
+	if !r.syncing.CompareAndSwap(false, true) {
+		return
+	}
+	r.core.client.spawn(func(ctx context.Context) {
+		defer r.syncing.Store(false)
+		for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+			if err := r.bring(ctx); err == nil {
+				return
+			}
+			// The spread keeps processes that lost the same node from asking in step.
+			if !sleep(ctx, pause+rand.N(pause)) {
+				return
+			}
+		}
+	})
+}
+
+// join makes the limiter usable: as it is stored, as declared, or, while Redis is
+// away, as soon as it comes back. It fails only if that can never be.
+func (r *register) join(ctx context.Context, limit Limit) error {
+	r.core.declare(limit)
+	if t := r.core.table.Load(); t != nil && limit.Revision <= t.limit.Revision {
+		return nil
+	}
+	err := r.bring(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case r.core.client.closed.Load():
+		return ErrClosed
+	case errors.Is(err, errUnreadable) || errors.Is(err, script.ErrForeignState):
+		return &ShardError{Limiter: r.core.name, Shard: shard.Tag(r.places[0].Slot), Node: r.places[0].Node, Err: err}
+	}
+	r.core.client.cfg.Logger.Warn("limiter is not declared yet", "limiter", r.core.name, "err", err)
+	r.syncSoon()
+	return nil
+}
+
+// bring is sync, and replaces the stored limit if the code declares a higher revision.
+func (r *register) bring(ctx context.Context) error {
+	if err := r.sync(ctx); err != nil {
+		return err
+	}
+	declared := r.core.declaration()
+	if declared.Revision <= r.core.table.Load().limit.Revision {
+		return nil
+	}
+	return r.change(ctx, declared, func(stored Limit) bool { return stored.Revision >= declared.Revision })
+}
+
+// look reads the stored limit without declaring anything.
+func (r *register) look(ctx context.Context) (Limit, error) {
+	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	defer cancel()
+	found := r.readAll(ctx)
+	layout, err := newest(found)
+	if err != nil {
+		return Limit{}, err
+	}
+	if layout == nil {
+		if found[0].err != nil {
+			return Limit{}, errors.Join(ErrUnavailable, found[0].err)
+		}
+		return Limit{}, fmt.Errorf("%w: %q", ErrNotFound, r.core.name)
+	}
+	return limitOf(*layout)
+}
+
+// drop removes the record everywhere.
+func (r *register) drop(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	defer cancel()
+	var errs []error
+	for i, p := range r.places {
+		e, ref, err := r.at(ctx, i)
+		if err == nil {
+			err = e.scripts.DropRecord(ctx, ref)
+		}
+		if err != nil {
+			errs = append(errs, &ShardError{Limiter: r.core.name, Shard: shard.Tag(p.Slot), Node: p.Node, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sync learns the layout from the record: joins it, declares it if there is
+// none, and mends the record where it was lost.
+func (r *register) sync(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	defer cancel()
+	sent := r.core.client.now()
+	found := r.readAll(ctx)
+	anchor := &found[0]
+	layout, err := newest(found)
+	if err != nil {
+		return err
+	}
+	switch {
+	case layout == nil && anchor.err != nil:
+		return fmt.Errorf("%w: %w", errNoRecord, anchor.err)
+	case layout == nil:
+		layout, err = r.declare(ctx, anchor.record.Now)
+	case anchor.err == nil:
+		layout, err = r.mend(ctx, found, layout)
+	}
+	if err != nil {
+		return err
+	}
+	r.noteAge(found)
+	if anchor.err == nil {
+		r.confirmedAt.Store(sent)
+		r.participants.Store(max(1, anchor.record.Participants))
+	}
+	if err := r.core.adopt(*layout); err != nil {
+		return err
+	}
+	if anchor.err != nil {
+		return fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
+	}
+	if !layout.Settled {
+		r.driveSoon()
+	}
+	return nil
+}
+
+// reading is what one place of the record held.
+type reading struct {
+	record script.Record
+	err    error
+}
+
+func (r *register) readAll(ctx context.Context) []reading {
+	found := make([]reading, len(r.places))
+	var wg sync.WaitGroup
+	for i := range r.places {
+		req := script.ReadRecordRequest{}
+		if i == 0 {
+			req.Participant = r.core.client.cfg.Participant
+			req.ParticipantTTL = participantTTL
+			req.Keep = r.keep()
+		}
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, max(r.core.client.cfg.CallTimeout, 250*time.Millisecond))
+			defer cancel()
+			e, ref, err := r.at(ctx, i)
+			if err == nil {
+				found[i].record, err = e.scripts.ReadRecord(ctx, ref, req)
+			}
+			found[i].err = err
+		})
+	}
+	wg.Wait()
+	return found
+}
+
+// at is the endpoint and the keys of one place of the record.
+func (r *register) at(ctx context.Context, i int) (*endpoint, script.RecordRef, error) {
+	p := r.places[i]
+	ref := script.RecordKeys(r.core.client.cfg.KeyPrefix, shard.Tag(p.Slot), r.core.id)
+	n := r.core.client.nodes[p.Node]
+	e, err := n.endpoint(ctx, p.Slot)
+	return e, ref, err
+}
+
+func (r *register) keep() time.Duration {
+	keep := recordKeep + 2*r.core.declaration().Per
+	if t := r.core.table.Load(); t != nil {
+		keep = max(keep, recordKeep+2*t.limit.Per)
+	}
+	return keep
+}
+
+// newest decodes the record with the highest epoch, nil if there is none.
+func newest(found []reading) (*shard.Layout, error) {
+	best := -1
+	for i, f := range found {
+		if f.err == nil && f.record.Exists && (best < 0 || newer(f.record, found[best].record)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil, nil
+	}
+	return decodeLayout(found[best].record)
+}
+
+func decodeLayout(record script.Record) (*shard.Layout, error) {
+	var layout shard.Layout
+	if err := json.Unmarshal(record.Blob, &layout); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return &layout, nil
+}
+
+func newer(a, b script.Record) bool {
+	return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Settled && !b.Settled
+}
+
+// declare writes the first record of the limit: what this process still knows
+// of it if the record was lost, else what the code declares. If another process
+// was faster, its record is the result.
+func (r *register) declare(ctx context.Context, now int64) (*shard.Layout, error) {
+	var layout shard.Layout
+	if t := r.core.table.Load(); t != nil {
+		layout = t.layout
+	} else {
+		limit := r.core.declaration()
+		var err error
+		layout, err = shard.New(now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r.write(ctx, 0, layout)
+}
+
+// mend repairs the record: an anchor or copy that lost it, or an anchor whose
+// memory is older than what shards have seen.
+func (r *register) mend(ctx context.Context, found []reading, layout *shard.Layout) (*shard.Layout, error) {
+	anchor := found[0].record
+	if highest := r.highest.Load(); highest > layout.Epoch {
+		// The shards obeyed a layout that no record remembers. Whatever they hold
+		// now is unknown, so the next layout begins by asking every one of them.
+		lost := *layout
+		lost.Settled = false
+		next, err := lost.Change(highest+1, lost.Spec(), lost.Live())
+		if err != nil {
+			return nil, err
+		}
+		return r.write(ctx, anchor.Epoch, next)
+	}
+	if !anchor.Exists || anchor.Epoch < layout.Epoch {
+		return r.write(ctx, anchor.Epoch, *layout)
+	}
+	for _, copied := range found[1:] {
+		if copied.err == nil && (!copied.record.Exists || newer(anchor, copied.record)) {
+			r.writeCopies(ctx, *layout)
+			break
+		}
+	}
+	return layout, nil
+}
+
+// write stores the layout at the anchor if the epoch there is still the
+// expected one (0: nothing), and returns what is stored afterwards.
+func (r *register) write(ctx context.Context, expect int64, layout shard.Layout) (*shard.Layout, error) {
+	layout = r.asStored(layout)
+	e, ref, err := r.at(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	req, err := r.request(layout)
+	if err != nil {
+		return nil, err
+	}
+	req.Expect = expect
+	record, written, err := e.scripts.WriteRecord(ctx, ref, req)
+	if err != nil {
+		return nil, err
+	}
+	if written {
+		r.writeCopies(ctx, layout)
+		return &layout, nil
+	}
+	return decodeLayout(record)
+}
+
+// asStored is the form in which a layout is stored: that of a family is settled
+// at once, because its keys begin with whatever share it says.
+func (r *register) asStored(layout shard.Layout) shard.Layout {
+	if r.family {
+		return layout.Settle()
+	}
+	return layout
+}
+
+func (r *register) request(layout shard.Layout) (script.WriteRecordRequest, error) {
+	blob, err := json.Marshal(layout)
+	return script.WriteRecordRequest{
+		Epoch:   layout.Epoch,
+		Settled: layout.Settled,
+		Blob:    blob,
+		Keep:    recordKeep + 2*layout.Window,
+		BornAge: r.age(),
+	}, err
+}
+
+// writeCopies brings the copies up to date. One that cannot be reached stays
+// behind; whoever reads it later mends it.
+func (r *register) writeCopies(ctx context.Context, layout shard.Layout) {
+	req, err := r.request(layout)
+	if err != nil {
+		return
+	}
+	req.Expect = script.ExpectOlder
+	var wg sync.WaitGroup
+	for i := 1; i < len(r.places); i++ {
+		wg.Go(func() {
+			if e, ref, err := r.at(ctx, i); err == nil {
+				_, _, _ = e.scripts.WriteRecord(ctx, ref, req)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// noteAge learns since when the limit exists from the oldest record.
+func (r *register) noteAge(found []reading) {
+	now := r.core.client.now()
+	for _, f := range found {
+		if f.err == nil && f.record.Exists {
+			if born := now - int64(f.record.Age); born < r.bornAt.Load() {
+				r.bornAt.Store(born)
+			}
+		}
+	}
+}
+
+func specOf(l Limit) shard.Spec {
+	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision}
+}
+
+func limitOf(l shard.Layout) (Limit, error) {
+	algorithm, err := algorithmNamed(l.Algorithm)
+	return Limit{
+		Permits:   l.Permits,
+		Per:       l.Window,
+		Algorithm: algorithm,
+		Shards:    len(l.Live()),
+		Revision:  l.Revision,
+	}, err
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

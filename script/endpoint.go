@@ -1,0 +1,210 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// reloads bounds how often one call waits for, or takes part in, loading its script before it sends the full text itself.
+const reloads = 3
+
+// Endpoint sends scripts to one Redis endpoint (a standalone node, a sentinel set, or one slot range of a cluster) and remembers which of them
+// the endpoint has. It is safe for concurrent use and holds no resources of its own; the client stays the caller's.
+//
+// Commands go out as writes that rueidis never re-sends after a lost connection. The one exception is rueidis' ClientOption.ConnLifetime,
+// after which even such commands are sent again: clients given to an Endpoint must not set it.
+type Endpoint struct {
+	client rueidis.Client
+	loads  [programCount]load
+}
+
+// load is what an endpoint knows of one script.
+type load struct {
+	mu      sync.Mutex
+	version uint64        // how often it was loaded; 0: never
+	busy    chan struct{} // closed when the load under way has ended; nil: none
+	failed  error         // why the last load failed; nil: it did not, or only its caller gave up
+}
+
+// NewEndpoint returns an Endpoint over client, which must outlive it.
+func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
+
+// run sends one script: by name where the endpoint has it. Where it has not (first use, restart, SCRIPT FLUSH, failover), one caller sends the
+// full text as its own call and the others wait for it, so that each loss costs one load and not one for every caller.
+func (e *Endpoint) run(ctx context.Context, number int, key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
+	if key1 == "" {
+		return nil, invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
+	}
+	p, l := &programs[number], &e.loads[number]
+	seen := uint64(0) // the version that turned out to be gone
+	for range reloads {
+		version, done, err := l.ready(ctx, seen)
+		if err != nil {
+			return nil, err
+		}
+		if done != nil {
+			return e.load(ctx, p, done, key1, key2, args)
+		}
+		reply, err := e.send(ctx, false, p, key1, key2, args)
+		if !noScript(err) {
+			return reply, err
+		}
+		seen = version // NOSCRIPT: surely not executed, so sending it again is safe
+	}
+	return e.send(ctx, true, p, key1, key2, args)
+}
+
+// load sends the full text and tells those who wait how it went.
+func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
+	ended := false
+	defer func() {
+		if !ended { // a panic below must not leave others waiting
+			done(false, nil)
+		}
+	}()
+	reply, err := e.send(ctx, true, p, key1, key2, args)
+	ended = true
+	switch {
+	case err == nil || ran(err):
+		done(true, nil)
+	case ctx.Err() != nil: // only this caller gave up
+		done(false, nil)
+	default:
+		done(false, err)
+	}
+	return reply, err
+}
+
+// ready returns at once if a version newer than gone is loaded, waits for a load under way, and otherwise makes the caller the one who loads:
+// then done is not nil and must be called once.
+func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done func(bool, error), err error) {
+	for {
+		l.mu.Lock()
+		if l.version > gone {
+			version = l.version
+			l.mu.Unlock()
+			return version, nil, nil
+		}
+		busy := l.busy
+		if busy == nil {
+			busy = make(chan struct{})
+			l.busy = busy
+			l.mu.Unlock()
+			return 0, func(loaded bool, failed error) { l.end(busy, loaded, failed) }, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return 0, nil, &unsentError{ctx.Err()}
+		}
+		l.mu.Lock()
+		failed := l.failed
+		l.mu.Unlock()
+		if failed != nil {
+			return 0, nil, &unsentError{failed}
+		}
+	}
+}
+
+func (l *load) end(busy chan struct{}, loaded bool, failed error) {
+	l.mu.Lock()
+	if loaded {
+		l.version++
+	}
+	l.failed, l.busy = failed, nil
+	l.mu.Unlock()
+	close(busy)
+}
+
+// send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
+func (e *Endpoint) send(ctx context.Context, full bool, p *program, key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &unsentError{err}
+	}
+	var cmd rueidis.Completed
+	b := e.client.B()
+	switch {
+	case full && key2 == "":
+		cmd = b.Eval().Script(p.text).Numkeys(1).Key(key1).Arg(args...).Build()
+	case full:
+		cmd = b.Eval().Script(p.text).Numkeys(2).Key(key1, key2).Arg(args...).Build()
+	case key2 == "":
+		cmd = b.Evalsha().Sha1(p.sha).Numkeys(1).Key(key1).Arg(args...).Build()
+	default:
+		cmd = b.Evalsha().Sha1(p.sha).Numkeys(2).Key(key1, key2).Arg(args...).Build()
+	}
+	reply, err := e.client.Do(ctx, cmd).ToArray()
+	if err != nil {
+		if rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) {
+			return nil, malformed(p, err.Error())
+		}
+		return nil, err
+	}
+	return reply, failure(p, reply, key1, key2)
+}
+
+// ran reports whether err is the script's own answer.
+func ran(err error) bool {
+	var refused *RefusedError
+	return errors.Is(err, ErrForeignState) || errors.Is(err, ErrMalformedReply) || errors.As(err, &refused)
+}
+
+func noScript(err error) bool {
+	if err == nil {
+		return false
+	}
+	reply, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(reply.Error(), "NOSCRIPT")
+}
+
+// failure turns the statuses below zero into errors.
+func failure(p *program, reply []rueidis.RedisMessage, key1, key2 string) error {
+	if len(reply) == 0 {
+		return malformed(p, "empty")
+	}
+	status, err := reply[0].ToInt64()
+	if err != nil {
+		return malformed(p, "the status is not an integer")
+	}
+	if status >= 0 {
+		return nil
+	}
+	if len(reply) != 2 {
+		return malformed(p, "wrong length")
+	}
+	switch status {
+	case -1:
+		key := key1
+		if number, err := reply[1].ToInt64(); err != nil || number < 1 || number > 2 {
+			return malformed(p, "wrong key number")
+		} else if number == 2 {
+			key = key2
+		}
+		return &StateError{Key: key, Detail: "found by " + p.name}
+	case -2:
+		reason, err := reply[1].ToString()
+		if err != nil {
+			return malformed(p, "the refusal is not a string")
+		}
+		return &RefusedError{Reason: reason}
+	}
+	return malformed(p, "unknown status")
+}
+
+// replyError carries what was wrong with a reply; it matches [ErrMalformedReply].
+type replyError struct {
+	program string
+	detail  string
+}
+
+func (e *replyError) Error() string {
+	return ErrMalformedReply.Error() + " to " + e.program + ": " + e.detail
+}
+func (e *replyError) Is(target error) bool { return target == ErrMalformedReply }
+
+func malformed(p *program, detail string) error { return &replyError{program: p.name, detail: detail} }

@@ -1,0 +1,83 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+var (
+	// ErrForeignState tells that a key of ours holds something that is not ours or is damaged. Nothing was overwritten. See [StateError].
+	ErrForeignState = errors.New("script: foreign state under our key")
+	// ErrMalformedReply tells that a server answered what none of our scripts answers. The script may have been executed.
+	ErrMalformedReply = errors.New("script: malformed reply")
+	// ErrInvalidRequest tells that a request was out of range; nothing was sent.
+	ErrInvalidRequest = errors.New("script: invalid request")
+)
+
+// StateError names the key that holds foreign or damaged state. It matches [ErrForeignState].
+type StateError struct {
+	Key    string
+	Detail string
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%v: %q: %s", ErrForeignState, e.Key, e.Detail)
+}
+
+// Is reports whether target is [ErrForeignState].
+func (e *StateError) Is(target error) bool { return target == ErrForeignState }
+
+// RefusedError tells that the server refused a script's first write (out of memory, read-only, too few replicas, ...): nothing was written.
+type RefusedError struct {
+	Reason string // the server's own words
+}
+
+func (e *RefusedError) Error() string { return "script: the server refused to write: " + e.Reason }
+
+// unsentError tells that the command never left this process.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return "script: not sent: " + e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func invalid(format string, args ...any) error {
+	return &unsentError{fmt.Errorf("%w: %s", ErrInvalidRequest, fmt.Sprintf(format, args...))}
+}
+
+// refusals begin the error replies that a server gives before it runs a script, or before a script's first write.
+var refusals = [...]string{
+	"NOSCRIPT", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN",
+	"MOVED", "ASK ", "NOAUTH", "NOPERM", "WRONGPASS", "DENIED", "max number of clients",
+}
+
+// NotExecuted reports whether the command that failed with err surely was not executed, so that the same permits may be asked for elsewhere.
+// A lost connection, a timeout, a context that ended while the command was under way and anything unknown give false: the command may have
+// been executed. So does [rueidis.ErrClosing]: Close gives it also to commands that are already written to the connection.
+func NotExecuted(err error) bool {
+	if err == nil {
+		return false
+	}
+	var unsent *unsentError
+	var refused *RefusedError
+	if errors.As(err, &unsent) || errors.As(err, &refused) || errors.Is(err, ErrForeignState) || errors.Is(err, rueidis.ErrNoSlot) {
+		return true
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	var reply *rueidis.RedisError
+	if errors.As(err, &reply) {
+		text := reply.Error()
+		for _, refusal := range refusals {
+			if strings.HasPrefix(text, refusal) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package script
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// MaxReleases is the most releases a peek reports.
+const MaxReleases = 32
+
+// Release is a number of permits that become free together after In.
+type Release struct {
+	In      time.Duration
+	Permits int64
+}
+
+// PeekReply is a shard as a take would find it.
+type PeekReply struct {
+	Status                      Status // OK or Absent
+	Epoch, Target, Share, Start int64
+	Used, Free                  int64
+	Window                      time.Duration
+	Closed                      time.Duration // what is left of the quarantine
+	Reset                       time.Duration // until everything is free if nothing more is used
+	// Releases come oldest first and add up to Used; neighbours are merged into the later one, so none is announced too early.
+	Releases []Release
+}
+
+// Peek looks at a shard. It writes nothing and creates nothing.
+func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
+	reply, err := e.run(ctx, peekProgram, s.head, s.log, nil)
+	if err != nil {
+		return PeekReply{}, err
+	}
+	return parsePeek(reply)
+}
+
+func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
+	p := &programs[peekProgram]
+	var n [9 + 2*MaxReleases]int64
+	if len(reply) < 9 || len(reply) > len(n) || len(reply)%2 == 0 {
+		return PeekReply{}, malformed(p, "wrong length")
+	}
+	numbers := n[:len(reply)]
+	if err := integers(p, reply, numbers); err != nil {
+		return PeekReply{}, err
+	}
+	if !natural(numbers) || n[0] > int64(OK) || n[5] > n[3] {
+		return PeekReply{}, malformed(p, "out of range")
+	}
+	peek := PeekReply{
+		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
+		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]),
+	}
+	if peek.Closed == 0 {
+		peek.Free = peek.Share - peek.Used
+	}
+	for i := 9; i < len(numbers); i += 2 {
+		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
+	}
+	return peek, nil
+}

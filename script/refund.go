@@ -1,0 +1,59 @@
+package script
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
+
+// RefundRequest gives back Permits (1 to [MaxPermits]) of those granted at shard time At, which the granting [TakeReply] told.
+type RefundRequest struct {
+	Permits int64
+	At      int64
+}
+
+// RefundReply tells what a refund did.
+type RefundReply struct {
+	Status   Status // OK or Absent
+	Refunded int64  // permits that are free again because of this call: 0 if they had left the window or the state is gone
+	Free     int64
+	Epoch    int64
+	Share    int64
+}
+
+// Refund gives permits back: at most what the entry that holds the grant still holds. Dates of entries do not move, so nothing that others use
+// is freed early. It is sent at most once; giving the same permits back only once is the caller's duty.
+func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (RefundReply, error) {
+	if err := r.check(); err != nil {
+		return RefundReply{}, err
+	}
+	var args [2]string
+	args[0], args[1] = number(r.Permits), number(r.At)
+	reply, err := e.run(ctx, refundProgram, s.head, s.log, args[:])
+	if err != nil {
+		return RefundReply{}, err
+	}
+	return parseRefund(reply)
+}
+
+func (r RefundRequest) check() error {
+	if r.Permits < 1 || r.Permits > MaxPermits || r.At < 0 || r.At > MaxEpoch {
+		return invalid("a refund of %d permits granted at %d", r.Permits, r.At)
+	}
+	return nil
+}
+
+func parseRefund(reply []rueidis.RedisMessage) (RefundReply, error) {
+	p := &programs[refundProgram]
+	var n [5]int64
+	if len(reply) != len(n) {
+		return RefundReply{}, malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:]); err != nil {
+		return RefundReply{}, err
+	}
+	if !natural(n[:]) || n[0] > int64(OK) {
+		return RefundReply{}, malformed(p, "out of range")
+	}
+	return RefundReply{Status: Status(n[0]), Refunded: n[1], Free: n[2], Epoch: n[3], Share: n[4]}, nil
+}

@@ -1,0 +1,83 @@
+// Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of a limit, and on a limit's record.
+//
+// A shard is two keys with one hash tag: a head (a small string) and a log (a ZSET). [Endpoint] sends typed requests to the scripts
+// and checks what comes back; [SlidingLog] is the same algorithm in Go, equal to the Lua result for result and byte for byte. The Go twin
+// is the oracle of the tests and the engine of limits that live in one process.
+//
+// All times inside scripts are integers in microseconds of the shard's own clock (the node's TIME, made monotonic by the shard), so
+// no clocks need agree. Durations cross the Go API as [time.Duration].
+package script
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+var (
+	//go:embed slidinglog.lua
+	luaLoad string
+	//go:embed slidinglog_trim.lua
+	luaTrim string
+	//go:embed slidinglog_adopt.lua
+	luaAdopt string
+	//go:embed slidinglog_take.lua
+	luaTake string
+	//go:embed slidinglog_refund.lua
+	luaRefund string
+	//go:embed slidinglog_peek.lua
+	luaPeek string
+	//go:embed slidinglog_clear.lua
+	luaClear string
+	//go:embed slidinglog_drop.lua
+	luaDrop string
+	//go:embed record_read.lua
+	luaRecordRead string
+	//go:embed record_write.lua
+	luaRecordWrite string
+	//go:embed record_drop.lua
+	luaRecordDrop string
+)
+
+// luaCut says what has left the window, for operations that adopt nothing.
+const luaCut = "local cut = now - window\n"
+
+// program is a script ready to be sent: its text and the name under which servers cache it.
+type program struct {
+	name string
+	text string
+	sha  string
+}
+
+// Every program has a place of its own in an endpoint's memory of what is loaded.
+const (
+	takeProgram = iota
+	refundProgram
+	peekProgram
+	clearProgram
+	dropProgram
+	readRecordProgram
+	writeRecordProgram
+	dropRecordProgram
+	programCount
+)
+
+var programs = [programCount]program{
+	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaTake),
+	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
+	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
+	clearProgram:       compose("clear", luaLoad, luaClear),
+	dropProgram:        compose("drop", luaDrop),
+	readRecordProgram:  compose("read record", luaRecordRead),
+	writeRecordProgram: compose("write record", luaRecordWrite),
+	dropRecordProgram:  compose("drop record", luaRecordDrop),
+}
+
+func compose(name string, parts ...string) program {
+	text := ""
+	for _, part := range parts {
+		text += part
+	}
+	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
+	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+}

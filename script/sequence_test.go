@@ -1,0 +1,182 @@
+package script
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// stage is a random walk over everything a shard can be asked, at chosen times: the source of all generated sequences.
+type stage struct {
+	t      *rapid.T
+	node   int64 // the node's clock, us
+	epoch  int64 // highest epoch proposed
+	target int64
+	window time.Duration
+	grants []TakeReply // those that granted something
+	next   time.Duration
+}
+
+// step is one operation of a sequence.
+type step struct {
+	now    int64
+	take   *TakeRequest
+	refund *RefundRequest
+	clear  bool
+	peek   bool
+}
+
+var (
+	windows = []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, time.Minute, MaxWindow}
+	scales  = []int64{1, 2, 5, 100, 128, 129, 200, 10_000, 1_000_000, MaxPermits}
+)
+
+const keep = 1000 * time.Hour // long enough for nothing to expire on a server whose clock the test does not hold
+
+func newStage(t *rapid.T) *stage {
+	s := &stage{t: t, node: 1_700_000_000_000_000 + rapid.Int64Range(0, 1e12).Draw(t, "node")}
+	s.reshape()
+	return s
+}
+
+// reshape chooses the next epoch.
+func (s *stage) reshape() {
+	s.epoch += rapid.Int64Range(1, 3).Draw(s.t, "epoch step")
+	s.target = rapid.SampledFrom(scales).Draw(s.t, "target")
+	if rapid.Bool().Draw(s.t, "odd") {
+		s.target = rapid.Int64Range(0, s.target).Draw(s.t, "odd target")
+	}
+	if s.window == 0 || rapid.IntRange(0, 3).Draw(s.t, "new window") == 0 {
+		s.window = rapid.SampledFrom(windows).Draw(s.t, "window")
+	}
+}
+
+func (s *stage) proposal() *Proposal {
+	epoch, floor := s.epoch, s.target
+	switch rapid.IntRange(0, 9).Draw(s.t, "proposal") {
+	case 0:
+		epoch = 0
+	case 1:
+		epoch = max(epoch-1, 0)
+	case 2:
+		floor = 0
+	case 3:
+		floor = rapid.Int64Range(0, s.target).Draw(s.t, "floor")
+	}
+	p, err := NewProposal(epoch, s.target, floor, s.window, keep, rapid.Bool().Draw(s.t, "quarantine"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+func (s *stage) groups(most int) (groups []Group) {
+	for range rapid.IntRange(0, most).Draw(s.t, "groups") {
+		size := rapid.OneOf(
+			rapid.Just(int64(1)), rapid.Int64Range(1, 5), rapid.Int64Range(1, max(s.target/10, 1)),
+			rapid.Int64Range(1, max(s.target, 1)), rapid.Just(min(s.target+1, MaxPermits)), rapid.Just(int64(MaxPermits)),
+		).Draw(s.t, "size")
+		count := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 200), rapid.Just(int64(MaxPermits))).Draw(s.t, "count")
+		groups = append(groups, Group{Size: size, Count: count})
+	}
+	return groups
+}
+
+// advance moves the node's clock: by nothing, by little, to the very instant of a release, far, or back.
+func (s *stage) advance() {
+	us := int64(s.window / time.Microsecond)
+	switch rapid.IntRange(0, 11).Draw(s.t, "clock") {
+	case 0, 1:
+	case 2:
+		s.node++
+	case 3, 4:
+		s.node += rapid.Int64Range(0, us/resolution).Draw(s.t, "little")
+	case 5:
+		s.node += us/resolution + rapid.Int64Range(-1, 1).Draw(s.t, "cell")
+	case 6:
+		s.node += rapid.Int64Range(0, us).Draw(s.t, "some")
+	case 7, 8:
+		s.node += int64(s.next/time.Microsecond) - rapid.Int64Range(0, 1).Draw(s.t, "early")
+	case 9:
+		s.node += us + rapid.Int64Range(-1, 1).Draw(s.t, "window")
+	case 10:
+		s.node += rapid.Int64Range(0, 40).Draw(s.t, "idle") * us
+	case 11:
+		s.node -= rapid.Int64Range(0, 2*us).Draw(s.t, "back")
+	}
+}
+
+// steps draws the next operations: mostly one, sometimes a burst that fills the log.
+func (s *stage) steps() []step {
+	if rapid.IntRange(0, 11).Draw(s.t, "reshape") == 0 {
+		s.reshape()
+	}
+	s.advance()
+	switch rapid.IntRange(0, 11).Draw(s.t, "operation") {
+	case 0:
+		return []step{{now: s.node, peek: true}}
+	case 1:
+		if rapid.IntRange(0, 3).Draw(s.t, "really clear") == 0 {
+			return []step{{now: s.node, clear: true}}
+		}
+		return []step{{now: s.node, peek: true}}
+	case 2, 3, 4:
+		if refund := s.aim(); refund != nil {
+			return []step{{now: s.node, refund: refund}}
+		}
+	case 5:
+		return s.burst()
+	}
+	return []step{{now: s.node, take: &TakeRequest{
+		Proposal: s.proposal(), Groups: s.groups(4), Seen: rapid.Bool().Draw(s.t, "seen"),
+		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow, 3 * MaxWindow}).Draw(s.t, "known"),
+	}}}
+}
+
+// aim draws a refund: of a grant that was, or of something near one.
+func (s *stage) aim() *RefundRequest {
+	if len(s.grants) == 0 {
+		return nil
+	}
+	recent := s.grants[max(len(s.grants)-40, 0):]
+	grant := recent[rapid.IntRange(0, len(recent)-1).Draw(s.t, "grant")]
+	at := grant.At
+	if rapid.IntRange(0, 4).Draw(s.t, "miss") == 0 {
+		at += rapid.Int64Range(-2, 2).Draw(s.t, "off by")
+	}
+	permits := grant.Granted
+	if rapid.Bool().Draw(s.t, "part") {
+		permits = rapid.Int64Range(1, permits).Draw(s.t, "permits")
+	}
+	return &RefundRequest{Permits: permits, At: at}
+}
+
+func (s *stage) burst() (steps []step) {
+	p := s.proposal()
+	count := rapid.IntRange(20, 80).Draw(s.t, "burst")
+	gap := rapid.Int64Range(0, int64(s.window/time.Microsecond)/100).Draw(s.t, "gap")
+	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
+	for range count {
+		s.node += gap
+		steps = append(steps, step{now: s.node, take: &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}})
+	}
+	return steps
+}
+
+// saw tells the stage what a take brought, so that later steps can aim.
+func (s *stage) saw(reply TakeReply) {
+	s.next = reply.Next
+	if reply.Retry > 0 {
+		s.next = reply.Retry
+	}
+	if reply.Granted > 0 {
+		s.grants = append(s.grants, reply)
+	}
+}
+
+func (l *SlidingLog) clone() *SlidingLog {
+	twin := *l
+	twin.closed = slices.Clone(l.closed)
+	return &twin
+}

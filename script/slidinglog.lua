@@ -1,0 +1,50 @@
+-- Sliding log, part 1 of every operation: read the clock and the state.
+--
+-- KEYS[1]  head: the fixed-width string described below
+-- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+--
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
+-- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
+-- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
+-- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
+-- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+--
+-- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
+--   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
+--  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   = 217 bytes
+--
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
+--   -1 a value under key number reply[2] is not ours   0 absent   1 ok   2 fresh   3 lost
+local sub, format = string.sub, string.format
+local FORM = 'SLG1%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d'
+local TURN = 1000000000000000
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local epoch, target, share, start, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, 0, now
+local entries, base, oldest, opened, before, newest, total = 0, 0, 0, now, 0, now, 0
+local stepped = false -- the clock went back: the new offset must be stored
+if head then
+  if type(head) ~= 'string' or #head ~= 217 or sub(head, 1, 4) ~= 'SLG1' then
+    return {-1, 1}
+  end
+  local sound
+  sound, epoch, target, share, start, window, closed_until, offset, touched, entries, base, oldest, opened, before, newest,
+    total =
+    pcall(function()
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
+        sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 124) + 0, sub(head, 125, 139) + 0,
+        sub(head, 140, 155) + 0, sub(head, 156, 171) + 0, sub(head, 172, 186) + 0, sub(head, 187, 202) + 0, sub(head, 203, 217) + 0
+    end)
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and epoch >= 1 and window >= 1000 and (total - base) % TURN <= share and opened <= newest and newest < 1e16 and touched < 1e16) then
+    return {-1, 1}
+  end
+  now = now + offset
+  local last = newest > touched and newest or touched
+  if now < last then
+    offset = offset + last - now
+    now = last
+    stepped = true
+  end
+end

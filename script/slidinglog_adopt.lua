@@ -1,0 +1,44 @@
+-- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
+local proposed = ARGV[1] + 0
+local quarantine = ARGV[6] == '2' or ARGV[6] == '3'
+local status = 1
+local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
+local discard = false               -- the log is the remains of a lost state
+local span = window
+if not head then
+  if proposed == 0 then
+    return {0, 0, 0, 0, 0, 0, 0, 0, now, 0, 0, 0, 0}
+  end
+  local left = 0 -- microseconds for which permits of a forgotten log may still be in use
+  window = ARGV[4] + 0
+  discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
+  if discard then
+    local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
+    if member.err or #member[1] ~= 42 then
+      return {-1, 2}
+    end
+  end
+  if discard or ARGV[6] == '1' or ARGV[6] == '3' then
+    left = window
+  else
+    local info = redis.pcall('INFO', 'server')
+    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+    if uptime and uptime * 1000000 < window and ARGV[7] + 0 > (uptime + 1) * 1000000 then
+      left = window - uptime * 1000000
+    end
+  end
+  status = 2
+  if left > 0 and quarantine then
+    status = 3
+    closed_until = now + left
+  end
+  epoch, target, span, renew = proposed, ARGV[2] + 0, window, true
+elseif epoch < proposed then
+  epoch, target, start, renew = proposed, ARGV[2] + 0, share, true
+  window = ARGV[4] + 0
+  if window < span then
+    span = window
+  end
+end
+-- What left the old window stays forgotten, what leaves the new one is forgotten now.
+local cut = now - span

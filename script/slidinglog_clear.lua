@@ -1,0 +1,23 @@
+-- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
+--
+-- Reply status, epoch, share
+if not head then
+  return {0, 0, 0}
+end
+local kind = redis.call('TYPE', KEYS[2]).ok
+if kind ~= 'none' then
+  local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
+  if member.err or #member[1] ~= 42 then
+    return {-1, 2}
+  end
+end
+if share > target then
+  share = target
+end
+local done = redis.pcall('SETRANGE', KEYS[1], '0',
+  format(FORM, epoch, target, share, start, window, 0, offset, now, 0, total, 0, now, total, now, total))
+if type(done) == 'table' then
+  return {-2, done.err}
+end
+redis.call('DEL', KEYS[2])
+return {1, epoch, share}

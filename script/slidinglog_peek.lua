@@ -1,0 +1,52 @@
+-- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
+--
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us,
+--       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+if not head then
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0}
+end
+if damaged then
+  return {-1, 2}
+end
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+if share > target and closed == 0 then
+  share = used > target and used or target
+end
+local reply = {1, epoch, target, share, start, used, window, closed, 0}
+if used > 0 then
+  local dates, befores = {}, {}
+  if oldest > 0 then
+    local members = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
+    if members.err then
+      return {-1, 2}
+    end
+    local sound = pcall(function()
+      for i, member in ipairs(members) do
+        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+      end
+    end)
+    if not sound then
+      return {-1, 2}
+    end
+  end
+  befores[#befores + 1] = before
+  if total ~= before then
+    dates[#dates + 1] = newest
+    befores[#befores + 1] = total
+  end
+  local step, from = math.ceil(#dates / 32), base
+  for i = step, #dates + step - 1, step do
+    local last = i < #dates and i or #dates
+    reply[#reply + 1] = dates[last] + window - now
+    reply[#reply + 1] = (befores[last + 1] - from) % TURN
+    from = befores[last + 1]
+  end
+  reply[9] = (dates[#dates] or newest) + window - now
+end
+if reply[9] < closed then
+  reply[9] = closed
+end
+return reply

@@ -1,0 +1,106 @@
+-- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
+--
+-- ARGV  1 permits  2 at us
+-- Reply status, refunded, free, epoch, share
+if not head then
+  return {0, 0, 0, 0, 0}
+end
+if damaged then
+  return {-1, 2}
+end
+local want, at = ARGV[1] + 0, ARGV[2] + 0
+local refunded, later, emptied = 0, nil, false
+if at >= opened then
+  if at <= newest then
+    refunded = (total - before) % TURN
+    if refunded > want then
+      refunded = want
+    end
+  end
+elseif oldest > 0 then
+  local least = at > cut and at or cut + 1
+  later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('%d', least), '+inf')
+  if later.err then
+    return {-1, 2}
+  end
+  local sound = pcall(function()
+    local holder = later[1]
+    if holder and at >= sub(holder, 1, 16) - sub(holder, 32, 42) then
+      local after = later[2] and sub(later[2], 17, 31) + 0 or before
+      local held = (after - sub(holder, 17, 31)) % TURN
+      refunded = held < want and held or want
+      emptied = refunded == held
+    end
+  end)
+  if not sound then
+    return {-1, 2}
+  end
+end
+
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+local lowered = false
+if share > target and closed == 0 then
+  local held = used - refunded
+  if held < target then
+    held = target
+  end
+  if held < share then
+    share, lowered = held, true
+  end
+end
+
+if refunded > 0 or lowered then
+  -- The first write is one that needs memory: where the server refuses it, nothing has been written.
+  local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG1')
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+  if trimmed then
+    entries = entries - redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+  end
+  if refunded > 0 then
+    used = used - refunded
+    total = (total - refunded) % TURN
+  end
+  if later and refunded > 0 then
+    -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose its time to live.
+    before = (before - refunded) % TURN
+    local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
+    if emptied then
+      remove[3] = later[1]
+    end
+    for i = 2, #later do
+      local date = sub(later[i], 1, 16)
+      add[#add + 1] = format('%d', date + 0)
+      add[#add + 1] = date .. format('%15d', (sub(later[i], 17, 31) - refunded) % TURN) .. sub(later[i], 32, 42)
+      remove[#remove + 1] = later[i]
+    end
+    if #add > 2 then
+      redis.call(unpack(add))
+    end
+    if #remove > 2 then
+      redis.call(unpack(remove))
+    end
+    if emptied then
+      entries = entries - 1
+      if oldest == sub(later[1], 1, 16) + 0 then
+        oldest = later[2] and sub(later[2], 1, 16) + 0 or 0
+      end
+    end
+  end
+  redis.call('SETRANGE', KEYS[1], '0',
+    format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total))
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+local free = 0
+if closed == 0 then
+  free = share - used
+end
+return {1, refunded, free, epoch, share}

@@ -1,0 +1,372 @@
+package script
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// ledger is the plainest account of what was granted: every grant by itself, at its true time.
+type ledger struct {
+	grants []TakeReply
+}
+
+// leave drops what left the window.
+func (b *ledger) leave(now, window int64) {
+	b.grants = slices.DeleteFunc(b.grants, func(g TakeReply) bool { return g.At+window <= now })
+}
+
+func (b *ledger) sum() (used int64) { return b.within(0, 1<<60) }
+
+// within adds up what is dated later than now - window.
+func (b *ledger) within(now, window int64) (used int64) {
+	for _, g := range b.grants {
+		if g.At+window > now {
+			used += g.Granted
+		}
+	}
+	return used
+}
+
+// refund takes permits off the grants made at one instant.
+func (b *ledger) refund(at, permits int64) {
+	for i := range b.grants {
+		if b.grants[i].At == at {
+			off := min(b.grants[i].Granted, permits)
+			b.grants[i].Granted -= off
+			permits -= off
+		}
+	}
+}
+
+// owner returns a grant to give back, and how much of it.
+func (b *ledger) owner(t *rapid.T) *TakeReply {
+	if len(b.grants) == 0 {
+		return nil
+	}
+	return &b.grants[rapid.IntRange(0, len(b.grants)-1).Draw(t, "owner")]
+}
+
+// TestNeverOver is promise P1 on one shard: at every grant, what the window holds by the ledger's account is at most the share in force.
+// It is also the other half: what the log holds back is no more than the ledger's account of the window, longer by the resolution where
+// entries merge, so nothing is refused without reason.
+func TestNeverOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log, s, account := &SlidingLog{}, newStage(t), &ledger{}
+		all := &ledger{} // never forgets: a clock that steps back may bring back what was not yet written off
+		late := int64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			for _, step := range s.steps() {
+				switch {
+				case step.take != nil:
+					window := log.window
+					reply := log.Take(step.now, step.take)
+					s.saw(reply)
+					if reply.Status == Absent {
+						continue
+					}
+					if window == 0 || log.window < window {
+						window = log.window
+					}
+					account.leave(reply.At, window)
+					if reply.Granted > 0 {
+						account.grants = append(account.grants, reply)
+						all.grants = append(all.grants, reply)
+					}
+					if used := account.sum(); used > reply.Share || used > reply.Used {
+						t.Fatalf("%s: %d permits in the window, share %d, log %d", describe(step), used, reply.Share, reply.Used)
+					}
+					if reply.Share > exactShare { // entries may merge, as long after they opened as the window in force allows
+						late = max(late, log.window/resolution+1)
+					}
+					if most := all.within(reply.At, log.window+late); reply.Used > most {
+						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used, account.sum(), most)
+					}
+				case step.refund != nil:
+					g := account.owner(t)
+					if g == nil || g.Granted == 0 {
+						continue
+					}
+					permits := rapid.Int64Range(1, g.Granted).Draw(t, "back")
+					reply := log.Refund(step.now, RefundRequest{Permits: permits, At: g.At})
+					if reply.Refunded > permits {
+						t.Fatalf("%d of %d permits came back", reply.Refunded, permits)
+					}
+					g.Granted -= reply.Refunded
+					all.refund(g.At, reply.Refunded)
+				case step.clear:
+					log.Clear(step.now)
+					account.grants, all.grants = nil, nil
+				}
+			}
+		}
+	})
+}
+
+// TestRetryIsExact is promise P7 on one shard: one that comes back after Retry and is alone gets what it asked for, one that comes a
+// microsecond earlier does not.
+func TestRetryIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log, s := &SlidingLog{}, newStage(t)
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			for _, step := range s.steps() {
+				if step.take == nil {
+					if step.refund != nil {
+						log.Refund(step.now, *step.refund)
+					}
+					continue
+				}
+				reply := log.Take(step.now, step.take)
+				s.saw(reply)
+				checkRetry(t, log, step, reply)
+				if reply.Reset > 0 {
+					later := log.clone().Peek(step.now + int64(reply.Reset/time.Microsecond))
+					if later.Used != 0 || later.Closed != 0 {
+						t.Fatalf("%s: not empty after Reset: %+v", describe(step), later)
+					}
+				}
+				if reply.Closed == 0 && reply.Next > 0 {
+					at := step.now + int64(reply.Next/time.Microsecond)
+					if sooner, then := log.clone().Peek(at-1), log.clone().Peek(at); sooner.Used != reply.Used || then.Used >= reply.Used {
+						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next, reply.Used, sooner.Used, then.Used)
+					}
+				}
+			}
+		}
+	})
+}
+
+func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
+	asks, granted := Distribute(nil, reply.Before, step.take.Groups)
+	if granted != reply.Granted {
+		t.Fatalf("%s: %d granted, Distribute says %d", describe(step), reply.Granted, granted)
+	}
+	refused := int64(0)
+	for i, group := range step.take.Groups {
+		if asks[i] < group.Count {
+			refused = group.Size
+			break
+		}
+	}
+	if reply.Status == Absent {
+		return
+	}
+	if refused == 0 || refused > min(reply.Share, reply.Target) {
+		want := time.Duration(0)
+		if refused > 0 {
+			want = -1
+		}
+		if reply.Retry != want {
+			t.Fatalf("%s: retry %v, want %v", describe(step), reply.Retry, want)
+		}
+		return
+	}
+	look, err := NewProposal(0, 0, 0, 0, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &TakeRequest{Proposal: look, Groups: []Group{{Size: refused, Count: 1}}}
+	at := step.now + int64(reply.Retry/time.Microsecond)
+	if reply.Retry <= 0 || log.clone().Take(at, again).Granted != refused {
+		t.Fatalf("%s: %+v: an ask of %d after Retry is refused", describe(step), reply, refused)
+	}
+	if log.clone().Take(at-1, again).Granted != 0 {
+		t.Fatalf("%s: %+v: an ask of %d before Retry is granted", describe(step), reply, refused)
+	}
+}
+
+// table is a readable sequence of calls on one log.
+type table struct {
+	t   *testing.T
+	log SlidingLog
+}
+
+func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
+	b.t.Helper()
+	p, err := NewProposal(epoch, target, floor, window, 0, quarantine)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
+	b.t.Helper()
+	r := &TakeRequest{Proposal: p}
+	if permits > 0 {
+		r.Groups = []Group{{Size: 1, Count: permits}}
+	}
+	reply := b.log.Take(now, r)
+	if reply.Granted != granted {
+		b.t.Fatalf("at %d: %d granted of %d, want %d: %+v", now, reply.Granted, permits, granted, reply)
+	}
+	return reply
+}
+
+func TestWindowIsHalfOpen(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Millisecond, false)
+	b.take(1000, p, 10, 10)
+	b.take(1999, p, 1, 0)
+	b.take(2000, p, 11, 10)
+}
+
+func TestLoweredShareFollowsTheLogDown(t *testing.T) {
+	b := &table{t: t}
+	b.take(0, b.propose(1, 100, 100, time.Second, false), 60, 60)
+	b.take(400_000, b.propose(1, 100, 100, time.Second, false), 30, 30)
+	low := b.propose(2, 20, 0, time.Second, false)
+	if r := b.take(500_000, low, 5, 0); r.Start != 100 || r.Share != 90 || r.Target != 20 {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(1_000_000, low, 5, 0); r.Share != 30 || r.Retry != 400*time.Millisecond {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(1_400_000, low, 25, 20); r.Share != 20 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestFloorRaisesAndNeverLowers(t *testing.T) {
+	b := &table{t: t}
+	if r := b.take(0, b.propose(5, 100, 0, time.Second, false), 1, 0); r.Status != Fresh || r.Share != 0 || r.Retry != -1 {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(1, b.propose(5, 100, 40, time.Second, false), 50, 40); r.Status != OK || r.Share != 40 {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(2, b.propose(5, 100, 10, time.Second, false), 1, 0); r.Share != 40 {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(3, b.propose(4, 9, 9, time.Second, false), 1, 0); r.Epoch != 5 || r.Share != 40 || r.Target != 100 {
+		t.Fatalf("a stale proposal was heard: %+v", r)
+	}
+}
+
+func TestClockStepsBack(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Second, false)
+	b.take(5_000_000, p, 10, 10)
+	// A denial stores the new offset: else every step back would start the window anew.
+	if r := b.take(1_000_000, p, 1, 0); r.At != 5_000_000 || r.Retry != time.Second {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(1_600_000, p, 1, 0); r.At != 5_600_000 || r.Retry != 400*time.Millisecond {
+		t.Fatalf("%+v", r)
+	}
+	b.take(2_000_000, p, 10, 10)
+}
+
+func TestForgottenPermitsStayForgotten(t *testing.T) {
+	b := &table{t: t}
+	b.take(0, b.propose(1, 10, 10, time.Second, false), 10, 10)
+	b.take(1_500_000, b.propose(2, 10, 10, time.Minute, false), 0, 0)
+	if r := b.log.Refund(1_600_000, RefundRequest{Permits: 10, At: 0}); r.Refunded != 0 {
+		t.Fatalf("%+v", r)
+	}
+	b.take(1_700_000, b.propose(2, 10, 10, time.Minute, false), 11, 10)
+}
+
+func TestLostMemory(t *testing.T) {
+	const hour = int64(time.Hour / time.Microsecond)
+	for name, c := range map[string]struct {
+		uptime     time.Duration
+		unknown    bool
+		known      time.Duration
+		seen       bool
+		quarantine bool
+		status     Status
+		closed     time.Duration
+	}{
+		"new limit, new node":         {uptime: 5 * time.Second, known: 0, quarantine: true, status: Fresh},
+		"old limit, old node":         {uptime: time.Hour, known: 2 * time.Hour, quarantine: true, status: Fresh},
+		"old limit, restarted":        {uptime: 5 * time.Second, known: time.Hour, quarantine: true, status: Lost, closed: 55 * time.Second},
+		"old limit, just restarted":   {uptime: 0, known: 2 * time.Second, quarantine: true, status: Lost, closed: time.Minute},
+		"hardly older than the node":  {uptime: 5 * time.Second, known: 6 * time.Second, quarantine: true, status: Fresh},
+		"surely older than the node":  {uptime: 5 * time.Second, known: 6*time.Second + time.Microsecond, quarantine: true, status: Lost, closed: 55 * time.Second},
+		"resumed":                     {uptime: 5 * time.Second, known: time.Hour, status: Fresh},
+		"seen alive":                  {uptime: time.Hour, seen: true, quarantine: true, status: Lost, closed: time.Minute},
+		"seen alive, resumed":         {uptime: time.Hour, seen: true, status: Fresh},
+		"uptime not told":             {unknown: true, known: time.Hour, quarantine: true, status: Fresh},
+		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &table{t: t, log: SlidingLog{Uptime: c.uptime, UptimeKnown: !c.unknown}}
+			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
+			ask := []Group{{Size: 1, Count: 1}}
+			r := b.log.Take(hour, &TakeRequest{Proposal: p, Known: c.known, Seen: c.seen, Groups: ask})
+			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed || (r.Granted == 1) != (c.closed == 0) {
+				t.Fatalf("%+v", r)
+			}
+			if c.closed > 0 {
+				end := hour + int64(c.closed/time.Microsecond)
+				b.take(end-1, p, 1, 0)
+				b.take(end, p, 1, 1)
+			}
+		})
+	}
+}
+
+func TestQuarantineHoldsTheShareUp(t *testing.T) {
+	b := &table{t: t}
+	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Seen: true})
+	low := b.propose(2, 20, 0, time.Second, true)
+	if r := b.take(500_000, low, 1, 0); r.Share != 100 || r.Closed != 500*time.Millisecond {
+		t.Fatalf("what the lost log held may be in use, yet the share went down: %+v", r)
+	}
+	if r := b.take(1_000_000, low, 1, 1); r.Share != 20 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestClearLiftsQuarantine(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Second, true)
+	b.log.Take(0, &TakeRequest{Proposal: p, Seen: true})
+	b.take(1, p, 1, 0)
+	if r := b.log.Clear(2); r != (ClearReply{Status: OK, Epoch: 1, Share: 10}) {
+		t.Fatalf("%+v", r)
+	}
+	b.take(3, p, 10, 10)
+	b.log.Clear(4)
+	b.take(5, p, 10, 10)
+}
+
+func TestRefundTakesNobodyElsesPermits(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Second, false)
+	first := b.take(100, p, 3, 3)
+	b.take(200, p, 3, 3)
+	third := b.take(300, p, 4, 4)
+	for i, want := range []int64{3, 0} { // the second time nothing is left of it
+		if r := b.log.Refund(400, RefundRequest{Permits: 5, At: first.At}); r.Refunded != want {
+			t.Fatalf("refund %d: %+v", i, r)
+		}
+	}
+	if r := b.log.Refund(400, RefundRequest{Permits: 1, At: 250}); r.Refunded != 0 {
+		t.Fatalf("no grant was made then: %+v", r)
+	}
+	b.take(500, p, 4, 3)
+	if r := b.log.Refund(1_000_300, RefundRequest{Permits: 4, At: third.At}); r.Refunded != 0 {
+		t.Fatalf("it has left the window: %+v", r)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	for _, share := range []int64{1, 100, 128, 129, 1000, 10_000_000} {
+		b := &table{t: t}
+		p := b.propose(1, share, share, time.Second, false)
+		one := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}}
+		most, merged := 0, false
+		for now := int64(0); now < 4_000_000; now += 211 {
+			b.log.Take(now, one)
+			most = max(most, len(b.log.closed))
+			merged = merged || b.log.opened != b.log.newest
+		}
+		if most > 161 || merged != (share > exactShare) {
+			t.Errorf("share %d: up to %d closed entries, merged: %v", share, most, merged)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// head renders the twin's state as the scripts store it.
+func (l *SlidingLog) head() string {
+	if l.epoch == 0 {
+		return ""
+	}
+	oldest := int64(0)
+	if len(l.closed) > 0 {
+		oldest = l.closed[0].date
+	}
+	return fmt.Sprintf("SLG1%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d", l.epoch, l.target, l.share, l.start, l.window,
+		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total)
+}
+
+// log renders the twin's closed entries as the scripts store them.
+func (l *SlidingLog) log() []string {
+	members := []string{}
+	for _, e := range l.closed {
+		members = append(members, fmt.Sprintf("%16d%15d%11d", e.date, e.before, e.date-e.opened))
+	}
+	return members
+}
+
+// redisLog is a server whose clock a test holds.
+type redisLog interface {
+	take(now int64, r *TakeRequest) (TakeReply, error)
+	refund(now int64, r RefundRequest) (RefundReply, error)
+	peek(now int64) (PeekReply, error)
+	clear(now int64) (ClearReply, error)
+	stored() (head string, log []string)
+}
+
+// emulated is a sliding log on miniredis, which lets tests set its clock: the scripts run as they are.
+type emulated struct {
+	server   *miniredis.Miniredis
+	endpoint *Endpoint
+	ref      ShardRef
+}
+
+func (m emulated) at(now int64) context.Context {
+	m.server.SetTime(time.UnixMicro(now))
+	return context.Background()
+}
+func (m emulated) take(now int64, r *TakeRequest) (TakeReply, error) {
+	return m.endpoint.Take(m.at(now), m.ref, r)
+}
+func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
+	return m.endpoint.Refund(m.at(now), m.ref, r)
+}
+func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(m.at(now), m.ref) }
+func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
+func (m emulated) stored() (string, []string)          { return stored(m.endpoint.client, m.ref) }
+
+// clocked is a sliding log on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
+type clocked struct {
+	client rueidis.Client
+	uptime int64
+	ref    ShardRef
+}
+
+const (
+	timeLine = "local time = redis.call('TIME')\n"
+	infoLine = "local info = redis.pcall('INFO', 'server')\n"
+)
+
+// clockedText replaces the two lines that read the server's clocks. Every script must hold the first exactly once.
+func clockedText(number int) string {
+	text := programs[number].text
+	if strings.Count(text, timeLine) != 1 || strings.Count(text, "TIME'") != 1 {
+		panic("the line that reads TIME is not isolated")
+	}
+	text = strings.Replace(text, timeLine, "local time = {0, table.remove(ARGV)}\n", 1)
+	return strings.Replace(text, infoLine, "local info = 'uptime_in_seconds:' .. table.remove(ARGV)\n", 1)
+}
+
+var clockedTexts = map[int]*rueidis.Lua{
+	takeProgram:   rueidis.NewLuaScript(clockedText(takeProgram)),
+	refundProgram: rueidis.NewLuaScript(clockedText(refundProgram)),
+	peekProgram:   rueidis.NewLuaScript(clockedText(peekProgram)),
+	clearProgram:  rueidis.NewLuaScript(clockedText(clearProgram)),
+}
+
+func (c clocked) run(number int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
+	args = append(args, strconv.FormatInt(now, 10))
+	reply, err := clockedTexts[number].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.log}, args).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	return reply, failure(&programs[number], reply, c.ref.head, c.ref.log)
+}
+
+func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
+	reply, err := c.run(takeProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
+	if err != nil {
+		return TakeReply{}, err
+	}
+	return parseTake(reply, r)
+}
+
+func (c clocked) refund(now int64, r RefundRequest) (RefundReply, error) {
+	reply, err := c.run(refundProgram, now, number(r.Permits), number(r.At))
+	if err != nil {
+		return RefundReply{}, err
+	}
+	return parseRefund(reply)
+}
+
+func (c clocked) peek(now int64) (PeekReply, error) {
+	reply, err := c.run(peekProgram, now)
+	if err != nil {
+		return PeekReply{}, err
+	}
+	return parsePeek(reply)
+}
+
+func (c clocked) clear(now int64) (ClearReply, error) {
+	reply, err := c.run(clearProgram, now)
+	if err != nil {
+		return ClearReply{}, err
+	}
+	return parseClear(reply)
+}
+func (c clocked) stored() (string, []string) { return stored(c.client, c.ref) }
+
+func stored(client rueidis.Client, ref ShardRef) (head string, log []string) {
+	ctx := context.Background()
+	head, err := client.Do(ctx, client.B().Get().Key(ref.head).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		panic(err)
+	}
+	log, err = client.Do(ctx, client.B().Zrange().Key(ref.log).Min("0").Max("-1").Build()).AsStrSlice()
+	if err != nil {
+		panic(err)
+	}
+	return head, log
+}
+
+// agree runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
+func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
+	s := newStage(t)
+	for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for _, step := range s.steps() {
+			var want, got any
+			var err error
+			switch {
+			case step.take != nil:
+				reply := twin.Take(step.now, step.take)
+				s.saw(reply)
+				want = reply
+				got, err = server.take(step.now, step.take)
+			case step.refund != nil:
+				want = twin.Refund(step.now, *step.refund)
+				got, err = server.refund(step.now, *step.refund)
+			case step.clear:
+				want = twin.Clear(step.now)
+				got, err = server.clear(step.now)
+			default:
+				want = twin.Peek(step.now)
+				got, err = server.peek(step.now)
+			}
+			if err != nil {
+				head, log := server.stored()
+				t.Fatalf("%s: %v\nstored %q %q\ntwin   %q", describe(step), err, head, log, twin.head())
+			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%s:\ntwin   %+v\nserver %+v\ntwin's head %q", describe(step), want, got, twin.head())
+			}
+			if len(twin.closed) > 163 {
+				t.Fatalf("%d entries", len(twin.closed))
+			}
+		}
+		head, log := server.stored()
+		if head != twin.head() || !reflect.DeepEqual(log, twin.log()) {
+			t.Fatalf("stored:\ntwin   %q %q\nserver %q %q", twin.head(), twin.log(), head, log)
+		}
+	}
+}
+
+func describe(s step) string {
+	switch {
+	case s.take != nil:
+		return fmt.Sprintf("at %d take %+v %+v", s.now, *s.take.Proposal, *s.take)
+	case s.refund != nil:
+		return fmt.Sprintf("at %d refund %+v", s.now, *s.refund)
+	case s.clear:
+		return fmt.Sprintf("at %d clear", s.now)
+	}
+	return fmt.Sprintf("at %d peek", s.now)
+}
+
+func miniClient(tb testing.TB, m *miniredis.Miniredis) rueidis.Client {
+	tb.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{m.Addr()}, DisableCache: true, ForceSingleClient: true, AlwaysPipelining: true,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
+// onMiniredis returns a property: twin and scripts agree on miniredis.
+func onMiniredis(tb testing.TB) func(*rapid.T) {
+	m := miniredis.RunT(tb)
+	endpoint := NewEndpoint(miniClient(tb, m))
+	return func(t *rapid.T) {
+		m.FlushAll()
+		agree(t, &SlidingLog{}, emulated{server: m, endpoint: endpoint, ref: ShardKeys("", "t", "limit")})
+	}
+}
+
+func TestTwinAgreesWithMiniredis(t *testing.T) { rapid.Check(t, onMiniredis(t)) }
+
+func FuzzTakeSequence(f *testing.F) { f.Fuzz(rapid.MakeFuzz(onMiniredis(f))) }
+
+func TestTwinAgreesWithRedis(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
+		twin := &SlidingLog{UptimeKnown: true, Uptime: time.Duration(uptime) * time.Second}
+		ref := ShardKeys("", "t", strconv.Itoa(run))
+		agree(t, twin, clocked{client: client, uptime: uptime, ref: ref})
+		client.Do(context.Background(), client.B().Del().Key(ref.head, ref.log).Build())
+	})
+}

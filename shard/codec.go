@@ -1,0 +1,95 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// version numbers the JSON form of a layout.
+const version = 1
+
+// layoutJSON is the stored form of a Layout.
+type layoutJSON struct {
+	Version   int         `json:"v"`
+	Epoch     int64       `json:"epoch"`
+	Settled   bool        `json:"settled"`
+	Permits   int64       `json:"permits"`
+	Window    int64       `json:"window_ns"`
+	Algorithm string      `json:"algorithm"`
+	Revision  int64       `json:"revision"`
+	Shards    []shardJSON `json:"shards"`
+}
+
+// shardJSON is the stored form of a Shard; Start is present only while the layout is unsettled.
+type shardJSON struct {
+	Slot  int    `json:"slot"`
+	Node  string `json:"node"`
+	Share int64  `json:"share"`
+	Start *int64 `json:"start,omitempty"`
+}
+
+// MarshalJSON returns the stored form of l, or an error if l is not valid.
+func (l Layout) MarshalJSON() ([]byte, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	stored := layoutJSON{
+		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
+		Algorithm: l.Algorithm, Revision: l.Revision, Shards: make([]shardJSON, len(l.Shards)),
+	}
+	for i, s := range l.Shards {
+		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share}
+		if !l.Settled {
+			stored.Shards[i].Start = &s.Start
+		}
+	}
+	return json.Marshal(stored)
+}
+
+// UnmarshalJSON sets l from its stored form. It accepts only what MarshalJSON
+// writes, apart from white space: an unknown version, a field too many, too few,
+// repeated or spelled otherwise, or a layout that is not valid is an error that wraps
+// ErrInvalidLayout and leaves l as it was.
+func (l *Layout) UnmarshalJSON(data []byte) error {
+	decoded, err := decode(data)
+	if err != nil {
+		return err
+	}
+	*l = decoded
+	return nil
+}
+
+func decode(data []byte) (Layout, error) {
+	var stored layoutJSON
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, err)
+	}
+	if stored.Version != version {
+		return Layout{}, fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
+	}
+	l := Layout{
+		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
+		Algorithm: stored.Algorithm, Revision: stored.Revision, Shards: make([]Shard, len(stored.Shards)),
+	}
+	for i, s := range stored.Shards {
+		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Share: s.Share}
+		if s.Start != nil {
+			l.Shards[i].Start = *s.Start
+		}
+	}
+	again, err := l.MarshalJSON()
+	if err != nil {
+		return Layout{}, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, err)
+	}
+	if !bytes.Equal(again, compact.Bytes()) {
+		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, errors.New("not in the form this version writes"))
+	}
+	return l, nil
+}

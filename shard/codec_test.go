@@ -1,0 +1,104 @@
+package shard_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+const (
+	goldenSettled   = `{"v":1,"epoch":5,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
+	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
+)
+
+// TestGolden pins the stored form.
+func TestGolden(t *testing.T) {
+	s := spec(30)
+	s.Revision = 2
+	settled := must(t)(shard.New(5, s, on("a", 10, "b", 20)))
+	s = spec(36)
+	s.Window = 1500 * time.Microsecond
+	for want, l := range map[string]shard.Layout{goldenSettled: settled, goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36)))} {
+		got, err := json.Marshal(l)
+		if err != nil || string(got) != want {
+			t.Errorf("stored as %s, %v\nwant      %s", got, err, want)
+		}
+		var back shard.Layout
+		if err := json.Unmarshal([]byte(want), &back); err != nil || !reflect.DeepEqual(back, l) {
+			t.Errorf("read as %+v, %v\nwant    %+v", back, err, l)
+		}
+	}
+}
+
+func TestDecodeStrict(t *testing.T) {
+	edit := func(from, to string) string { return strings.Replace(goldenUnsettled, from, to, 1) }
+	for name, data := range map[string]string{
+		"empty":           ``,
+		"null":            `null`,
+		"array":           `[]`,
+		"truncated":       goldenUnsettled[:len(goldenUnsettled)-1],
+		"trailing":        goldenUnsettled + `{}`,
+		"version":         edit(`"v":1`, `"v":2`),
+		"no version":      edit(`"v":1,`, ``),
+		"unknown field":   edit(`"v":1`, `"v":1,"x":0`),
+		"repeated field":  edit(`"epoch":6`, `"epoch":7,"epoch":6`),
+		"other case":      edit(`"epoch"`, `"Epoch"`),
+		"other order":     edit(`"epoch":6,"settled":false`, `"settled":false,"epoch":6`),
+		"no revision":     edit(`"revision":0,`, ``),
+		"no start":        edit(`,"start":0`, ``),
+		"null start":      edit(`"start":0`, `"start":null`),
+		"null share":      edit(`"share":0`, `"share":null`),
+		"float":           edit(`"permits":36`, `"permits":36.0`),
+		"huge":            edit(`"permits":36`, `"permits":1e99`),
+		"string":          edit(`"permits":36`, `"permits":"36"`),
+		"not UTF-8":       edit(`"node":"a"`, "\"node\":\"\xff\""),
+		"sum":             edit(`"share":36`, `"share":35`),
+		"settled, starts": edit(`"settled":false`, `"settled":true`),
+		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
+	} {
+		before := must(t)(shard.New(1, spec(1), on("a", 1)))
+		l := before
+		if err := l.UnmarshalJSON([]byte(data)); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(l, before) {
+			t.Errorf("%s: an error changed the layout to %+v", name, l)
+		}
+	}
+	var l shard.Layout
+	if err := json.Unmarshal([]byte(" "+strings.ReplaceAll(goldenUnsettled, ",", " ,\n")), &l); err != nil {
+		t.Errorf("white space: %v", err)
+	}
+}
+
+// FuzzDecode: what is accepted is valid, and is written as it was read.
+func FuzzDecode(f *testing.F) {
+	for _, data := range []string{goldenSettled, goldenUnsettled, `{}`, `{"v":1}`, strings.ToUpper(goldenSettled)} {
+		f.Add([]byte(data))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var l shard.Layout
+		if err := l.UnmarshalJSON(data); err != nil {
+			if !errors.Is(err, shard.ErrInvalidLayout) {
+				t.Errorf("error of another kind: %v", err)
+			}
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Errorf("accepted: %v", err)
+		}
+		again, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back shard.Layout
+		if err := json.Unmarshal(again, &back); err != nil || !reflect.DeepEqual(back, l) {
+			t.Errorf("%+v became %+v, %v", l, back, err)
+		}
+	})
+}

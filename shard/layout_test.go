@@ -1,0 +1,199 @@
+package shard_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// spec is so many permits a second.
+func spec(permits int64) shard.Spec {
+	return shard.Spec{Permits: permits, Window: time.Second, Algorithm: "slidinglog"}
+}
+
+// on makes shards named after their nodes: on("a", 10, "b", 20), each at slot 1.
+func on(pairs ...any) []shard.Shard {
+	var shards []shard.Shard
+	for i := 0; i < len(pairs); i += 2 {
+		shards = append(shards, shard.Shard{Slot: 1, Node: pairs[i].(string), Share: int64(pairs[i+1].(int))})
+	}
+	return shards
+}
+
+func must(t *testing.T) func(shard.Layout, error) shard.Layout {
+	return func(l shard.Layout, err error) shard.Layout {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+}
+
+// show writes the shards as node:share or node:share<start.
+func show(l shard.Layout) string {
+	var b strings.Builder
+	for _, s := range l.Shards {
+		fmt.Fprintf(&b, "%s:%d", s.Node, s.Share)
+		if !l.Settled {
+			fmt.Fprintf(&b, "<%d", s.Start)
+		}
+		b.WriteByte(' ')
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func ExampleLayout_Change() {
+	spec := shard.Spec{Permits: 60, Window: time.Second, Algorithm: "slidinglog"}
+	two := []shard.Shard{{Slot: 7, Node: "a", Share: 30}, {Slot: 8199, Node: "b", Share: 30}}
+	layout, err := shard.New(1, spec, two)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	one := []shard.Shard{{Slot: 7, Node: "a", Share: 60}}
+	layout, err = layout.Change(2, spec, one)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// b still uses 12 of its 30: so a may be raised to 48.
+	fmt.Println(layout.Plan([]shard.Observation{
+		{Seen: true, Epoch: 2, Start: 30, Share: 30},
+		{Seen: true, Epoch: 2, Start: 30, Share: 12},
+	}))
+	// b is empty: a may have everything.
+	fmt.Println(layout.Plan([]shard.Observation{
+		{Seen: true, Epoch: 2, Start: 30, Share: 48},
+		{Seen: true, Epoch: 2, Start: 30, Share: 0},
+	}))
+	fmt.Println(len(layout.Settle().Shards))
+	// Output:
+	// {[48 0] false false}
+	// {[60 0] false false}
+	// 1
+}
+
+func TestChange(t *testing.T) {
+	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	if !old.Settled || show(old) != "a:10 b:20" {
+		t.Fatalf("new layout: %+v", old)
+	}
+	next := must(t)(old.Change(6, spec(36), on("c", 12, "b", 24)))
+	if got := show(next); next.Settled || got != "c:12<0 b:24<20 a:0<10" {
+		t.Errorf("changed: %s", got)
+	}
+	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18)))
+	if got := show(third); third.Settled || got != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" {
+		t.Errorf("changed while unsettled: %s", got)
+	}
+	settled := third.Settle()
+	if got := show(settled); !settled.Settled || got != "a:18 d:18" || settled.Epoch != 7 || settled.Validate() != nil {
+		t.Errorf("settled: %+v", settled)
+	}
+	if show(third) != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" || show(old) != "a:10 b:20" {
+		t.Error("a method changed its receiver")
+	}
+	if i, j := third.Index(1, "b"), third.Index(2, "b"); i != 3 || j != -1 {
+		t.Errorf("indices %d, %d", i, j)
+	}
+	if live := third.Live(); len(live) != 2 || cap(live) != 2 {
+		t.Errorf("live: %v, room for %d", live, cap(live))
+	}
+}
+
+// TestChangeSettled: a change is settled at once only if nothing moves.
+func TestChangeSettled(t *testing.T) {
+	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40)))
+	slower, other, revised := spec(30), spec(30), spec(30)
+	slower.Window, other.Algorithm, revised.Revision = time.Minute, "tokenbucket", 3
+	for name, c := range map[string]struct {
+		from    shard.Layout
+		spec    shard.Spec
+		shards  []shard.Shard
+		settled bool
+	}{
+		"same":               {old, spec(30), on("a", 10, "b", 20), true},
+		"other order":        {old, spec(30), on("b", 20, "a", 10), true},
+		"revision":           {old, revised, on("a", 10, "b", 20), true},
+		"shares":             {old, spec(30), on("a", 20, "b", 10), false},
+		"node":               {old, spec(30), on("a", 10, "c", 20), false},
+		"fewer":              {old, spec(10), on("a", 10), false},
+		"more":               {old, spec(31), on("a", 10, "b", 20, "c", 1), false},
+		"window":             {old, slower, on("a", 10, "b", 20), false},
+		"algorithm":          {old, other, on("a", 10, "b", 20), false},
+		"unsettled and same": {unsettled, spec(60), on("a", 20, "b", 40), false},
+	} {
+		next := must(t)(c.from.Change(9, c.spec, c.shards))
+		if next.Settled != c.settled || next.Spec() != c.spec {
+			t.Errorf("%s: %+v", name, next)
+		}
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	valid := must(t)(must(t)(shard.New(5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30)))
+	for name, spoil := range map[string]func(*shard.Layout){
+		"epoch 0":             func(l *shard.Layout) { l.Epoch = 0 },
+		"epoch 2^53":          func(l *shard.Layout) { l.Epoch = 1 << 53 },
+		"no permits":          func(l *shard.Layout) { l.Permits, l.Shards = 0, nil },
+		"too many permits":    func(l *shard.Layout) { l.Permits, l.Shards[0].Share = 1e12+1, 1e12+1 },
+		"short window":        func(l *shard.Layout) { l.Window = time.Millisecond - 1 },
+		"long window":         func(l *shard.Layout) { l.Window = 31*24*time.Hour + 1 },
+		"no algorithm":        func(l *shard.Layout) { l.Algorithm = "" },
+		"algorithm not UTF-8": func(l *shard.Layout) { l.Algorithm = "\xff" },
+		"revision":            func(l *shard.Layout) { l.Revision = -1 },
+		"slot -1":             func(l *shard.Layout) { l.Shards[0].Slot = -1 },
+		"slot 16384":          func(l *shard.Layout) { l.Shards[0].Slot = shard.Slots },
+		"no node":             func(l *shard.Layout) { l.Shards[0].Node = "" },
+		"node not UTF-8":      func(l *shard.Layout) { l.Shards[0].Node = "a\xff" },
+		"negative share":      func(l *shard.Layout) { l.Shards[1].Share, l.Shards[0].Share = -1, 31 },
+		"sum too small":       func(l *shard.Layout) { l.Shards[0].Share-- },
+		"sum too large":       func(l *shard.Layout) { l.Shards[0].Share++ },
+		"sum overflows":       func(l *shard.Layout) { l.Shards[0].Share = 1<<63 - 1 },
+		"start -2":            func(l *shard.Layout) { l.Shards[1].Start = -2 },
+		"start too large":     func(l *shard.Layout) { l.Shards[1].Start = 1e12 + 1 },
+		"twice":               func(l *shard.Layout) { l.Shards[1].Node = "a" },
+		"leaving first":       func(l *shard.Layout) { slices.Reverse(l.Shards) },
+		"settled leaving":     func(l *shard.Layout) { l.Settled, l.Shards[0].Start, l.Shards[1].Start = true, 0, 0 },
+		"settled start":       func(l *shard.Layout) { l.Settled, l.Shards = true, l.Shards[:1] },
+	} {
+		l := valid
+		l.Shards = slices.Clone(valid.Shards)
+		spoil(&l)
+		if err := l.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := l.MarshalJSON(); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%s is stored: %v", name, err)
+		}
+	}
+	if err := valid.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInvalidChange(t *testing.T) {
+	l := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	for name, try := range map[string]func() (shard.Layout, error){
+		"same epoch":  func() (shard.Layout, error) { return l.Change(5, spec(30), on("a", 30)) },
+		"no share":    func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 30, "c", 0)) },
+		"wrong sum":   func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 29)) },
+		"twice":       func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 10, "a", 20)) },
+		"same, twice": func() (shard.Layout, error) { return l.Change(6, spec(20), on("a", 10, "a", 10)) },
+		"none":        func() (shard.Layout, error) { return l.Change(6, spec(30), nil) },
+		"new, leaves": func() (shard.Layout, error) { return shard.New(1, spec(30), on("a", 30, "b", 0)) },
+		"new, none":   func() (shard.Layout, error) { return shard.New(1, spec(30), nil) },
+		"new, epoch":  func() (shard.Layout, error) { return shard.New(0, spec(30), on("a", 30)) },
+	} {
+		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package shard_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+func ExampleArrange() {
+	nodes := []shard.Node{{Name: "redis-a:6379", Weight: 1}, {Name: "redis-b:6379", Weight: 1}, {Name: "redis-c:6379", Weight: 1}}
+	for _, s := range shard.Arrange("orders", 100, 3, nodes) {
+		fmt.Printf("{%s} on %s: %d permits\n", shard.Tag(s.Slot), s.Node, s.Share)
+	}
+	// Output:
+	// {1os} on redis-a:6379: 33 permits
+	// {29F} on redis-c:6379: 33 permits
+	// {0nx} on redis-b:6379: 34 permits
+}
+
+func someNodes(n int) []shard.Node {
+	nodes := make([]shard.Node, n)
+	for i := range nodes {
+		nodes[i] = shard.Node{Name: fmt.Sprintf("10.0.0.%d:6379", i), Weight: 1}
+	}
+	return nodes
+}
+
+// loads counts the shards of each node, and fails if one of them has none.
+func loads(t *testing.T, placed []int, nodes int) []int {
+	t.Helper()
+	count := make([]int, nodes)
+	for i, j := range placed {
+		if j < 0 || j >= nodes {
+			t.Fatalf("shard %d is on node %d of %d", i, j, nodes)
+		}
+		count[j]++
+	}
+	return count
+}
+
+// TestPlaceEqual: equal nodes get floor(n/m) or ceil(n/m) shards each, so all are used when n >= m.
+func TestPlaceEqual(t *testing.T) {
+	for m := 1; m <= 17; m++ {
+		for n := 0; n <= 3*m+2; n++ {
+			for k := range 10 {
+				count := loads(t, shard.Place(fmt.Sprint("limit", k), n, someNodes(m)), m)
+				if low, high := slices.Min(count), slices.Max(count); low != n/m || high != (n+m-1)/m {
+					t.Fatalf("%d shards on %d nodes: %v", n, m, count)
+				}
+			}
+		}
+	}
+}
+
+// TestPlaceThirds: weights whose parts are not exact in binary still divide exactly.
+func TestPlaceThirds(t *testing.T) {
+	for m := 1; m <= 60; m++ {
+		nodes := someNodes(m)
+		for j := range nodes {
+			nodes[j].Weight = 0.1
+		}
+		count := loads(t, shard.Place("limit", 2*m, nodes), m)
+		if slices.Min(count) != 2 || slices.Max(count) != 2 {
+			t.Fatalf("%d shards on %d nodes of weight 0.1: %v", 2*m, m, count)
+		}
+	}
+}
+
+func FuzzPlace(f *testing.F) {
+	f.Add("limit", uint16(7), uint8(3), uint64(1))
+	f.Fuzz(func(t *testing.T, name string, n uint16, m uint8, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		nodes := someNodes(int(m%20) + 1)
+		sum := 0.0
+		for j := range nodes {
+			nodes[j].Weight = math.Exp2(float64(rng.IntN(20)-10)) * (1 + rng.Float64())
+			sum += nodes[j].Weight
+		}
+		n %= 200
+		placed := shard.Place(name, int(n), nodes)
+		for j, c := range loads(t, placed, len(nodes)) {
+			exact := nodes[j].Weight / sum * float64(n)
+			if float64(c) < math.Floor(exact-1e-6) || float64(c) > math.Ceil(exact+1e-6) {
+				t.Errorf("node %d has %d of %d, its part is %g", j, c, n, exact)
+			}
+		}
+		shuffled := slices.Clone(nodes)
+		rng.Shuffle(len(nodes), func(a, b int) { shuffled[a], shuffled[b] = shuffled[b], shuffled[a] })
+		for i, j := range shard.Place(name, int(n), shuffled) {
+			if shuffled[j].Name != nodes[placed[i]].Name {
+				t.Fatalf("shard %d is on %s or %s, by the order of the nodes", i, shuffled[j].Name, nodes[placed[i]].Name)
+			}
+		}
+	})
+}
+
+// TestPlaceInvalidWeights: they count as 1, and huge ones do not overflow.
+func TestPlaceInvalidWeights(t *testing.T) {
+	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		nodes := someNodes(4)
+		for j := range nodes {
+			nodes[j].Weight = weight
+		}
+		if count := loads(t, shard.Place("limit", 8, nodes), 4); slices.Max(count) != 2 {
+			t.Errorf("weights %g: %v", weight, count)
+		}
+		nodes[0].Weight = 1
+		loads(t, shard.Place("limit", 8, nodes), 4)
+	}
+	if shard.Place("limit", 3, nil) != nil || shard.Anchors("limit", nil) != nil || shard.Arrange("limit", 3, 3, nil) != nil {
+		t.Error("something is placed on no nodes")
+	}
+}
+
+// TestPlaceMoves states how much a change of nodes moves: on average over limits at
+// most 2.5 times the ideal n/(m+1) for m+1 nodes against m, and never more than 3 times that, plus 4.
+func TestPlaceMoves(t *testing.T) {
+	const limits = 100
+	for _, m := range []int{1, 2, 3, 5, 8, 16, 32} {
+		for _, per := range []int{1, 2, 4, 8} {
+			n := m * per
+			nodes := someNodes(m + 1)
+			ideal, total := float64(n)/float64(m+1), 0
+			for k := range limits {
+				name := fmt.Sprint("limit", k)
+				fewer, more, moved := shard.Place(name, n, nodes[:m]), shard.Place(name, n, nodes), 0
+				for i := range fewer {
+					if fewer[i] != more[i] {
+						moved++
+					}
+				}
+				total += moved
+				if float64(moved) > 3*ideal+4 {
+					t.Errorf("%d shards, %d nodes: %d moved, ideal %.1f", n, m, moved, ideal)
+				}
+			}
+			if mean := float64(total) / limits; mean > 2.5*ideal {
+				t.Errorf("%d shards, %d nodes: %.2f moved on average, ideal %.2f", n, m, mean, ideal)
+			}
+		}
+	}
+}
+
+// TestPlaceBalance: over many limits every node gets its part even of single shards.
+func TestPlaceBalance(t *testing.T) {
+	const limits = 30000
+	nodes := someNodes(4)
+	for j := range nodes {
+		nodes[j].Weight = float64(j + 1)
+	}
+	count := make([]int, len(nodes))
+	for k := range limits {
+		count[shard.Place(fmt.Sprint("limit", k), 1, nodes)[0]]++
+	}
+	for j, c := range count {
+		part := nodes[j].Weight / 10
+		if want, deviation := part*limits, math.Sqrt(part*(1-part)*limits); math.Abs(float64(c)-want) > 4.5*deviation {
+			t.Errorf("node %d has %d of %d single shards, want %.0f", j, c, limits, want)
+		}
+	}
+}
+
+// TestPlaceDoubling: twice the shards leave most of the old ones where they are.
+func TestPlaceDoubling(t *testing.T) {
+	moved, nodes := 0, someNodes(4)
+	for k := range 200 {
+		name := fmt.Sprint("limit", k)
+		old, doubled := shard.Place(name, 8, nodes), shard.Place(name, 16, nodes)
+		for i := range old {
+			if old[i] != doubled[2*i] {
+				moved++
+			}
+		}
+	}
+	if moved > 8*200/3 {
+		t.Errorf("%d of %d shards moved", moved, 8*200)
+	}
+}
+
+func TestAnchors(t *testing.T) {
+	for k := range 300 {
+		name := fmt.Sprint("limit", k)
+		home := shard.Positions(name, 3)
+		for m := 1; m <= 8; m++ {
+			nodes := someNodes(m)
+			got := shard.Anchors(name, nodes)
+			used := map[string]bool{}
+			for i, a := range got {
+				used[a.Node] = true
+				if want := home[i]; (m < 3 && a.Slot != want) || (m >= 3 && a.Slot != home[0]) {
+					t.Fatalf("anchor %d of %s on %d nodes is at slot %d", i, name, m, a.Slot)
+				}
+			}
+			if len(got) != 3 || len(used) != min(m, 3) {
+				t.Fatalf("anchors of %s on %d nodes: %v", name, m, got)
+			}
+			shuffled := slices.Clone(nodes)
+			slices.Reverse(shuffled)
+			shuffled[0].Weight = 7
+			if again := shard.Anchors(name, shuffled); !slices.Equal(again, got) {
+				t.Fatalf("anchors depend on the order or the weights: %v, %v", got, again)
+			}
+			if m >= 3 {
+				stay := 0
+				for _, a := range shard.Anchors(name, someNodes(m+1)) {
+					if used[a.Node] {
+						stay++
+					}
+				}
+				if stay < 2 {
+					t.Fatalf("only %d anchors of %s stay when node %d comes", stay, name, m)
+				}
+			}
+		}
+	}
+}
+
+// TestAnchorsGolden pins where records live.
+func TestAnchorsGolden(t *testing.T) {
+	for m, want := range map[int]string{
+		1: "[{10101 10.0.0.0:6379} {15562 10.0.0.0:6379} {4639 10.0.0.0:6379}]",
+		2: "[{10101 10.0.0.1:6379} {15562 10.0.0.0:6379} {4639 10.0.0.1:6379}]",
+		4: "[{10101 10.0.0.1:6379} {10101 10.0.0.2:6379} {10101 10.0.0.0:6379}]",
+	} {
+		if got := fmt.Sprint(shard.Anchors("orders", someNodes(m))); got != want {
+			t.Errorf("anchors on %d nodes: %s, want %s", m, got, want)
+		}
+	}
+}
+
+func BenchmarkPlace(b *testing.B) {
+	for _, n := range []int{3, 16, 64} {
+		nodes := someNodes(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				shard.Place("orders", n, nodes)
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package shard
+
+import "math/bits"
+
+// Observation is what a driver last heard from a shard under the layout's
+// epoch: the reply to the proposal {epoch, target, floor 0} or a later one.
+type Observation struct {
+	Seen   bool  // false: no reply yet; the rest is ignored
+	Epoch  int64 // epoch the shard stores
+	Start  int64 // share it held when it adopted that epoch; 0 if it was created under it
+	Share  int64 // share it holds now
+	Closed bool  // it lost its memory and is in quarantine: what it forgot may still be in the window
+}
+
+// Step says what drivers may do next.
+type Step struct {
+	Raise      []int64 // per shard of the layout: the floor that may be proposed now; 0: none
+	Done       bool    // every shard has its share: Settle and store
+	Superseded bool    // a shard knows a later epoch: read the layout again
+}
+
+// Plan decides how capacity moves in an unsettled layout, given one observation
+// per shard of l.Shards (missing ones count as not seen). Any number of
+// drivers may observe, plan and propose at once, from observations of any age,
+// and may stop at any point: the shares in force sum at every instant to no more
+// than the greater of the old limit and the new, and to no more than the new one
+// once the shards that give capacity up have drained.
+//
+// The rule: let bound_j be what shard j can hold unless a driver raises it: what it
+// started with, or, if that is more than its target, what it is observed to
+// hold now, which can only fall. Before it is seen, that is its Start. The
+// level is the greatest x in 0..1 at which the sum over all shards of max(bound_j,
+// x*target_j) is within the limit; shard j may be raised to x*target_j. A bound never
+// grows, not even when a shard loses its memory and comes back with nothing.
+// So the level never falls, so every floor ever proposed, however stale, is at most the one
+// that the newest observations allow, and those sum to at most the limit.
+//
+// A shard in quarantine (Closed) counts as not seen: its log is empty because it
+// was forgotten, not because its permits have left the window, so they must
+// not serve elsewhere before the quarantine ends. The layout settles after that too.
+//
+// If a bound is not known (Start is Unknown and the shard is not seen at this
+// epoch), nothing may be raised yet. A node that is gone for good must be
+// declared so by the caller, with the observation {Seen, Epoch, 0, 0} for its
+// shards, once it can no longer grant and its last grants have left the window.
+func (l Layout) Plan(obs []Observation) Step {
+	step := Step{Raise: make([]int64, len(l.Shards)), Done: true}
+	bounds := make([]int64, len(l.Shards))
+	known := true
+	for j, s := range l.Shards {
+		o := observed(obs, j)
+		if o.Epoch > l.Epoch {
+			return Step{Raise: step.Raise, Superseded: true}
+		}
+		bound, holds, ok := s.bound(o, l.Epoch)
+		bounds[j], known = bound, known && ok
+		step.Done = step.Done && holds
+	}
+	if step.Done || !known {
+		return step
+	}
+	level := l.level(bounds)
+	for j, s := range l.Shards {
+		floor, held := portion(s.Share, level), bounds[j]
+		if o := observed(obs, j); o.Epoch == l.Epoch {
+			held = max(held, o.Share)
+		}
+		if floor > held {
+			step.Raise[j] = floor
+		}
+	}
+	return step
+}
+
+// observed returns observation j, or the zero value if there is none that could be true.
+func observed(obs []Observation, j int) Observation {
+	if j < len(obs) && obs[j].Seen && obs[j].Start >= 0 && obs[j].Share >= 0 {
+		return obs[j]
+	}
+	return Observation{}
+}
+
+// bound returns the most that s can hold at the epoch unless it is raised, whether it
+// was seen to hold its share, and whether the bound is known at all.
+func (s Shard) bound(o Observation, epoch int64) (bound int64, holds, ok bool) {
+	if !o.Seen || o.Epoch != epoch || o.Closed {
+		return s.Start, false, s.Start != Unknown
+	}
+	bound = o.Start
+	if bound > s.Share {
+		bound = o.Share
+	}
+	return bound, o.Share == s.Share, true
+}
+
+// levelBits is the resolution of a level: finer than one permit of MaxPermits.
+const levelBits = 42
+
+// level returns the greatest level, in units of 2^-levelBits, at which the bounds and
+// the portions together are within the permits of l; 0 if there is none.
+func (l Layout) level(bounds []int64) uint64 {
+	low, high := uint64(0), uint64(1)<<levelBits
+	for low < high {
+		if mid := low + (high-low+1)/2; l.affords(bounds, mid) {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+func (l Layout) affords(bounds []int64, level uint64) bool {
+	rest := l.Permits
+	for j, s := range l.Shards {
+		need := max(bounds[j], portion(s.Share, level))
+		if need > rest {
+			return false
+		}
+		rest -= need
+	}
+	return true
+}
+
+// portion returns floor(share*level), exactly.
+func portion(share int64, level uint64) int64 {
+	high, low := bits.Mul64(uint64(share), level)
+	return int64(high<<(64-levelBits) | low>>levelBits)
+}

@@ -1,0 +1,241 @@
+package shard_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// seen is the observation of a shard at epoch 2.
+func seen(start, share int64) shard.Observation {
+	return shard.Observation{Seen: true, Epoch: 2, Start: start, Share: share}
+}
+
+func TestPlan(t *testing.T) {
+	old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 10, "c", 10)))
+	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
+	blind := must(t)(l.Change(3, spec(60), on("a", 20, "b", 20, "c", 20)))
+	at3 := func(start, share int64) shard.Observation {
+		o := seen(start, share)
+		o.Epoch = 3
+		return o
+	}
+	closed, later := seen(0, 0), seen(30, 30)
+	closed.Closed, later.Epoch = true, 9
+	type obs = []shard.Observation
+	for name, c := range map[string]struct {
+		l    shard.Layout
+		obs  obs
+		want string
+	}{
+		"nothing seen: what is free already":    {l, nil, "[0 15 15] false false"},
+		"too few observations":                  {l, obs{seen(30, 24)}, "[0 18 18] false false"},
+		"lowered half way":                      {l, obs{seen(30, 24), seen(10, 10), seen(10, 10)}, "[0 18 18] false false"},
+		"raised by another driver":              {l, obs{seen(30, 24), seen(10, 18), seen(10, 10)}, "[0 0 18] false false"},
+		"drained":                               {l, obs{seen(30, 20), seen(10, 15), {}}, "[0 20 20] false false"},
+		"one missing":                           {l, obs{seen(30, 20), seen(10, 20), {}}, "[0 0 20] false false"},
+		"done":                                  {l, obs{seen(30, 20), seen(10, 20), seen(10, 20)}, "[0 0 0] true false"},
+		"superseded":                            {l, obs{later, seen(10, 20), seen(10, 20)}, "[0 0 0] false true"},
+		"a raising one was idle":                {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 15 15] false false"},
+		"the lowering one lost its memory":      {l, obs{seen(0, 0), seen(10, 10), seen(10, 10)}, "[20 20 20] false false"},
+		"and is in quarantine":                  {l, obs{closed, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+		"values that cannot be":                 {l, obs{seen(-1, 0), seen(0, -1), seen(10, 1<<62)}, "[0 15 0] false false"},
+		"earlier epochs do not count":           {l, obs{{Seen: true, Epoch: 1, Share: 20}, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+		"unknown starts, nothing seen":          {blind, nil, "[0 0 0] false false"},
+		"unknown starts, one unseen":            {blind, obs{at3(20, 20), at3(10, 10), {}}, "[0 0 0] false false"},
+		"unknown starts, all seen":              {blind, obs{at3(26, 26), at3(10, 10), at3(10, 10)}, "[0 17 17] false false"},
+		"unknown starts, one in quarantine":     {blind, obs{at3(20, 20), at3(10, 10), {Seen: true, Epoch: 3, Closed: true}}, "[0 0 0] false false"},
+		"more observations than shards":         {l, make(obs, 9), "[0 15 15] false false"},
+		"all hold their shares, one is closed":  {l, obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)}, "[0 0 0] false false"},
+		"an unseen one knows nothing of epochs": {l, obs{{Epoch: 99}, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+	} {
+		got := c.l.Plan(c.obs)
+		if s := fmt.Sprint(got.Raise, got.Done, got.Superseded); s != c.want {
+			t.Errorf("%s: %s, want %s", name, s, c.want)
+		}
+	}
+}
+
+// TestPlanIdleShard is why the level does not depend on how much each shard
+// lacks. b has a share of 10 but was never used: no state. The driver does not see it
+// yet, counts on 10 and raises it to 15; the shard is created by that and replies
+// that it started with 0. Divided in proportion to what is lacking, c may then
+// have 16, and 30 + 15 + 16 are more than the limit of 60.
+func TestPlanIdleShard(t *testing.T) {
+	old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 10, "c", 10)))
+	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
+	for name, c := range map[string]struct {
+		plan func(shard.Layout, []shard.Observation) shard.Step
+		over bool
+	}{"level": {shard.Layout.Plan, false}, "proportional": {planProportional, true}} {
+		obs := []shard.Observation{seen(30, 30), {}, {}}
+		b := c.plan(l, obs).Raise[1]
+		obs[1] = seen(0, b)
+		if sum := 30 + b + c.plan(l, obs).Raise[2]; (sum > 60) != c.over {
+			t.Errorf("%s: the shares sum to %d of 60", name, sum)
+		}
+	}
+}
+
+// story is what happens to one shard during a transition: the states it can be observed in, in order.
+type story []shard.Observation
+
+func drawStory(t *rapid.T, s shard.Shard, epoch int64) story {
+	amount := func(low, high int64, what string) int64 { return rapid.Int64Range(low, high).Draw(t, what) }
+	at := func(start, share int64) shard.Observation {
+		return shard.Observation{Seen: true, Epoch: epoch, Start: start, Share: share}
+	}
+	start, told := s.Start, story{{}}
+	if start == shard.Unknown {
+		start, told = amount(0, 2*s.Share+10, "start"), nil
+	} else if rapid.Bool().Draw(t, "idle") {
+		start = 0
+	}
+	if start <= s.Share {
+		told = append(told, at(start, start))
+	} else {
+		for held := start; ; held = amount(s.Share, held-1, "held") {
+			told = append(told, at(start, held))
+			if held == s.Share || len(told) > 4 {
+				break
+			}
+		}
+	}
+	if rapid.Bool().Draw(t, "lost") {
+		told = append(told, shard.Observation{Seen: true, Epoch: epoch, Closed: true}, at(0, 0))
+	}
+	return told
+}
+
+// drawLayout returns an unsettled layout with shares of any size.
+func drawLayout(t *rapid.T) shard.Layout {
+	arrange := func() (shard.Spec, []shard.Shard) {
+		n := rapid.IntRange(1, 6).Draw(t, "n")
+		top := rapid.SampledFrom([]int64{3, 100, 9999991, shard.MaxPermits / 6}).Draw(t, "top")
+		var shards []shard.Shard
+		var sum int64
+		for _, k := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "places")[:n] {
+			s := shard.Shard{Slot: k, Node: "a", Share: rapid.Int64Range(1, top).Draw(t, "share")}
+			sum += s.Share
+			shards = append(shards, s)
+		}
+		return spec(sum), shards
+	}
+	s, shards := arrange()
+	l, err := shard.New(1, s, shards)
+	for epoch := int64(2); err == nil && (l.Settled || (epoch < 4 && rapid.Bool().Draw(t, "again"))); epoch++ {
+		s, shards = arrange()
+		l, err = l.Change(epoch, s, shards)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestPlanDrivers: whatever drivers saw of each shard, and when, the greatest floors
+// that any of them proposes fit into the limit together with what the shards hold.
+func TestPlanDrivers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLayout(t)
+		highest, holds := make([]int64, len(l.Shards)), make([]int64, len(l.Shards))
+		stories := make([]story, len(l.Shards))
+		for j, s := range l.Shards {
+			stories[j] = drawStory(t, s, l.Epoch)
+			if last := stories[j][len(stories[j])-1]; last.Seen {
+				holds[j] = last.Share
+			} else {
+				holds[j] = s.Start
+			}
+		}
+		raised := false
+		for range rapid.IntRange(1, 4).Draw(t, "drivers") {
+			obs := make([]shard.Observation, len(l.Shards))
+			for j, told := range stories {
+				obs[j] = rapid.SampledFrom(told).Draw(t, "seen")
+			}
+			for j, floor := range l.Plan(obs).Raise {
+				if floor < 0 || floor > l.Shards[j].Share {
+					t.Fatalf("floor %d of target %d", floor, l.Shards[j].Share)
+				}
+				raised = raised || floor > 0
+				highest[j] = max(highest[j], floor)
+			}
+		}
+		var sum int64
+		for j := range l.Shards {
+			sum += max(highest[j], holds[j])
+		}
+		if raised && sum > l.Permits {
+			t.Fatalf("%v: floors %v on %v sum to %d of %d", show(l), highest, holds, sum, l.Permits)
+		}
+	})
+}
+
+// TestPlanUses: less than one permit per shard waits without need, and once nothing is left
+// to drain everybody may have the exact target.
+func TestPlanUses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLayout(t)
+		obs := make([]shard.Observation, len(l.Shards))
+		var sum, bounds int64
+		drained := true
+		for j, s := range l.Shards {
+			told := drawStory(t, s, l.Epoch)
+			told = slices.DeleteFunc(told, func(o shard.Observation) bool { return !o.Seen || o.Closed })
+			obs[j] = rapid.SampledFrom(told).Draw(t, "seen")
+			bounds += obs[j].Share
+			drained = drained && obs[j].Share <= s.Share
+		}
+		step := l.Plan(obs)
+		for j, s := range l.Shards {
+			holds := max(obs[j].Share, step.Raise[j])
+			sum += holds
+			if drained && holds != s.Share {
+				t.Fatalf("%v: drained, but %d has %d", show(l), j, holds)
+			}
+		}
+		if sum > max(bounds, l.Permits) || sum <= l.Permits-int64(len(l.Shards)) {
+			t.Fatalf("%v: %v raised by %v sums to %d of %d", show(l), obs, step.Raise, sum, l.Permits)
+		}
+	})
+}
+
+// FuzzPlan: no observation, however wrong, panics, or gets anybody more than the target.
+func FuzzPlan(f *testing.F) {
+	f.Add(int64(2), int64(30), int64(30), false, int64(2), int64(0), int64(1<<62), true)
+	f.Fuzz(func(t *testing.T, e1, s1, h1 int64, c1 bool, e2, s2, h2 int64, c2 bool) {
+		old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 20)))
+		big := []shard.Shard{{Slot: 1, Node: "b", Share: 4e11}, {Slot: 1, Node: "c", Share: 6e11}}
+		l := must(t)(old.Change(2, spec(1e12), big))
+		step := l.Plan([]shard.Observation{{Seen: true, Epoch: e1, Start: s1, Share: h1, Closed: c1}, {Seen: true, Epoch: e2, Start: s2, Share: h2, Closed: c2}})
+		for j, floor := range step.Raise {
+			if floor < 0 || floor > l.Shards[j].Share {
+				t.Errorf("floor %d of target %d", floor, l.Shards[j].Share)
+			}
+		}
+	})
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{3, 16, 64} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			nodes := someNodes(n + 1)
+			l, err := shard.New(1, spec(1e6), shard.Arrange("orders", 1e6, n, nodes[:n]))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if l, err = l.Change(2, spec(1e6), shard.Arrange("orders", 1e6, n+1, nodes)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Plan(nil)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package shard_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+func ExampleRank() {
+	shards := []shard.Shard{
+		{Slot: 100, Node: "a", Share: 40},
+		{Slot: 5561, Node: "b", Share: 40},
+		{Slot: 11022, Node: "c", Share: 20},
+	}
+	fmt.Println(shard.Rank("worker-1", shards))
+	fmt.Println(shard.Rank("worker-2", shards))
+	// Output:
+	// [0 1 2]
+	// [1 2 0]
+}
+
+func someShards(shares ...int64) []shard.Shard {
+	shards := make([]shard.Shard, len(shares))
+	for i, s := range shares {
+		shards[i] = shard.Shard{Slot: i * 100, Node: fmt.Sprint("node-", i%5), Share: s}
+	}
+	return shards
+}
+
+// TestRankBalance: first choices, and second choices among the rest, are distributed in proportion to the shares.
+func TestRankBalance(t *testing.T) {
+	const participants = 40000
+	for _, shares := range [][]int64{{1, 1}, {10, 10, 10}, {1, 2, 3, 4}, {1e12, 1e12, 5e11}, {5, 5, 5, 5, 5, 5, 5, 5}, {1, 99}} {
+		shards := someShards(shares...)
+		first := make([]int, len(shares))
+		for p := range participants {
+			first[shard.Rank(fmt.Sprint("host-", p), shards)[0]]++
+		}
+		var sum int64
+		for _, s := range shares {
+			sum += s
+		}
+		for i, s := range shares {
+			part := float64(s) / float64(sum)
+			want, deviation := part*participants, math.Sqrt(part*(1-part)*participants)
+			if math.Abs(float64(first[i])-want) > 4.5*deviation {
+				t.Errorf("shares %v: %d of %d prefer shard %d, want %.0f", shares, first[i], participants, i, want)
+			}
+		}
+	}
+}
+
+// TestRankMoves: without a shard, everybody's order of the others is what it was.
+func TestRankMoves(t *testing.T) {
+	shards := someShards(5, 7, 9, 11, 2, 8)
+	for p := range 500 {
+		who := fmt.Sprint("host-", p)
+		before := shard.Rank(who, shards)
+		for gone := range shards {
+			fewer := slices.Clone(shards)
+			fewer[gone].Share = 0
+			want := slices.DeleteFunc(slices.Clone(before), func(i int) bool { return i == gone })
+			if got := shard.Rank(who, fewer); !slices.Equal(got, want) {
+				t.Fatalf("%s without %d: %v, want %v", who, gone, got, want)
+			}
+		}
+	}
+}
+
+// TestRankOrder: the preferred shards do not depend on how they are listed.
+func TestRankOrder(t *testing.T) {
+	shards := someShards(5, 7, 9, 11, 2, 8)
+	reversed := slices.Clone(shards)
+	slices.Reverse(reversed)
+	orders := map[string]bool{}
+	for p := range 500 {
+		who := fmt.Sprint("host-", p)
+		a, b := shard.Rank(who, shards), shard.Rank(who, reversed)
+		for i := range a {
+			if shards[a[i]] != reversed[b[i]] {
+				t.Fatalf("%s: %v, reversed %v", who, a, b)
+			}
+		}
+		orders[fmt.Sprint(a)] = true
+	}
+	if len(orders) < 150 {
+		t.Errorf("500 participants have only %d orders", len(orders))
+	}
+	if got := shard.Rank("x", nil); len(got) != 0 {
+		t.Errorf("rank of nothing: %v", got)
+	}
+}
+
+func BenchmarkRank(b *testing.B) {
+	for _, n := range []int{3, 8, 64} {
+		shards := shard.Arrange("orders", 1e6, n, someNodes(n))
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				shard.Rank("worker-1", shards)
+			}
+		})
+	}
+}

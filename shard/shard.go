@@ -1,0 +1,44 @@
+// Package shard decides how one limit is divided: which shards it has, where
+// they live, how many permits each may grant, and how those shares move from
+// one arrangement to the next without ever adding up to more than the limit.
+//
+// Everything here is a pure function or a plain value: no I/O, no clock, no
+// goroutines. Given equal arguments every process computes equal results,
+// which is what lets processes that never talk to each other agree. All
+// functions are safe for concurrent use.
+//
+// Stable for ever, because the results name keys that exist in Redis: [Slot],
+// [Tag], [Positions], [Anchors] and the JSON form of [Layout]. The results of
+// [Place] and [Rank] may change between releases: a placement is stored in the
+// layout, and a rank is only a preference.
+package shard
+
+// Unknown is the Start of a shard whose share at the beginning of a transition
+// is not known, because the layout before it had not settled.
+const Unknown int64 = -1
+
+// Bounds that [Layout.Validate] enforces.
+const (
+	MaxPermits int64 = 1e12      // of a limit, and so of a share
+	MaxEpoch   int64 = 1<<53 - 1 // epochs pass through Lua numbers, which are doubles
+)
+
+// Shard is one part of a limit. The pair (Slot, Node) identifies it.
+type Shard struct {
+	Slot  int    // hash slot of all keys of the shard, 0..Slots-1
+	Node  string // name of the configured node that holds it
+	Share int64  // permits per window it is to have; 0: leaving, its capacity is being moved away
+	Start int64  // share in the settled layout before this one, or Unknown; meaningful only while the layout is unsettled
+}
+
+// Location is a place for a key: a hash slot on a node.
+type Location struct {
+	Slot int
+	Node string
+}
+
+// Node is a Redis endpoint that can carry shards.
+type Node struct {
+	Name   string  // stable identity; equal names are the same node
+	Weight float64 // relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1
+}

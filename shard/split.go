@@ -1,0 +1,42 @@
+package shard
+
+// granularity is the number of permits per window below which a shard is too
+// coarse to be divided fairly: see [Auto].
+const granularity = 25
+
+// Fit returns how many shards a limit of so many permits can use when want are
+// wanted and limit are possible: at least 1, and never more than permits,
+// because every shard needs one.
+func Fit(permits int64, want, limit int) int {
+	n := min(want, limit)
+	if permits < int64(n) {
+		n = int(max(permits, 0))
+	}
+	return max(n, 1)
+}
+
+// Auto returns how many shards suit a limit of so many permits on so many nodes
+// (independent endpoints, or masters of a cluster): one for each node, as more
+// would only divide the limit without serving more, but no more than leaves 25
+// permits per window to each, as smaller shards cannot be shared fairly. At
+// least 1.
+func Auto(permits int64, nodes int) int {
+	return Fit(permits/granularity, nodes, Slots)
+}
+
+// Split divides permits into n shares that sum to it exactly and differ by at
+// most 1. The larger ones are spread evenly over the n, so that no node gets all
+// of them. If permits >= n no share is 0. n <= 0 gives none; permits < 0
+// counts as 0.
+func Split(permits int64, n int) []int64 {
+	if n <= 0 {
+		return nil
+	}
+	permits = max(permits, 0)
+	each, rest := permits/int64(n), permits%int64(n)
+	shares := make([]int64, n)
+	for i := range shares {
+		shares[i] = each + (int64(i)+1)*rest/int64(n) - int64(i)*rest/int64(n)
+	}
+	return shares
+}

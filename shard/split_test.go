@@ -1,0 +1,79 @@
+package shard_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+func ExampleSplit() {
+	fmt.Println(shard.Split(11, 4))
+	// Output: [2 3 3 3]
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		permits         int64
+		want, max, fits int
+	}{
+		{1, 8, 8, 1}, {2, 8, 8, 2}, {7, 8, 8, 7}, {8, 8, 8, 8}, {9999991, 8, 8, 8}, {9999991, 8, 3, 3},
+		{100, 0, 8, 1}, {100, -5, 8, 1}, {0, 8, 8, 1}, {-1, 8, 8, 1}, {math.MinInt64, 8, 8, 1}, {math.MaxInt64, math.MaxInt, 5, 5}, {100, 4, 0, 1},
+	} {
+		if got := shard.Fit(c.permits, c.want, c.max); got != c.fits {
+			t.Errorf("Fit(%d, %d, %d) = %d, want %d", c.permits, c.want, c.max, got, c.fits)
+		}
+	}
+}
+
+func TestAuto(t *testing.T) {
+	for _, c := range []struct {
+		permits     int64
+		nodes, want int
+	}{
+		{1, 3, 1}, {49, 3, 1}, {50, 3, 2}, {74, 3, 2}, {75, 3, 3}, {1e12, 3, 3}, {1e12, 1, 1}, {1000, 0, 1}, {100, 16, 4}, {0, 4, 1},
+	} {
+		if got := shard.Auto(c.permits, c.nodes); got != c.want {
+			t.Errorf("Auto(%d, %d) = %d, want %d", c.permits, c.nodes, got, c.want)
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, permits := range []int64{0, 1, 2, 7, 11, 9999991, 1e12, math.MaxInt64, -3} {
+		for _, n := range []int{0, 1, 2, 3, 7, 16, 1000} {
+			f.Add(permits, n)
+		}
+	}
+	f.Fuzz(func(t *testing.T, permits int64, n int) {
+		n %= shard.Slots + 1
+		shares := shard.Split(permits, n)
+		if len(shares) != max(n, 0) {
+			t.Fatalf("%d shares, want %d", len(shares), n)
+		}
+		if n <= 0 {
+			return
+		}
+		permits = max(permits, 0)
+		var sum, most int64
+		least := int64(math.MaxInt64)
+		for i, s := range shares {
+			sum, most, least = sum+s, max(most, s), min(least, s)
+			// Spread evenly: every prefix has its part of the whole, rounded down.
+			if extra := sum - int64(i+1)*(permits/int64(n)); extra != int64(i+1)*(permits%int64(n))/int64(n) {
+				t.Fatalf("the first %d of %d shares of %d have %d extra", i+1, n, permits, extra)
+			}
+		}
+		if sum != permits || most-least > 1 || (permits >= int64(n) && least < 1) {
+			t.Fatalf("Split(%d, %d): sum %d, from %d to %d", permits, n, sum, least, most)
+		}
+	})
+}
+
+func TestSplitSpreads(t *testing.T) {
+	if got := shard.Split(14, 8); !slices.Equal(got, []int64{1, 2, 2, 2, 1, 2, 2, 2}) {
+		t.Errorf("Split(14, 8) = %v", got)
+	}
+}

@@ -1,0 +1,314 @@
+package shardlimit
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// pumpNap is the longest the head of a queue sleeps without looking again, so
+// that a refund elsewhere is noticed; long windows stretch it.
+const pumpNap = 2 * time.Second
+
+// queue is the line of callers that wait for permits of one limit in this
+// process: first come, first served. One goroutine, which exists only while
+// somebody waits, asks for permits on behalf of the head.
+type queue struct {
+	core *core
+
+	mu      sync.Mutex
+	line    list.List // of *waiter
+	wanted  int64     // by all in the line
+	pumping bool
+	poke    chan struct{}
+}
+
+// waiter is one blocked call.
+type waiter struct {
+	n        int64
+	deadline int64      // on the client's clock; 0: none
+	done     chan error // one value
+	place    *list.Element
+}
+
+// wait is WaitN.
+func (c *core) wait(ctx context.Context, n int64) error {
+	start := c.client.now()
+	t, err := c.admit(ctx, n, false)
+	if err != nil {
+		return err
+	}
+	deadline := c.deadline(ctx)
+	if c.queue.empty() {
+		var d Decision
+		if t == nil {
+			d, err = c.outage(nil, start, n, false, errNoRecord)
+		} else {
+			d, err = c.whole(ctx, t, n, start)
+		}
+		if err != nil || d.Allowed {
+			c.client.tel.waited(ctx, c, &d, n, start, err)
+			return err
+		}
+		if deadline != 0 && c.client.now()+int64(d.RetryAfter) > deadline {
+			c.client.tel.waited(ctx, c, &d, n, start, nil)
+			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
+		}
+	}
+	w, err := c.queue.join(n, deadline)
+	if err != nil {
+		c.client.tel.waited(ctx, c, &Decision{}, n, start, nil)
+		return err
+	}
+	select {
+	case err = <-w.done:
+	case <-ctx.Done():
+		if c.queue.leave(w) {
+			err = context.Cause(ctx)
+		} else {
+			err = <-w.done // it was served just now
+		}
+	}
+	d := Decision{Allowed: err == nil, Granted: n}
+	c.client.tel.waited(ctx, c, &d, n, start, err)
+	return err
+}
+
+func (c *core) deadline(ctx context.Context) int64 {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(1, c.client.now()+int64(time.Until(at)))
+}
+
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.Len() == 0
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.Len()
+}
+
+// join puts a caller at the end of the line, unless those before it make it
+// certain that its deadline passes first: no window admits more than the limit.
+func (q *queue) join(n, deadline int64) (*waiter, error) {
+	limit := q.core.declaration()
+	if t := q.core.table.Load(); t != nil {
+		limit = t.limit
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	windows := (q.wanted + n - 1) / limit.Permits
+	if deadline != 0 {
+		left := time.Duration(deadline - q.core.client.now())
+		if windows > int64(left/limit.Per) {
+			return nil, fmt.Errorf("%w: %d permits are wanted before", ErrWaitTooLong, q.wanted)
+		}
+	}
+	w := &waiter{n: n, deadline: deadline, done: make(chan error, 1)}
+	w.place = q.line.PushBack(w)
+	q.wanted += n
+	if !q.pumping {
+		q.pumping = true
+		if q.poke == nil {
+			q.poke = make(chan struct{}, 1)
+		}
+		q.core.client.spawn(q.pump)
+		if q.core.client.closed.Load() {
+			q.dismiss(w, ErrClosed)
+		}
+	}
+	return w, nil
+}
+
+// leave takes a caller out of the line and reports false if it was served.
+func (q *queue) leave(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	atHead := q.line.Front() == w.place
+	q.remove(w)
+	if atHead {
+		q.wakeLocked() // the next one may want less
+	}
+	return true
+}
+
+func (q *queue) remove(w *waiter) {
+	q.line.Remove(w.place)
+	w.place = nil
+	q.wanted -= w.n
+}
+
+func (q *queue) dismiss(w *waiter, err error) {
+	q.remove(w)
+	w.done <- err
+}
+
+// wake has the head of the line look again at once.
+func (q *queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeLocked()
+}
+
+func (q *queue) wakeLocked() {
+	select {
+	case q.poke <- struct{}{}:
+	default: // nobody pumps, or it has been poked already
+	}
+}
+
+// pump serves the line until it is empty.
+func (q *queue) pump(ctx context.Context) {
+	c := q.core
+	nap := time.NewTimer(time.Hour)
+	defer nap.Stop()
+	futile := 0
+	for {
+		t := c.current()
+		n, singles, ok := q.head(t)
+		if !ok {
+			return
+		}
+		d, err := q.ask(ctx, t, n, singles)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = ErrClosed
+			}
+			q.failAll(err)
+			continue
+		}
+		if d.Granted > 0 {
+			futile = 0
+			q.hand(d, singles)
+			continue
+		}
+		futile++
+		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
+		window := c.declaration().Per
+		if t != nil {
+			window = t.limit.Per
+		}
+		nap.Reset(min(d.RetryAfter, max(pumpNap, window/16)) + stagger(futile, window))
+		select {
+		case <-nap.C:
+		case <-q.poke:
+			futile = 0
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (Decision, error) {
+	if ctx.Err() != nil {
+		return Decision{}, ErrClosed
+	}
+	now := q.core.client.now()
+	switch {
+	case t == nil:
+		return q.core.outage(nil, now, n, singles, errNoRecord)
+	case singles:
+		return q.core.some(ctx, t, n, now)
+	}
+	return q.core.whole(ctx, t, n, now)
+}
+
+// stagger spreads the processes that were woken by the same release and came
+// too late for it, more widely the more often that happened in a row.
+func stagger(futile int, window time.Duration) time.Duration {
+	if futile < 2 {
+		return 0
+	}
+	return rand.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
+}
+
+// head is what the line wants next: one permit each for the callers at its head
+// that want one, else what the first one wants, all at once. A line that is
+// empty ends the pump.
+func (q *queue) head(t *table) (n int64, singles, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if t == nil || w.n <= t.limit.Permits {
+			break
+		}
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, t.limit.Permits))
+	}
+	e := q.line.Front()
+	if e == nil {
+		q.pumping = false
+		return 0, false, false
+	}
+	if first := e.Value.(*waiter); first.n > 1 {
+		return first.n, false, true
+	}
+	for ; e != nil && e.Value.(*waiter).n == 1; e = e.Next() {
+		n++
+	}
+	return n, true, true
+}
+
+// hand gives the permits to the head of the line, and back what nobody wants
+// any more because callers have left meanwhile.
+func (q *queue) hand(d Decision, singles bool) {
+	left := d.Granted
+	q.mu.Lock()
+	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if w.n > left || singles && w.n != 1 {
+			break
+		}
+		left -= w.n
+		q.dismiss(w, nil)
+	}
+	q.mu.Unlock()
+	if left > 0 && !d.Degraded {
+		q.core.giveBack(d.last(left))
+	}
+}
+
+// last is the part of a decision that makes up its last n permits.
+func (d *Decision) last(n int64) (rest Decision) {
+	parts := d.parts()
+	for i := len(parts) - 1; i >= 0 && n > 0; i-- {
+		p := parts[i]
+		p.n = min(p.n, n)
+		n -= p.n
+		rest.add(p, 0)
+	}
+	return rest
+}
+
+// dismissHopeless ends the waiting of those whose deadline comes before the
+// next permit can.
+func (q *queue) dismissHopeless(next int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if w.deadline != 0 && w.deadline < next {
+			q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, time.Duration(next-q.core.client.now())))
+		}
+	}
+}
+
+func (q *queue) failAll(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		q.dismiss(e.Value.(*waiter), err)
+	}
+}
