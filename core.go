@@ -130,7 +130,14 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &terms{epoch: layout.Epoch, share: s.Share, looked: looked, full: looked}
+	t := &terms{
+		epoch:  layout.Epoch,
+		share:  s.Share,
+		window: layout.Window,
+		split:  len(layout.Live()) > 1,
+		looked: looked,
+		full:   looked,
+	}
 	if layout.Settled {
 		t.full, err = c.proposal(layout, s, s.Share)
 	}
@@ -174,25 +181,26 @@ func (c *core) lane(s shard.Shard) *lane {
 	return l
 }
 
-func (c *core) alternatives() bool { return len(c.table.Load().lanes) > 1 }
-
-func (c *core) window() time.Duration { return c.table.Load().limit.Per }
-
 // confirmed reports whether the layout was lately seen in the limit's record.
 func (c *core) confirmed() bool {
-	if c.register == nil {
-		return true // a family's keys never change their shards
+	if c.family != nil {
+		c.family.core.register.confirmed() // has the family looked up again in good time
+		return true                        // but its keys never change their shards
 	}
 	return c.register.confirmed()
 }
 
 // knownFor is how long the limit is known to have existed.
 func (c *core) knownFor() time.Duration {
-	r := c.register
-	if r == nil {
-		r = c.family.core.register
+	return c.record().age()
+}
+
+// record is the register that holds the limit: the family's for a key.
+func (c *core) record() *register {
+	if c.family != nil {
+		return c.family.core.register
 	}
-	return r.age()
+	return c.register
 }
 
 // notice compares a reply with what the process believed.
@@ -200,14 +208,9 @@ func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
 	if r.Status == script.Lost {
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.name)
 	}
-	if r.Epoch <= t.epoch {
-		return
+	if r.Epoch > t.epoch {
+		c.record().behind(r.Epoch)
 	}
-	reg := c.register
-	if reg == nil {
-		reg = c.family.core.register
-	}
-	reg.behind(r.Epoch)
 }
 
 // free adds up what was free on the shards this process has heard from.

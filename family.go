@@ -100,6 +100,7 @@ func (f *Family) Limiter(key string) *Limiter {
 	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
 	c.family, c.invalid, c.metrics = f, checkName("key", key), f.core.metrics
+	c.declared = f.core.declaration()
 	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
 		c = old // another caller was faster
 	}
@@ -112,7 +113,6 @@ func (f *Family) update(c *core) {
 	if ft == nil || c.invalid != nil || c.from.Load() == ft {
 		return
 	}
-	f.core.register.confirmed() // looks the family up again in good time
 	c.declare(ft.limit)
 	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
 		shard.Arrange(c.id, ft.limit.Permits, ft.limit.Shards, f.core.client.shardNodes()))

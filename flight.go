@@ -47,7 +47,7 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 		return true
 	}
 	budget := c.cfg.CallTimeout - time.Duration(now-oldest)
-	if f.lane.core.alternatives() {
+	if f.lane.terms.Load().split {
 		budget = min(budget, c.cfg.CallTimeout/2)
 	}
 	f.sent.Store(false)
@@ -122,7 +122,7 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, e
 	l.report(e, err)
 	l.core.client.tel.endCall(ctx, span, l, len(f.asks), time.Duration(received-now), err)
 	if err == nil {
-		l.known.learn(now, received, l.core.window(), &reply)
+		l.known.learn(now, received, t.window, &reply)
 		l.core.notice(l, t, &reply)
 	}
 	return reply, err

@@ -56,7 +56,7 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 		return c.outage(t, now, n, false, failure)
 	}
 	next := c.forecast(ctx, t, n, since)
-	return c.denial(t, now, next), nil
+	return c.denial(t, c.client.now(), next), nil
 }
 
 // giveBack returns the parts of a decision that did not come to anything. It

@@ -51,7 +51,9 @@ type lane struct {
 // terms is what the process proposes to the shard with every call.
 type terms struct {
 	epoch  int64
-	share  int64            // the target
+	share  int64 // the target
+	window time.Duration
+	split  bool             // the limit has other shards
 	full   *script.Proposal // for a layout that was confirmed lately
 	looked *script.Proposal // otherwise: claims nothing for a shard that has no state
 }
@@ -179,7 +181,7 @@ func (l *lane) proposal(t *terms) *script.Proposal {
 // cannot have expired since: what has an entry in its log lives a window longer.
 func (l *lane) remembers(now int64) bool {
 	used := l.known.usedAt.Load()
-	return used != 0 && time.Duration(now-used) < l.core.window()
+	return used != 0 && time.Duration(now-used) < l.terms.Load().window
 }
 
 // shun keeps calls away for a while from keys that hold somebody else's data.

@@ -107,19 +107,23 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	})
 }
 
-// Delete removes the limit and its usage from Redis. Handles of the name go on
-// working: one that is used again, in any process, declares the limit anew. The
-// error is a *ShardError for each shard that could not be reached; what is left
+// Delete removes the limit and its usage from Redis. Delete what nothing uses
+// any more: a handle of this Client that is used again declares the limit anew,
+// and another process that still uses it goes on with the layout it knows, as
+// after a loss of memory (see Config.AfterLoss). The error is a *ShardError for each shard that could not be reached; what is left
 // there expires by itself.
 func (l *Limiter) Delete(ctx context.Context) error {
 	if err := l.ownLimit("Delete"); err != nil {
 		return err
 	}
 	err := errors.Join(l.core.register.drop(ctx), l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
-		return e.scripts.Drop(ctx, ln.ref)
+		err := e.scripts.Drop(ctx, ln.ref)
+		ln.known.reset()
+		return err
 	}))
-	l.core.client.forget(l.core)
+	l.core.short.Store(nil)
 	l.core.table.Store(nil)
+	l.core.client.forget(l.core)
 	return err
 }
 
@@ -174,10 +178,7 @@ func (c *core) peek(ctx context.Context) (State, error) {
 		}
 		return State{Limit: c.declaration()}, ErrUnavailable
 	}
-	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: 1}
-	if c.register != nil {
-		st.Participants = c.register.participants.Load()
-	}
+	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))
 	next := make([]time.Duration, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))

@@ -68,13 +68,7 @@ func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool, now int64)
 // tune makes the part what it should be: the limit divided by the participants
 // last heard of, at least one permit.
 func (lo *local) tune(limit Limit) {
-	participants := int64(1)
-	if r := lo.core.register; r != nil {
-		participants = r.participants.Load()
-	} else if f := lo.core.family; f != nil {
-		participants = f.core.register.participants.Load()
-	}
-	part := max(1, limit.Permits/max(1, participants))
+	part := max(1, limit.Permits/lo.core.record().participants.Load())
 	if part == lo.part && limit.Per == lo.per {
 		return
 	}
@@ -93,6 +87,9 @@ func (lo *local) granted(n int64) {
 		return
 	}
 	t := lo.core.table.Load()
+	if t == nil {
+		return // deleted just now
+	}
 	lo.mu.Lock()
 	defer lo.mu.Unlock()
 	lo.tune(t.limit)

@@ -39,21 +39,18 @@ func (t *table) choose(now int64, size int64, done *tried) int {
 }
 
 // shutOut reports whether every shard that can be reached is known to be empty,
-// and when the first of them has a permit again. reachable is false if there is none.
+// whether any can be, and when the first of them has a permit again.
 func (t *table) shutOut(now int64) (empty, reachable bool, next int64) {
 	empty = true
 	for _, l := range t.lanes {
 		if !l.ready(now) {
 			continue
 		}
-		at := l.known.freeAt.Load()
-		if !reachable || at < next {
+		if at := l.known.freeAt.Load(); !reachable || at < next {
 			next = at
 		}
 		reachable = true
-		if !l.known.shut(now) {
-			return false, true, 0
-		}
+		empty = empty && l.known.shut(now)
 	}
 	return empty && reachable, reachable, next
 }
@@ -170,7 +167,7 @@ type shortage struct {
 // the call can go on to another shard.
 func (c *core) gone(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed) || c.client.closed.Load():
 		return ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -187,7 +184,7 @@ func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Dur
 	}
 	if n == 1 || upTo || retry <= 0 {
 		retry = time.Duration(next - now)
-		if !reachable || next == 0 {
+		if !reachable {
 			retry = t.limit.Per
 		}
 	}
