@@ -45,6 +45,7 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 		if r.family {
 			limit.Shards = t.limit.Shards // the keys of a family never change their shards
 		}
+		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
 		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
 		if err != nil {
 			return nil, err

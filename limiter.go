@@ -74,8 +74,9 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.core.peek(
 
 // SetLimit changes the limit for every process, while it is in use: permits,
 // window and number of shards. What was used stays in the log, so the change
-// neither lets a burst through nor forgets one. Every window that begins after
-// SetLimit has returned obeys the new limit. Capacity that moves between shards
+// neither lets a burst through nor forgets one. Shards 0 chooses their number
+// anew; the revision never falls. Every window that begins after SetLimit has
+// returned obeys the new limit. Capacity that moves between shards
 // follows as the log empties, within one window; until then less than the new
 // limit may be available. Of several changes at once one wins, as a whole.
 //

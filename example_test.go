@@ -1,0 +1,250 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+)
+
+// start returns a client on two in-process nodes.
+func start() (client *shardlimit.Client, stop func()) {
+	servers, err := embedded.Start(2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		servers.Close()
+	}
+}
+
+func ExampleNew() {
+	client, err := shardlimit.New(shardlimit.Config{
+		Nodes: []shardlimit.Node{
+			{Name: "a", Redis: rueidis.ClientOption{InitAddress: []string{"10.0.0.1:6379"}}},
+			{Name: "b", Redis: rueidis.ClientOption{InitAddress: []string{"10.0.0.2:6379"}}},
+		},
+		OnOutage: shardlimit.FailLocal,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	fmt.Println("connects on first use")
+	// Output: connects on first use
+}
+
+func ExampleNew_invalid() {
+	_, err := shardlimit.New(shardlimit.Config{})
+	fmt.Println(errors.Is(err, shardlimit.ErrInvalidConfig))
+	fmt.Println(err)
+	// Output:
+	// true
+	// shardlimit: invalid config: Nodes is empty; list at least one Redis endpoint
+}
+
+func ExampleClient_Limiter() {
+	client, stop := start()
+	defer stop()
+	limiter, err := client.Limiter(context.Background(), "reports", shardlimit.Limit{
+		Permits: 1000,
+		Per:     time.Minute,
+		Shards:  4,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Name(), limiter.Limit())
+	// Output: reports 1000 permits per 1m0s over 4 shards
+}
+
+func ExampleClient_Open() {
+	client, stop := start()
+	defer stop()
+	_, err := client.Open(context.Background(), "nobody declared this")
+	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
+	// Output: true
+}
+
+func ExampleLimiter_Allow() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "logins", shardlimit.PerMinute(2))
+	for range 3 {
+		d, err := limiter.Allow(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Allowed, d.RetryAfter > 0)
+	}
+	// Output:
+	// true false
+	// true false
+	// false true
+}
+
+func ExampleLimiter_AllowN() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "bytes", shardlimit.PerHour(100))
+	first, _ := limiter.AllowN(ctx, 80)
+	second, _ := limiter.AllowN(ctx, 30) // all or nothing: only 20 are left
+	_, err := limiter.AllowN(ctx, 101)
+	fmt.Println(first.Granted, second.Granted, errors.Is(err, shardlimit.ErrExceedsLimit))
+	// Output: 80 0 true
+}
+
+func ExampleLimiter_AllowUpTo() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "rows", shardlimit.PerHour(100))
+	first, _ := limiter.AllowUpTo(ctx, 80)
+	second, _ := limiter.AllowUpTo(ctx, 80)
+	fmt.Println(first.Granted, second.Granted)
+	// Output: 80 20
+}
+
+func ExampleLimiter_Wait() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "pulls", shardlimit.Limit{Permits: 2, Per: 50 * time.Millisecond})
+	began := time.Now()
+	for range 3 {
+		if err := limiter.Wait(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(time.Since(began) >= 45*time.Millisecond) // the third had to wait for the first to leave the window
+	// Output: true
+}
+
+func ExampleLimiter_WaitN() {
+	client, stop := start()
+	defer stop()
+	limiter, _ := client.Limiter(context.Background(), "pages", shardlimit.PerHour(10))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fmt.Println(limiter.WaitN(ctx, 10))
+	// The permits cannot come back within a minute, so this does not block.
+	fmt.Println(errors.Is(limiter.WaitN(ctx, 1), shardlimit.ErrWaitTooLong))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLimiter_Refund() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "seats", shardlimit.PerHour(3))
+	d, _ := limiter.AllowN(ctx, 3)
+	if err := limiter.Refund(ctx, d); err != nil {
+		log.Fatal(err)
+	}
+	_ = limiter.Refund(ctx, d) // a second time does nothing
+	state, _ := limiter.Peek(ctx)
+	fmt.Println(state.Used, state.Remaining)
+	// Output: 0 3
+}
+
+func ExampleLimiter_Peek() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "mails", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	_, _ = limiter.AllowN(ctx, 60)
+	state, err := limiter.Peek(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(state.Used, "used,", state.Remaining, "free on", len(state.Shards), "shards")
+	// Output: 60 used, 40 free on 2 shards
+}
+
+func ExampleLimiter_SetLimit() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "jobs", shardlimit.PerHour(10))
+	_, _ = limiter.AllowN(ctx, 4)
+	if err := limiter.SetLimit(ctx, shardlimit.PerHour(5)); err != nil {
+		log.Fatal(err)
+	}
+	state, _ := limiter.Peek(ctx)
+	fmt.Println(state.Limit.Permits, "permits,", state.Used, "used")
+	// Output: 5 permits, 4 used
+}
+
+func ExampleLimiter_Reset() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "tries", shardlimit.PerHour(1))
+	_, _ = limiter.Allow(ctx)
+	if err := limiter.Reset(ctx); err != nil {
+		log.Fatal(err)
+	}
+	d, _ := limiter.Allow(ctx)
+	fmt.Println(d.Allowed)
+	// Output: true
+}
+
+func ExampleLimiter_Delete() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "old", shardlimit.PerHour(1))
+	if err := limiter.Delete(ctx); err != nil {
+		log.Fatal(err)
+	}
+	_, err := client.Open(ctx, "old")
+	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
+	// Output: true
+}
+
+func ExampleClient_Family() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	users, err := client.Family(ctx, "users", shardlimit.PerMinute(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, user := range []string{"ann", "bob", "ann"} {
+		d, _ := users.Limiter(user).Allow(ctx)
+		fmt.Println(user, d.Allowed)
+	}
+	// Output:
+	// ann true
+	// bob true
+	// ann false
+}
+
+func ExampleFamily_SetLimit() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(1))
+	_, _ = users.Limiter("ann").Allow(ctx)
+	if err := users.SetLimit(ctx, shardlimit.PerMinute(2)); err != nil {
+		log.Fatal(err)
+	}
+	d, _ := users.Limiter("ann").Allow(ctx)
+	fmt.Println(d.Allowed, users.Limit())
+	// Output: true 2 permits per 1m0s on 1 shard
+}
