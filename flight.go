@@ -24,6 +24,7 @@ type flight struct {
 	groups []script.Group // the same, as the script wants them
 	grants []int64
 	req    script.TakeRequest
+	ctx    expiry
 	watch  *time.Timer
 	sent   atomic.Bool
 	over   atomic.Bool // answered, or given up
@@ -31,13 +32,14 @@ type flight struct {
 
 func newFlight(l *lane) *flight {
 	f := &flight{lane: l}
-	f.watch = time.AfterFunc(time.Hour, f.giveUp)
+	f.ctx.done = make(chan struct{})
+	f.watch = time.AfterFunc(time.Hour, f.ring)
 	f.watch.Stop()
 	return f
 }
 
 // run sends the batch and hands out the answers. It returns when the call has
-// ended, and reports false if the watchdog had given it up before.
+// ended, and reports false if its time was up: the flight is not to be used again.
 func (f *flight) run(number uint64, batch []*ask) bool {
 	c := f.lane.core.client
 	now := c.now()
@@ -52,11 +54,10 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 	}
 	f.sent.Store(false)
 	f.over.Store(false)
-	f.watch.Reset(budget + watchGrace)
-	ctx, cancel := context.WithTimeout(context.Background(), budget)
-	reply, err := f.call(ctx, now)
-	cancel()
-	f.watch.Stop()
+	f.ctx.at = c.base.Add(time.Duration(now) + budget)
+	f.watch.Reset(budget)
+	reply, err := f.call(&f.ctx, now)
+	inTime := f.watch.Stop()
 	if !f.over.CompareAndSwap(false, true) {
 		return false
 	}
@@ -65,7 +66,7 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 	} else {
 		f.deliver(&reply)
 	}
-	return true
+	return inTime
 }
 
 // board sorts out which asks go with this call: not those whose callers have
@@ -173,8 +174,13 @@ func (f *flight) refuse(err error) {
 	l.turnAway(err)
 }
 
-// giveUp is the watchdog: the call overran its context.
-func (f *flight) giveUp() {
+// ring is the timer of the flight: first it ends the context of the call, then,
+// if the call does not heed that, it answers the asks without it.
+func (f *flight) ring() {
+	if f.ctx.expire() {
+		f.watch.Reset(watchGrace)
+		return
+	}
 	if !f.over.CompareAndSwap(false, true) {
 		return
 	}
