@@ -206,6 +206,9 @@ func (c *core) record() *register {
 // notice compares a reply with what the process believed.
 func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
 	if r.Status == script.Lost {
+		// Whatever layout the shard had adopted is forgotten too. Make sure that
+		// ours is the one in force before the quarantine ends.
+		c.record().syncSoon()
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.name)
 	}
 	if r.Epoch > t.epoch {

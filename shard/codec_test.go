@@ -71,6 +71,9 @@ func TestDecodeStrict(t *testing.T) {
 		}
 	}
 	var l shard.Layout
+	if err := l.UnmarshalJSON([]byte(edit(`"v":1`, `"v":2`))); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("an unknown version is not named: %v", err)
+	}
 	if err := json.Unmarshal([]byte(" "+strings.ReplaceAll(goldenUnsettled, ",", " ,\n")), &l); err != nil {
 		t.Errorf("white space: %v", err)
 	}

@@ -157,12 +157,16 @@ func TestInvalid(t *testing.T) {
 		"sum too small":       func(l *shard.Layout) { l.Shards[0].Share-- },
 		"sum too large":       func(l *shard.Layout) { l.Shards[0].Share++ },
 		"sum overflows":       func(l *shard.Layout) { l.Shards[0].Share = 1<<63 - 1 },
-		"start -2":            func(l *shard.Layout) { l.Shards[1].Start = -2 },
-		"start too large":     func(l *shard.Layout) { l.Shards[1].Start = 1e12 + 1 },
-		"twice":               func(l *shard.Layout) { l.Shards[1].Node = "a" },
-		"leaving first":       func(l *shard.Layout) { slices.Reverse(l.Shards) },
-		"settled leaving":     func(l *shard.Layout) { l.Settled, l.Shards[0].Start, l.Shards[1].Start = true, 0, 0 },
-		"settled start":       func(l *shard.Layout) { l.Settled, l.Shards = true, l.Shards[:1] },
+		"sum wraps around": func(l *shard.Layout) {
+			l.Shards = on("a", 1, "b", 1, "c", 32)
+			l.Shards[0].Share, l.Shards[1].Share = 1<<63-1, 1<<63-1
+		},
+		"start -2":        func(l *shard.Layout) { l.Shards[1].Start = -2 },
+		"start too large": func(l *shard.Layout) { l.Shards[1].Start = 1e12 + 1 },
+		"twice":           func(l *shard.Layout) { l.Shards[1].Node = "a" },
+		"leaving first":   func(l *shard.Layout) { slices.Reverse(l.Shards) },
+		"settled leaving": func(l *shard.Layout) { l.Settled, l.Shards[0].Start, l.Shards[1].Start = true, 0, 0 },
+		"settled start":   func(l *shard.Layout) { l.Settled, l.Shards = true, l.Shards[:1] },
 	} {
 		l := valid
 		l.Shards = slices.Clone(valid.Shards)

@@ -21,6 +21,16 @@ func ExampleArrange() {
 	// {0nx} on redis-b:6379: 34 permits
 }
 
+func ExampleAnchors() {
+	nodes := []shard.Node{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}}
+	anchors := shard.Anchors("orders", nodes)
+	fmt.Println("decides:", anchors[0])
+	fmt.Println("copies: ", anchors[1:])
+	// Output:
+	// decides: {10101 c}
+	// copies:  [{10101 a} {10101 b}]
+}
+
 func someNodes(n int) []shard.Node {
 	nodes := make([]shard.Node, n)
 	for i := range nodes {
@@ -66,6 +76,40 @@ func TestPlaceThirds(t *testing.T) {
 		count := loads(t, shard.Place("limit", 2*m, nodes), m)
 		if slices.Min(count) != 2 || slices.Max(count) != 2 {
 			t.Fatalf("%d shards on %d nodes of weight 0.1: %v", 2*m, m, count)
+		}
+	}
+}
+
+// TestArrange: what it returns is a valid layout of odd limits over any number of shards.
+func TestArrange(t *testing.T) {
+	for _, permits := range []int64{1, 2, 7, 11, 9999991, shard.MaxPermits} {
+		for _, n := range []int{-1, 0, 1, 2, 3, 7, 16, 33} {
+			shards := shard.Arrange("orders", permits, n, someNodes(5))
+			if l, err := shard.New(1, spec(permits), shards); err != nil || len(l.Live()) != shard.Fit(permits, n, shard.Slots) {
+				t.Errorf("%d permits, %d shards: %v, %v", permits, n, shards, err)
+			}
+		}
+	}
+	if shards := shard.Arrange("orders", 0, 3, someNodes(3)); shards != nil {
+		t.Errorf("shards of nothing: %v", shards)
+	}
+}
+
+// TestPlaceMixed: a node whose part is a whole number gets exactly that, although
+// 1/49*49 is less than 1 in floating point.
+func TestPlaceMixed(t *testing.T) {
+	nodes := someNodes(73)
+	for j := range nodes {
+		nodes[j].Weight = 0.5
+		if j < 25 {
+			nodes[j].Weight = 1
+		}
+	}
+	for k := range 20 {
+		for j, c := range loads(t, shard.Place(fmt.Sprint("limit", k), 49, nodes), len(nodes))[:25] {
+			if c != 1 {
+				t.Fatalf("node %d has %d shards, its part is 1", j, c)
+			}
 		}
 	}
 }

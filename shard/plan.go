@@ -39,6 +39,19 @@ type Step struct {
 // was forgotten, not because its permits have left the window, so they must
 // not serve elsewhere before the quarantine ends. The layout settles after that too.
 //
+// The bound rests on these rules of whoever sends proposals and keeps shards:
+//
+//   - Nothing is proposed under a layout that is not stored, and a layout is
+//     replaced only by compare-and-set on its epoch.
+//   - A floor above what Raise gives is proposed only under a settled layout.
+//   - Nothing is proposed under a layout that was last confirmed, by reading the
+//     record, longer ago than some time C. Otherwise a process that still
+//     believes in an old layout would create a shard that has expired or lost
+//     its memory with its old share, after that share was given to others.
+//   - A shard's state outlives its last change by at least C.
+//   - A shard that lost its memory is in quarantine for at least a window
+//     and C, and in quarantine it ignores floors: its share stays 0.
+//
 // If a bound is not known (Start is Unknown and the shard is not seen at this
 // epoch), nothing may be raised yet. A node that is gone for good must be
 // declared so by the caller, with the observation {Seen, Epoch, 0, 0} for its

@@ -39,6 +39,8 @@ func TestPlan(t *testing.T) {
 		"drained":                               {l, obs{seen(30, 20), seen(10, 15), {}}, "[0 20 20] false false"},
 		"one missing":                           {l, obs{seen(30, 20), seen(10, 20), {}}, "[0 0 20] false false"},
 		"done":                                  {l, obs{seen(30, 20), seen(10, 20), seen(10, 20)}, "[0 0 0] true false"},
+		"superseded by the next epoch":          {l, obs{{Seen: true, Epoch: 3}, {}, {}}, "[0 0 0] false true"},
+		"held cannot be negative":               {l, obs{seen(30, -1), seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
 		"superseded":                            {l, obs{later, seen(10, 20), seen(10, 20)}, "[0 0 0] false true"},
 		"a raising one was idle":                {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 15 15] false false"},
 		"the lowering one lost its memory":      {l, obs{seen(0, 0), seen(10, 10), seen(10, 10)}, "[20 20 20] false false"},

@@ -10,6 +10,20 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
+func ExampleTag() {
+	key := "limit:{" + shard.Tag(12739) + "}:orders"
+	fmt.Println(key, shard.Slot(key))
+	// Output: limit:{74C}:orders 12739
+}
+
+func ExamplePositions() {
+	fmt.Println(shard.Positions("orders", 1))
+	fmt.Println(shard.Positions("orders", 4))
+	// Output:
+	// [10101]
+	// [10101 14197 1909 6005]
+}
+
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
 		"":                     0,

@@ -14,6 +14,16 @@ func ExampleSplit() {
 	// Output: [2 3 3 3]
 }
 
+func ExampleAuto() {
+	fmt.Println(shard.Auto(1000, 3), shard.Auto(60, 3), shard.Auto(10, 3))
+	// Output: 3 2 1
+}
+
+func ExampleFit() {
+	fmt.Println(shard.Fit(5, 8, 16), shard.Fit(500, 8, 16))
+	// Output: 5 8
+}
+
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		permits         int64

@@ -20,16 +20,18 @@ func TestTransitionBites(t *testing.T) {
 		return r
 	}
 	mutants := map[string]rules{
-		"raise before anything is lowered": planned(planAtOnce),
-		"ignore what is held":              planned(planIgnoringHeld),
-		"ignore quarantine":                planned(planIgnoringClosed),
-		"do not wait to see every shard":   planned(planUnseen),
-		"settle when most are seen":        planned(planEarly),
-		"proportional rule":                planned(planProportional),
-		"layouts are never confirmed":      broken(func(r *rules) { r.neverConfirm = true }),
-		"quarantined shards take floors":   broken(func(r *rules) { r.looseQuarantine = true }),
-		"unsettled layouts create targets": broken(func(r *rules) { r.eagerCreate = true }),
-		"starts of an unsettled layout":    broken(func(r *rules) { r.boldChange = true }),
+		"raise before anything is lowered":  planned(planAtOnce),
+		"ignore what is held":               planned(planIgnoringHeld),
+		"ignore quarantine":                 planned(planIgnoringClosed),
+		"do not wait to see every shard":    planned(planUnseen),
+		"settle when most are seen":         planned(planEarly),
+		"proportional rule":                 planned(planProportional),
+		"proportional, and nothing is lost": broken(func(r *rules) { r.plan, r.noLoss = planProportional, true }),
+		"layouts are never confirmed":       broken(func(r *rules) { r.neverConfirm = true }),
+		"never confirmed, nothing is lost":  broken(func(r *rules) { r.neverConfirm, r.noLoss = true, true }),
+		"quarantined shards take floors":    broken(func(r *rules) { r.looseQuarantine = true }),
+		"unsettled layouts create targets":  broken(func(r *rules) { r.eagerCreate = true }),
+		"starts of an unsettled layout":     broken(func(r *rules) { r.boldChange = true }),
 	}
 	for name, r := range mutants {
 		t.Run(name, func(t *testing.T) {

@@ -151,6 +151,29 @@ func TestProxyStall(t *testing.T) {
 	late.expect("late")
 }
 
+func TestClosedPairWaitsForNothing(t *testing.T) {
+	addr, _ := upstream(t)
+	p := NewProxy(t, addr)
+	p.Stall(true)
+	p.Delay(time.Hour)
+	client, server := net.Pipe()
+	c := &pair{proxy: p, client: client, server: server, gone: make(chan struct{})}
+	answers := make(chan bool, 2)
+	go func() { answers <- c.pass() }()
+	go func() { answers <- c.ripe(time.Now()) }()
+	c.close()
+	for range 2 {
+		select {
+		case live := <-answers:
+			if live {
+				t.Error("a closed pair goes on")
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a closed pair waits for the stall or the delay to end")
+		}
+	}
+}
+
 func TestProxyCut(t *testing.T) {
 	addr, _ := upstream(t)
 	p := NewProxy(t, addr)

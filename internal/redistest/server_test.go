@@ -163,25 +163,6 @@ func TestTakenPortIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesTheThreadOfItsStarter would fail if the server were forked
-// on the caller's thread: the kernel would kill it with that thread.
-func TestServerOutlivesTheThreadOfItsStarter(t *testing.T) {
-	var s *Server
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		s = Standalone(t)
-	})
-	wg.Wait()
-	c := s.Client(t)
-	for range 20 {
-		if err := ping(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		runtime.Gosched()
-	}
-}
-
 // outcome is a testing.TB that records how a test was ended.
 type outcome struct {
 	testing.TB

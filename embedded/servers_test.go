@@ -1,0 +1,239 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+func start(t *testing.T, n int) *Servers {
+	t.Helper()
+	s, err := Start(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func client(t *testing.T, s *Servers, i int) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(s.Nodes()[i].Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func do(t *testing.T, c rueidis.Client, args ...string) rueidis.RedisResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	return c.Do(ctx, c.B().Arbitrary(args...).Build())
+}
+
+func text(t *testing.T, c rueidis.Client, args ...string) string {
+	t.Helper()
+	s, err := do(t, c, args...).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return s
+}
+
+func TestStartValidates(t *testing.T) {
+	for _, n := range []int{-1, 0, MaxNodes + 1, math.MaxInt} {
+		if s, err := Start(n); err == nil {
+			s.Close()
+			t.Errorf("%d nodes were started", n)
+		} else if !strings.Contains(err.Error(), "1 to 64") {
+			t.Errorf("%d nodes: the error does not name the range: %v", n, err)
+		}
+	}
+	if got := start(t, MaxNodes).Len(); got != MaxNodes {
+		t.Errorf("%d nodes, want %d", got, MaxNodes)
+	}
+}
+
+func TestNodesAreIndependent(t *testing.T) {
+	s := start(t, 3)
+	names := map[string]bool{}
+	for i, n := range s.Nodes() {
+		names[n.Name] = true
+		if !n.Redis.DisableCache || !n.Redis.ForceSingleClient || n.Redis.InitAddress[0] != s.Addr(i) {
+			t.Errorf("node %d: %+v", i, n.Redis)
+		}
+		text(t, client(t, s, i), "SET", "addr", s.Addr(i))
+	}
+	if len(names) != 3 || !names["embedded-0"] {
+		t.Errorf("names %v", names)
+	}
+	for i := range 3 {
+		if got := text(t, client(t, s, i), "GET", "addr"); got != s.Addr(i) {
+			t.Errorf("node %d has the data of %s", i, got)
+		}
+	}
+}
+
+func TestStopKeepsDataLoseDoesNot(t *testing.T) {
+	s := start(t, 2)
+	addr := s.Addr(0)
+	other := client(t, s, 1)
+	sha := text(t, client(t, s, 0), "SCRIPT", "LOAD", "return 1")
+
+	for _, test := range []struct {
+		name   string
+		down   bool
+		back   func(int) error
+		want   string
+		script bool
+	}{
+		{"resume", true, s.Resume, "value", true},
+		{"resume a running one", false, s.Resume, "value", true},
+		{"lose a stopped one", true, s.Lose, "", false},
+		{"lose a running one", false, s.Lose, "", false},
+	} {
+		text(t, client(t, s, 0), "SET", "key", "value")
+		if test.down {
+			for range 2 { // the second time does nothing
+				if err := s.Stop(0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c, err := rueidis.NewClient(s.Nodes()[0].Redis); err == nil {
+				c.Close()
+				t.Fatalf("%s: a stopped node accepts connections", test.name)
+			}
+			text(t, other, "PING")
+		}
+		if err := test.back(0); err != nil {
+			t.Fatal(err)
+		}
+		if s.Addr(0) != addr {
+			t.Errorf("%s: address changed to %s", test.name, s.Addr(0))
+		}
+		fresh := client(t, s, 0)
+		if got := text(t, fresh, "GET", "key"); got != test.want {
+			t.Errorf("%s: key is %q, want %q", test.name, got, test.want)
+		}
+		if err := do(t, fresh, "EVALSHA", sha, "0").Error(); (err == nil) != test.script {
+			t.Errorf("%s: script: %v", test.name, err)
+		}
+	}
+}
+
+func TestStopUnderLoad(t *testing.T) {
+	s := start(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	script := rueidis.NewLuaScript(`for i = 1, 20 do redis.call('INCR', KEYS[1]) end return 1`)
+	var wg sync.WaitGroup
+	for range 4 {
+		c := client(t, s, 0)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				script.Exec(ctx, c, []string{"n"}, nil)
+			}
+		})
+	}
+	probe := client(t, s, 0)
+	for range 20 {
+		before := text(t, probe, "GET", "n")
+		for text(t, probe, "GET", "n") == before { // until scripts run
+		}
+		if err := s.Stop(0); err != nil {
+			t.Fatal(err)
+		}
+		n := s.nodes[0].redis
+		if got := n.CurrentConnectionCount(); got != 0 {
+			t.Fatalf("%d connections are left after Stop", got)
+		}
+		if err := s.Resume(0); err != nil {
+			t.Fatal(err)
+		}
+		probe = client(t, s, 0)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// TestKeysExpire moves the node's clock, so it waits for nothing.
+func TestKeysExpire(t *testing.T) {
+	s := start(t, 1)
+	c := client(t, s, 0)
+	text(t, c, "SET", "short", "x", "PX", "60000")
+	text(t, c, "SET", "long", "x", "PX", "3600000")
+	text(t, c, "SET", "for ever", "x")
+	s.nodes[0].redis.SetTime(time.Now().Add(2 * time.Minute))
+	// A command that has nothing to do with the key removes it.
+	if n, err := do(t, c, "DBSIZE").AsInt64(); err != nil || n != 2 {
+		t.Errorf("%d keys left, %v; want 2", n, err)
+	}
+	ttl, err := do(t, c, "PTTL", "long").AsInt64()
+	if lived := 3600000 - ttl; err != nil || lived < 119000 || lived > 180000 {
+		t.Errorf("PTTL %d ms after two of 60 minutes, %v", ttl, err)
+	}
+}
+
+func TestKeysExpireInRealTime(t *testing.T) {
+	s := start(t, 1)
+	c := client(t, s, 0)
+	text(t, c, "SET", "key", "x", "PX", "5")
+	for end := time.Now().Add(10 * time.Second); text(t, c, "GET", "key") != ""; {
+		if time.Now().After(end) {
+			t.Fatal("a key of 5 ms lives for 10 s")
+		}
+	}
+}
+
+func TestUptime(t *testing.T) {
+	s := start(t, 1)
+	const script = `return redis.call('INFO', 'server')`
+	c := client(t, s, 0)
+	if got := text(t, c, "EVAL", script, "0"); !strings.Contains(got, "\r\nuptime_in_seconds:0\r\n") {
+		t.Errorf("INFO server in a script: %q", got)
+	}
+	s.nodes[0].redis.Server().SetPreHook(uptime(time.Now().Add(-100 * time.Second)))
+	for _, test := range []struct {
+		back func(int) error
+		want string
+	}{{s.Resume, "uptime_in_seconds:10"}, {s.Lose, "uptime_in_seconds:0\r"}} {
+		if err := s.Stop(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := test.back(0); err != nil {
+			t.Fatal(err)
+		}
+		c = client(t, s, 0)
+		if got := text(t, c, "INFO", "SERVER"); !strings.Contains(got, test.want) {
+			t.Errorf("INFO server has no %q: %q", test.want, got)
+		}
+	}
+	if got := text(t, c, "INFO", "clients"); !strings.Contains(got, "connected_clients:") {
+		t.Errorf("INFO clients: %q", got)
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := start(t, 2)
+	if err := s.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.Close()
+	for name, method := range map[string]func(int) error{"Stop": s.Stop, "Resume": s.Resume, "Lose": s.Lose} {
+		if err := method(1); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+	if c, err := rueidis.NewClient(s.Nodes()[0].Redis); err == nil {
+		c.Close()
+		t.Error("a closed node accepts connections")
+	}
+}
