@@ -25,6 +25,7 @@ type core struct {
 	register *register             // nil for a key of a family
 	queue    queue
 	local    local
+	leases   leases
 	refunded tickets
 	metrics  *outcomes
 	collect  chan struct{} // holds one token: one collection at a time
@@ -53,7 +54,7 @@ type table struct {
 
 func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), collect: make(chan struct{}, 1)}
-	co.queue.core, co.local.core = co, co
+	co.queue.core, co.local.core, co.leases.core = co, co, co
 	return co
 }
 
@@ -133,7 +134,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 	t := &terms{
 		epoch:  layout.Epoch,
 		share:  s.Share,
-		window: layout.Window,
+		window: layout.Span(),
 		split:  len(layout.Live()) > 1,
 		looked: looked,
 		full:   looked,
@@ -147,7 +148,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 // proposal offers a layout to one of its shards, with the share that it may put
 // in force at once.
 func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
-	return script.NewProposal(layout.Epoch, s.Share, floor, layout.Window, c.keep(), c.client.quarantines(layout.Window))
+	return script.NewProposal(layout.Epoch, s.Share, floor, layout.Span(), c.keep(), c.client.quarantines(layout.Window))
 }
 
 // keep is how much longer than two windows a shard's state lives after its last

@@ -19,7 +19,7 @@ func (c *core) decide(ctx context.Context, n int64, upTo bool) (Decision, error)
 	case upTo:
 		d, err = c.some(ctx, t, n, start)
 	default:
-		d, err = c.whole(ctx, t, n, start)
+		d, err = c.exactly(ctx, t, n, start)
 	}
 	c.client.tel.decided(ctx, c, &d, n, start, err)
 	return d, err
@@ -41,14 +41,22 @@ func (c *core) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
 		return nil, context.Cause(ctx)
 	}
 	t := c.current()
-	permits := c.declaration().Permits
-	if t != nil {
-		permits = t.limit.Permits
+	if n == 1 || upTo {
+		return t, nil
 	}
-	if n > permits && !upTo {
+	permits := c.permits(t)
+	if n > permits {
 		return nil, fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
 	}
 	return t, nil
+}
+
+// permits is how many the limit has.
+func (c *core) permits(t *table) int64 {
+	if t == nil {
+		return c.declaration().Permits
+	}
+	return t.limit.Permits
 }
 
 // current is the table in force, nil if the limit could not be declared yet.

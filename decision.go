@@ -31,6 +31,7 @@ type Decision struct {
 	ticket uint64 // of the first part; identifies the decision for Refund
 	first  part
 	more   []part // when permits were collected from several shards
+	lease  *lease // when the permits were held in advance; ticket is then their place in it
 }
 
 // part is what one shard granted.
@@ -46,12 +47,13 @@ type source uint8
 const (
 	sourceRedis  source = iota // a script call
 	sourceMemory               // this process knew that nothing was free
+	sourceLease                // permits that this process held
 	sourceLocal                // the outage policy
 	sources
 )
 
 func (s source) String() string {
-	return [...]string{"redis", "memory", "local"}[s]
+	return [...]string{"redis", "memory", "lease", "local"}[s]
 }
 
 // State is what Peek found: the limit, its layout and what is in use.

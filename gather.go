@@ -75,6 +75,9 @@ func (c *core) giveBack(d Decision) {
 }
 
 func (d *Decision) parts() []part {
+	if d.lease != nil {
+		return d.lease.slice(int64(d.ticket), d.Granted)
+	}
 	if d.first.n == 0 {
 		return nil
 	}

@@ -52,6 +52,12 @@ type Limit struct {
 	// the nodes and Permits. A limit never gets more shards than it has
 	// permits, so a small limit may get fewer than asked for.
 	Shards int
+	// Lease is for how long this process may hold permits that it was granted in
+	// advance, 0 to Per. With 0 every decision asks Redis. With more, most
+	// decisions are made in memory, and the limit still holds in every window: a
+	// permit comes back a whole window after the end of the lease. The price is
+	// that a limit under pressure admits about Permits per (Per + Lease).
+	Lease time.Duration
 	// Revision orders limits that are declared in code. A declaration with a
 	// higher revision than the stored one replaces it; equal or lower joins
 	// what is stored.
@@ -91,6 +97,10 @@ func (l Limit) validate() error {
 		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
 	case l.Shards < 0 || l.Shards > MaxShards:
 		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
+	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
+		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit, l.Lease, MaxWindow)
+	case l.Lease%time.Microsecond != 0:
+		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
 	case l.Revision < 0:
 		return fmt.Errorf("%w: Revision is %d, it must not be negative", ErrInvalidLimit, l.Revision)
 	}

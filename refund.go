@@ -20,6 +20,7 @@ type tickets struct {
 
 type ticketKey struct {
 	lane   *lane
+	lease  *lease
 	number uint64
 }
 
@@ -57,10 +58,10 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 		return nil
 	}
 	now := c.client.now()
-	key := ticketKey{d.first.lane, d.ticket} // the lane is nil if the policy answered
+	key := ticketKey{d.first.lane, d.lease, d.ticket} // the lane is nil if the policy answered
 	window := c.declaration().Per
 	if t := c.table.Load(); t != nil {
-		window = t.limit.Per
+		window = t.layout.Span()
 	}
 	if !c.refunded.claim(key, now, now+int64(window)) {
 		return nil

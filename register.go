@@ -408,7 +408,7 @@ func (r *register) noteAge(found []reading) {
 }
 
 func specOf(l Limit) shard.Spec {
-	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision}
+	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease}
 }
 
 func limitOf(l shard.Layout) (Limit, error) {
@@ -418,6 +418,7 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Per:       l.Window,
 		Algorithm: algorithm,
 		Shards:    len(l.Live()),
+		Lease:     l.Lease,
 		Revision:  l.Revision,
 	}, err
 }

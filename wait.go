@@ -47,7 +47,7 @@ func (c *core) wait(ctx context.Context, n int64) error {
 		if t == nil {
 			d, err = c.outage(nil, start, n, false, errNoRecord)
 		} else {
-			d, err = c.whole(ctx, t, n, start)
+			d, err = c.exactly(ctx, t, n, start)
 		}
 		if err != nil || d.Allowed {
 			c.client.tel.waited(ctx, c, &d, n, start, err)

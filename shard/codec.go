@@ -20,6 +20,7 @@ type layoutJSON struct {
 	Window    int64       `json:"window_ns"`
 	Algorithm string      `json:"algorithm"`
 	Revision  int64       `json:"revision"`
+	Lease     int64       `json:"lease_ns,omitempty"`
 	Shards    []shardJSON `json:"shards"`
 }
 
@@ -38,7 +39,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
-		Algorithm: l.Algorithm, Revision: l.Revision, Shards: make([]shardJSON, len(l.Shards)),
+		Algorithm: l.Algorithm, Revision: l.Revision, Lease: int64(l.Lease), Shards: make([]shardJSON, len(l.Shards)),
 	}
 	for i, s := range l.Shards {
 		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share}
@@ -72,7 +73,8 @@ func decode(data []byte) (Layout, error) {
 	}
 	l := Layout{
 		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
-		Algorithm: stored.Algorithm, Revision: stored.Revision, Shards: make([]Shard, len(stored.Shards)),
+		Algorithm: stored.Algorithm, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
+		Shards: make([]Shard, len(stored.Shards)),
 	}
 	for i, s := range stored.Shards {
 		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Share: s.Share}

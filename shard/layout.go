@@ -18,6 +18,7 @@ type Spec struct {
 	Window    time.Duration
 	Algorithm string
 	Revision  int64
+	Lease     time.Duration // how long permits may be held before they are used; 0 to Window
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -35,6 +36,7 @@ type Layout struct {
 	Window    time.Duration
 	Algorithm string
 	Revision  int64
+	Lease     time.Duration
 	Shards    []Shard // live ones first, in position order; leaving ones after
 }
 
@@ -63,7 +65,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
 	}
 	next := s.layout(epoch)
-	next.Settled = l.Settled && l.Window == s.Window && l.Algorithm == s.Algorithm && sameShares(l.Shards, shards)
+	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Algorithm == s.Algorithm && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
 		return next.checked()
@@ -104,8 +106,12 @@ func (l Layout) Settle() Layout {
 
 // Spec returns what l divides.
 func (l Layout) Spec() Spec {
-	return Spec{Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Revision: l.Revision}
+	return Spec{Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Revision: l.Revision, Lease: l.Lease}
 }
+
+// Span is how long a permit stays in a shard's log: the window, and before that
+// the time for which it may be held before it is used.
+func (l Layout) Span() time.Duration { return l.Window + l.Lease }
 
 // Live returns the shards that have a share: the first ones of Shards, not a copy.
 func (l Layout) Live() []Shard {
@@ -138,6 +144,8 @@ func (l Layout) validate() error {
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
 	case l.Window < time.Millisecond || l.Window > 31*24*time.Hour:
 		return fmt.Errorf("window %v is outside 1ms..744h", l.Window)
+	case l.Lease < 0 || l.Lease > l.Window || l.Span() > 31*24*time.Hour:
+		return fmt.Errorf("lease %v is outside 0..window, or the two exceed 744h", l.Lease)
 	case l.Algorithm == "" || !utf8.ValidString(l.Algorithm):
 		return fmt.Errorf("algorithm %q is empty or not UTF-8", l.Algorithm)
 	case l.Revision < 0:
@@ -191,7 +199,9 @@ func (s Shard) validate(settled bool) error {
 }
 
 func (s Spec) layout(epoch int64) Layout {
-	return Layout{Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Revision: s.Revision}
+	return Layout{
+		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Revision: s.Revision, Lease: s.Lease,
+	}
 }
 
 func (s Shard) place() Location { return Location{s.Slot, s.Node} }

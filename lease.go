@@ -1,0 +1,183 @@
+package shardlimit
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lease is a stock of permits that was granted to this process in advance. The
+// shards log permits of such a limit for the window plus the lease, so whenever
+// one is used before until, it stays logged for a whole window after that.
+type lease struct {
+	left  atomic.Int64
+	until int64    // on the client's clock; nothing is taken after it
+	from  int64    // when it was asked for
+	size  int64    // permits at first
+	grant Decision // where they came from
+	timer *time.Timer
+}
+
+// closedLease is what left is set to at the end: so far below zero that nobody takes any more.
+const closedLease = math.MinInt64 / 2
+
+// leases decides how much a process holds in advance: as much as it was seen to
+// need in the time of a lease, and little when little is left.
+type leases struct {
+	core    *core
+	current atomic.Pointer[lease]
+	asking  atomic.Bool // one refill at a time
+
+	mu   sync.Mutex
+	need int64 // permits that the next lease shall have
+}
+
+// exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
+func (c *core) exactly(ctx context.Context, t *table, n, since int64) (Decision, error) {
+	if t.limit.Lease > 0 {
+		if l := c.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
+			if left := l.left.Add(-n); left >= 0 {
+				return c.held(t, l, n, left, since), nil
+			}
+			l.left.Add(n)
+		}
+		if d, err, ok := c.leases.refill(ctx, t, n, since); ok {
+			return d, err
+		}
+	}
+	return c.whole(ctx, t, n, since)
+}
+
+// held is the decision for n permits of a lease in which left remain.
+func (c *core) held(t *table, l *lease, n, left, now int64) Decision {
+	return Decision{
+		Allowed:    true,
+		Granted:    n,
+		Limit:      t.limit.Permits,
+		Remaining:  t.free() + left,
+		ResetAfter: t.resetAfter(now),
+		source:     sourceLease,
+		core:       c,
+		ticket:     uint64(left),
+		lease:      l,
+	}
+}
+
+// refill asks for n permits and for a new lease in one go. ok is false if the
+// caller should go the ordinary way: somebody else is at it, or there is no
+// reason for a lease.
+func (ls *leases) refill(ctx context.Context, t *table, n, since int64) (d Decision, err error, ok bool) {
+	if !ls.asking.CompareAndSwap(false, true) {
+		return d, nil, false
+	}
+	defer ls.asking.Store(false)
+	ls.retire(ls.current.Load())
+	extra := ls.size(t)
+	if extra < 1 || n+extra > t.limit.Permits {
+		return d, nil, false
+	}
+	d, err = ls.core.some(ctx, t, n+extra, since)
+	switch {
+	case err != nil:
+		return d, err, true
+	case d.Degraded:
+		ls.core.local.refund(d)
+		return d, nil, false // the outage policy decides about n alone
+	case d.Granted < n:
+		ls.core.giveBack(d)
+		return d, nil, false // it may still be that n can be had
+	case d.Granted > n:
+		ls.begin(t, d.last(d.Granted-n), since)
+		d = d.firstOf(n)
+	}
+	return d, nil, true
+}
+
+// size is how many permits the next lease should have: what is needed, but no
+// more than a fair part of what is free, so that a process does not hoard what
+// others will be denied.
+func (ls *leases) size(t *table) int64 {
+	ls.mu.Lock()
+	need := max(ls.need, 1)
+	ls.mu.Unlock()
+	fair := t.free() / (2 * ls.core.record().participants.Load())
+	return min(need, fair)
+}
+
+// begin puts a lease in force. It ends Lease after the permits were asked for,
+// which is before Lease after they were granted.
+func (ls *leases) begin(t *table, grant Decision, since int64) {
+	l := &lease{until: since + int64(t.limit.Lease), from: since, size: grant.Granted, grant: grant}
+	l.left.Store(grant.Granted)
+	left := time.Duration(l.until - ls.core.client.now())
+	if left <= 0 { // the answer took longer than the lease
+		ls.core.giveBack(grant)
+		return
+	}
+	l.timer = time.AfterFunc(left, func() { ls.retire(l) })
+	ls.current.Store(l)
+}
+
+// retire ends a lease, gives back what is left of it, and learns from its use.
+func (ls *leases) retire(l *lease) {
+	if l == nil {
+		return
+	}
+	left := l.left.Swap(closedLease)
+	if left < -math.MaxInt64/4 {
+		return // retired before
+	}
+	l.timer.Stop()
+	ls.current.CompareAndSwap(l, nil)
+	left = max(left, 0)
+	ls.learn(l, left)
+	if left > 0 {
+		rest := Decision{lease: l, ticket: 0, Granted: left}
+		ls.core.client.spawn(func(context.Context) { ls.core.giveBack(rest) })
+	}
+}
+
+// learn sets the size of the next lease. One that was used up early was too
+// small: it would have lasted for its time at the speed at which it went, and the
+// next one is up to eight times as large. Of one that was not used up, the next has what was used.
+func (ls *leases) learn(l *lease, left int64) {
+	used := l.size - left
+	need := used + used/8 + 1
+	if left == 0 {
+		lasted := max(ls.core.client.now()-l.from, 1)
+		span := l.until - l.from
+		atThatSpeed := int64(float64(used) * float64(span) / float64(lasted))
+		need = min(max(atThatSpeed, used), 8*used+8)
+	}
+	ls.mu.Lock()
+	ls.need = need
+	ls.mu.Unlock()
+}
+
+// slice returns where n permits of the lease came from, of which those before
+// place are still there: the permits are used from the end.
+func (l *lease) slice(place, n int64) (parts []part) {
+	var begin int64
+	for _, p := range l.grant.parts() {
+		end := begin + p.n
+		if from, to := max(begin, place), min(end, place+n); from < to {
+			parts = append(parts, part{p.lane, p.at, to - from})
+		}
+		begin = end
+	}
+	return parts
+}
+
+// firstOf is the decision with only its first n permits; last has the others.
+func (d *Decision) firstOf(n int64) Decision {
+	own := *d
+	own.Granted, own.first, own.more = 0, part{}, nil
+	for _, p := range d.parts() {
+		p.n = min(p.n, n)
+		n -= p.n
+		own.add(p, d.ticket)
+	}
+	return own
+}
