@@ -32,7 +32,7 @@ type Proposal struct {
 //
 // epoch runs from 0 to [MaxEpoch]; 0 proposes nothing: it finds what is there and creates nothing, and the other values do not matter.
 // 0 <= floor <= target <= [MaxPermits]; window runs from [MinWindow] to [MaxWindow] and is rounded up to microseconds.
-// State lives for two windows plus keep, at least one second, after its newest entry. quarantine says what to do where a node lost its memory:
+// State lives for two windows plus keep (at least one second, at most ten times MaxWindow) after its newest entry opened. quarantine says what to do where a node lost its memory:
 // grant nothing until nothing that it forgot can be in use (true), or start fresh (false).
 func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarantine bool) (*Proposal, error) {
 	if epoch == 0 {

@@ -53,8 +53,8 @@ func (s *stage) reshape() {
 }
 
 func (s *stage) proposal() *Proposal {
-	epoch, floor := s.epoch, s.target
-	switch rapid.IntRange(0, 9).Draw(s.t, "proposal") {
+	epoch, target, floor := s.epoch, s.target, s.target
+	switch rapid.IntRange(0, 10).Draw(s.t, "proposal") {
 	case 0:
 		epoch = 0
 	case 1:
@@ -63,8 +63,11 @@ func (s *stage) proposal() *Proposal {
 		floor = 0
 	case 3:
 		floor = rapid.Int64Range(0, s.target).Draw(s.t, "floor")
+	case 4: // against the protocol: another target under the same epoch
+		target = rapid.SampledFrom(scales).Draw(s.t, "another target")
+		floor = target
 	}
-	p, err := NewProposal(epoch, s.target, floor, s.window, keep, rapid.Bool().Draw(s.t, "quarantine"))
+	p, err := NewProposal(epoch, target, floor, s.window, keep, rapid.Bool().Draw(s.t, "quarantine"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,7 +158,8 @@ func (s *stage) aim() *RefundRequest {
 func (s *stage) burst() (steps []step) {
 	p := s.proposal()
 	count := rapid.IntRange(20, 80).Draw(s.t, "burst")
-	gap := rapid.Int64Range(0, int64(s.window/time.Microsecond)/100).Draw(s.t, "gap")
+	us := int64(s.window / time.Microsecond)
+	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/resolution)).Draw(s.t, "gap")
 	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
 	for range count {
 		s.node += gap

@@ -39,9 +39,13 @@ func (s Status) String() string {
 // TakeRequest proposes a share and asks for permits.
 type TakeRequest struct {
 	Proposal *Proposal
-	Known    time.Duration // how long the limit is known to have existed; 0: not known
-	Seen     bool          // the caller saw this state alive within its time to live, so that its absence means a loss
-	Groups   []Group       // at most MaxGroups; none: only propose and look
+	// Known is how long the limit is known to have existed; 0: not known. On a node that has been up for less, by more than a second, and
+	// for less than the window, absent state means a loss.
+	Known time.Duration
+	// Seen tells that the caller saw this state alive and that it cannot have expired since, so that its absence means a loss. That is so
+	// for the proposal's keep after every reply with Used > 0: denials and looks do not prolong the state's life.
+	Seen   bool
+	Groups []Group // at most MaxGroups; none: only propose and look
 }
 
 // TakeReply is one shard's answer to a take.

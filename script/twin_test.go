@@ -45,6 +45,7 @@ type redisLog interface {
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
 	stored() (head string, log []string)
+	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
 // emulated is a sliding log on miniredis, which lets tests set its clock: the scripts run as they are.
@@ -67,6 +68,7 @@ func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
 func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(m.at(now), m.ref) }
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
 func (m emulated) stored() (string, []string)          { return stored(m.endpoint.client, m.ref) }
+func (m emulated) lives() []int64                      { return lives(m.endpoint.client, m.ref) }
 
 // clocked is a sliding log on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
 type clocked struct {
@@ -138,6 +140,20 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 	return parseClear(reply)
 }
 func (c clocked) stored() (string, []string) { return stored(c.client, c.ref) }
+func (c clocked) lives() []int64             { return lives(c.client, c.ref) }
+
+func lives(client rueidis.Client, ref ShardRef) (all []int64) {
+	for _, key := range []string{ref.head, ref.log} {
+		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
+		if err != nil {
+			panic(err)
+		}
+		if ms != -2 {
+			all = append(all, ms)
+		}
+	}
+	return all
+}
 
 func stored(client rueidis.Client, ref ShardRef) (head string, log []string) {
 	ctx := context.Background()
@@ -184,6 +200,11 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 			}
 			if len(twin.closed) > 163 {
 				t.Fatalf("%d entries", len(twin.closed))
+			}
+		}
+		for _, ms := range server.lives() {
+			if ms <= 0 || ms > milliseconds(2*MaxWindow+keep) {
+				t.Fatalf("a key lives %d ms", ms)
 			}
 		}
 		head, log := server.stored()

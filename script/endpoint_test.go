@@ -1,0 +1,366 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func proposal(tb testing.TB, epoch, share int64, window time.Duration) *Proposal {
+	tb.Helper()
+	p, err := NewProposal(epoch, share, share, window, 0, true)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func ones(p *Proposal, count int64) *TakeRequest {
+	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}}
+}
+
+// behindProxy returns a client of server that has one connection, through a proxy.
+func behindProxy(tb testing.TB, server *redistest.Server) (*redistest.Proxy, rueidis.Client) {
+	tb.Helper()
+	proxy := redistest.NewProxy(tb, server.Addr())
+	option := server.ClientOption()
+	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr()}, true, -1
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return proxy, client
+}
+
+// again calls until it succeeds: calls may find dead connections for as long as the client has not noticed.
+func again(tb testing.TB, call func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for !call() {
+		if ctx.Err() != nil {
+			tb.Fatal("it never succeeds")
+		}
+		runtime.Gosched()
+	}
+}
+
+// calls reads how often a server has executed a command.
+func calls(tb testing.TB, client rueidis.Client, command string) int64 {
+	tb.Helper()
+	info, err := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	match := regexp.MustCompile("cmdstat_" + command + ":calls=([0-9]+)").FindStringSubmatch(info)
+	if match == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(match[1], 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+func command(tb testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
+	tb.Helper()
+	result := client.Do(context.Background(), client.B().Arbitrary(words[0]).Args(words[1:]...).Build())
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		tb.Fatalf("%q: %v", words, err)
+	}
+	return result
+}
+
+// TestOneLoadForAll: first use and SCRIPT FLUSH cost one EVAL, however many callers there are, and every caller is served exactly once.
+func TestOneLoadForAll(t *testing.T) {
+	const callers = 200
+	client := redistest.Standalone(t).Client(t)
+	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 1000, time.Hour)
+	for round, name := range []string{"first use", "flush", "second flush"} {
+		if round > 0 {
+			command(t, client, "SCRIPT", "FLUSH")
+		}
+		command(t, client, "CONFIG", "RESETSTAT")
+		var all sync.WaitGroup
+		var granted atomic.Int64
+		for range callers {
+			all.Go(func() {
+				reply, err := endpoint.Take(context.Background(), ref, ones(p, 1))
+				if err != nil {
+					t.Error(err)
+				}
+				granted.Add(reply.Granted)
+			})
+		}
+		all.Wait()
+		if n := calls(t, client, "eval"); n != 1 {
+			t.Errorf("%s: %d loads", name, n)
+		}
+		peek, err := endpoint.Peek(context.Background(), ref)
+		if want := int64(callers * (round + 1)); err != nil || granted.Load() != callers || peek.Used != want {
+			t.Errorf("%s: %d granted, %d used, want %d in all: %v", name, granted.Load(), peek.Used, want, err)
+		}
+	}
+}
+
+// TestLoadIsBoundedByContext: who waits for another's load leaves when its own context ends, and surely was not executed.
+func TestLoadIsBoundedByContext(t *testing.T) {
+	server := redistest.Standalone(t)
+	proxy, client := behindProxy(t, server)
+	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Hour)
+	proxy.Stall(true)
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
+		loaded <- err
+	}()
+	for l := &endpoint.loads[takeProgram]; ; runtime.Gosched() {
+		l.mu.Lock()
+		busy := l.busy
+		l.mu.Unlock()
+		if busy != nil {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := endpoint.Take(ctx, ref, ones(p, 1))
+		waited <- err
+	}()
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) || !NotExecuted(err) {
+		t.Errorf("the waiter: %v", err)
+	}
+	proxy.Stall(false)
+	if err := <-loaded; err != nil {
+		t.Errorf("the loader: %v", err)
+	}
+	if reply, err := endpoint.Take(context.Background(), ref, ones(p, 9)); err != nil || reply.Used != 10 {
+		t.Errorf("%+v %v", reply, err)
+	}
+}
+
+// TestLostReplyIsSpentOnce: a reply that is lost, by a cut connection or an impatient caller, leaves the permits spent exactly once.
+func TestLostReplyIsSpentOnce(t *testing.T) {
+	for name, lose := range map[string]func(proxy *redistest.Proxy, cancel func()){
+		"cut":      func(proxy *redistest.Proxy, _ func()) { proxy.DropReplies(false) }, // cuts what lost replies
+		"canceled": func(_ *redistest.Proxy, cancel func()) { cancel() },
+	} {
+		for _, cold := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cold %v", name, cold), func(t *testing.T) {
+				server := redistest.Standalone(t)
+				proxy, client := behindProxy(t, server)
+				ref, p := ShardKeys("", "t", "limit"), proposal(t, 1, 100, time.Hour)
+				endpoint, direct := NewEndpoint(client), NewEndpoint(server.Client(t))
+				if !cold {
+					if _, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				proxy.DropReplies(true)
+				before := proxy.Dropped()
+				failed := make(chan error, 1)
+				go func() {
+					_, err := endpoint.Take(ctx, ref, ones(p, 7))
+					failed <- err
+				}()
+				for used := int64(0); used == 0 || proxy.Dropped() == before; { // executed, and its reply gone
+					peek, err := direct.Peek(context.Background(), ref)
+					if err != nil {
+						t.Fatal(err)
+					}
+					used = peek.Used
+				}
+				lose(proxy, cancel)
+				if err := <-failed; err == nil || NotExecuted(err) {
+					t.Errorf("the caller was told %v", err)
+				}
+				proxy.DropReplies(false)
+				peek, err := direct.Peek(context.Background(), ref)
+				if err != nil || peek.Used != 7 {
+					t.Errorf("%d permits spent for 7: %v", peek.Used, err)
+				}
+				// The endpoint works on, whatever it believes about what is loaded.
+				var reply TakeReply
+				again(t, func() bool {
+					reply, err = endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p})
+					return err == nil
+				})
+				if reply.Used != 7 {
+					t.Errorf("%+v", reply)
+				}
+			})
+		}
+	}
+}
+
+func TestNothingIsSentAfterTheContext(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint, ref := NewEndpoint(client), ShardKeys("", "t", "limit")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := endpoint.Take(ctx, ref, ones(proposal(t, 1, 1, time.Second), 1)); !errors.Is(err, context.Canceled) || !NotExecuted(err) {
+		t.Error(err)
+	}
+	if n := calls(t, client, "eval") + calls(t, client, "evalsha"); n != 0 {
+		t.Errorf("%d scripts ran", n)
+	}
+	if _, err := endpoint.Take(context.Background(), ref, ones(proposal(t, 1, 1, time.Second), 1)); err != nil {
+		t.Error("a caller that gave up keeps others from loading:", err)
+	}
+}
+
+func TestDialErrorsAreNotExecuted(t *testing.T) {
+	server := redistest.Standalone(t)
+	endpoint, ref, p := NewEndpoint(server.Client(t)), ShardKeys("", "t", "limit"), proposal(t, 1, 1, time.Second)
+	server.Kill()
+	again(t, func() bool {
+		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
+		return NotExecuted(err)
+	})
+}
+
+// TestRestartedServer: an empty server at the same address gets its scripts again, and tells a lost limit from a new one by its uptime.
+func TestRestartedServer(t *testing.T) {
+	server := redistest.Standalone(t)
+	endpoint, p := NewEndpoint(server.Client(t)), proposal(t, 1, 10, time.Hour)
+	ref := ShardKeys("", "t", "limit")
+	if reply, err := endpoint.Take(context.Background(), ref, ones(p, 10)); err != nil || reply.Status != Fresh {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	server.Restart()
+	r := ones(p, 1)
+	r.Known = time.Hour
+	var reply TakeReply
+	again(t, func() (ok bool) {
+		var err error
+		reply, err = endpoint.Take(context.Background(), ref, r)
+		return err == nil
+	})
+	if reply.Status != Lost || reply.Granted != 0 || reply.Closed <= 50*time.Minute || reply.Closed > time.Hour {
+		t.Errorf("%+v", reply)
+	}
+	again(t, func() (ok bool) { // of a limit that is not known to be older than the node
+		var err error
+		reply, err = endpoint.Take(context.Background(), ShardKeys("", "t", "new"), ones(p, 1))
+		return err == nil
+	})
+	if reply.Status != Fresh || reply.Granted != 1 {
+		t.Errorf("%+v", reply)
+	}
+}
+
+func TestNotExecuted(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("EOF"), false},
+		{context.DeadlineExceeded, false},
+		{rueidis.ErrClosing, false}, // also told to what was already written
+		{rueidis.ErrNoSlot, true},
+		{&net.OpError{Op: "dial", Err: errors.New("refused")}, true},
+		{fmt.Errorf("wrapped: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), true},
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, false},
+		{&unsentError{context.Canceled}, true},
+		{&StateError{Key: "k"}, true},
+		{&RefusedError{Reason: "OOM"}, true},
+		{&replyError{}, false},
+		{invalid("x"), true},
+	} {
+		if got := NotExecuted(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+func TestInvalidRequests(t *testing.T) {
+	endpoint, ctx, ref := NewEndpoint(nil), context.Background(), ShardKeys("", "t", "limit") // a nil client: nothing may be sent
+	p := proposal(t, 1, 10, time.Second)
+	records := RecordKeys("", "t", "limit")
+	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
+	refund := func(r RefundRequest) error { _, err := endpoint.Refund(ctx, ref, r); return err }
+	read := func(r ReadRecordRequest) error { _, err := endpoint.ReadRecord(ctx, records, r); return err }
+	write := func(r WriteRecordRequest) error { _, _, err := endpoint.WriteRecord(ctx, records, r); return err }
+	propose := func(epoch, target, floor int64, window, keep time.Duration) error {
+		_, err := NewProposal(epoch, target, floor, window, keep, false)
+		return err
+	}
+	_, braces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))
+	_, tagless := endpoint.Peek(ctx, ShardKeys("a", "", "limit"))
+	for name, err := range map[string]error{
+		"nil":              take(nil),
+		"no proposal":      take(&TakeRequest{}),
+		"size 0":           take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
+		"count 0":          take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),
+		"size":             take(&TakeRequest{Proposal: p, Groups: []Group{{Size: MaxPermits + 1, Count: 1}}}),
+		"count":            take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits + 1}}}),
+		"groups":           take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
+		"refund of 0":      refund(RefundRequest{Permits: 0, At: 1}),
+		"refund before 0":  refund(RefundRequest{Permits: 1, At: -1}),
+		"epoch":            propose(MaxEpoch+1, 1, 1, time.Second, 0),
+		"negative epoch":   propose(-1, 1, 1, time.Second, 0),
+		"target":           propose(1, MaxPermits+1, 1, time.Second, 0),
+		"floor":            propose(1, 1, 2, time.Second, 0),
+		"negative floor":   propose(1, 1, -1, time.Second, 0),
+		"short window":     propose(1, 1, 1, MinWindow-1, 0),
+		"long window":      propose(1, 1, 1, MaxWindow+1, 0),
+		"negative keep":    propose(1, 1, 1, time.Second, -1),
+		"braces":           braces,
+		"no tag":           tagless,
+		"participant":      read(ReadRecordRequest{Participant: string(make([]byte, MaxParticipant+1)), ParticipantTTL: time.Second, Keep: time.Second}),
+		"participant's":    read(ReadRecordRequest{Participant: "p", Keep: time.Second}),
+		"record's life":    read(ReadRecordRequest{Participant: "p", ParticipantTTL: time.Second}),
+		"epoch 0":          write(WriteRecordRequest{Keep: time.Second}),
+		"epoch going back": write(WriteRecordRequest{Expect: 2, Epoch: 1, Keep: time.Second}),
+		"expect":           write(WriteRecordRequest{Expect: -2, Epoch: 1, Keep: time.Second}),
+		"keep":             write(WriteRecordRequest{Epoch: 1}),
+		"blob":             write(WriteRecordRequest{Epoch: 1, Keep: time.Second, Blob: make([]byte, MaxBlob+1)}),
+	} {
+		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCluster: one endpoint over a whole cluster is not how it is meant, as every master loads for itself, but it must serve.
+func TestCluster(t *testing.T) {
+	client := redistest.NewCluster(t, 3, 0).Client(t)
+	endpoint, p := NewEndpoint(client), proposal(t, 1, 10, time.Hour)
+	var all sync.WaitGroup
+	for tag := range 30 {
+		ref := ShardKeys("x:", strconv.Itoa(tag), "limit")
+		for range 12 {
+			all.Go(func() {
+				if _, err := endpoint.Take(context.Background(), ref, ones(p, 1)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	for tag := range 30 {
+		ref := ShardKeys("x:", strconv.Itoa(tag), "limit")
+		if peek, err := endpoint.Peek(context.Background(), ref); err != nil || peek.Used != 10 {
+			t.Errorf("tag %d: %+v %v", tag, peek, err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package script_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+func ExampleEndpoint_Take() {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	endpoint := script.NewEndpoint(client)
+	shard := script.ShardKeys("app:", "7", "checkout")
+	proposal, err := script.NewProposal(1, 10, 10, time.Minute, time.Hour, true)
+	if err != nil {
+		log.Fatal(err)
+	}
+	groups := []script.Group{{Size: 1, Count: 4}, {Size: 5, Count: 2}}
+	reply, err := endpoint.Take(context.Background(), shard, &script.TakeRequest{Proposal: proposal, Groups: groups})
+	if err != nil {
+		log.Fatal(err)
+	}
+	asks, _ := script.Distribute(nil, reply.Before, groups)
+	fmt.Println(reply.Status, "granted", reply.Granted, "asks", asks, "free", reply.Free, "retry", reply.Retry)
+	// Output: fresh granted 9 asks [4 1] free 1 retry 1m0s
+}
+
+func ExampleSlidingLog() {
+	var shard script.SlidingLog
+	proposal, err := script.NewProposal(1, 3, 3, time.Second, 0, false)
+	if err != nil {
+		log.Fatal(err)
+	}
+	request := &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: 2}}}
+	for now := int64(0); now <= 1_000_000; now += 500_000 {
+		reply := shard.Take(now, request)
+		fmt.Println("granted", reply.Granted, "retry", reply.Retry)
+	}
+	// Output:
+	// granted 2 retry 0s
+	// granted 1 retry 500ms
+	// granted 2 retry 0s
+}
+
+func ExampleDistribute() {
+	asks, permits := script.Distribute(nil, 10, []script.Group{{Size: 4, Count: 3}, {Size: 1, Count: 1}})
+	fmt.Println(asks, permits)
+	// Output: [2 1] 9
+}

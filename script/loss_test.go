@@ -1,0 +1,130 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// TestPartlyLostMemory: one of the two keys was evicted. What it held may be in use, so it is a loss like any other.
+func TestPartlyLostMemory(t *testing.T) {
+	c := newClock(t)
+	ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
+	for _, evicted := range []string{"head", "log", "log, filled again"} {
+		for _, quarantine := range []bool{false, true} {
+			t.Run(evicted+" "+strconv.FormatBool(quarantine), func(t *testing.T) {
+				ref := ShardKeys(redistest.Prefix(t), "t", "limit")
+				p, err := NewProposal(1, 10, 10, time.Second, 0, quarantine)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 5 {
+					if i == 4 && evicted == "log, filled again" {
+						c.Del(ref.log)
+					}
+					if _, err := endpoint.Take(ctx, ref, ones(p, 2)); err != nil {
+						t.Fatal(err)
+					}
+					c.forward(100 * time.Millisecond)
+				}
+				c.forward(500 * time.Millisecond) // the oldest entry leaves
+				switch evicted {
+				case "head":
+					c.Del(ref.head)
+				case "log":
+					c.Del(ref.log)
+					fallthrough
+				default:
+					if _, err := endpoint.Peek(ctx, ref); !errors.Is(err, ErrForeignState) {
+						t.Errorf("peek: %v", err)
+					}
+					if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); !errors.Is(err, ErrForeignState) {
+						t.Errorf("refund: %v", err)
+					}
+				}
+				reply, err := endpoint.Take(ctx, ref, ones(p, 10))
+				want := TakeReply{Status: Fresh, Granted: 10}
+				if quarantine {
+					want = TakeReply{Status: Lost, Closed: time.Second}
+				}
+				if err != nil || reply.Status != want.Status || reply.Granted != want.Granted || reply.Closed != want.Closed {
+					t.Errorf("%+v %v", reply, err)
+				}
+				c.forward(time.Second)
+				if reply, err := endpoint.Take(ctx, ref, ones(p, 11)); err != nil || reply.Status != OK || reply.Granted != 10 {
+					t.Errorf("a window later: %+v %v", reply, err)
+				}
+				if _, log := stored(endpoint.client, ref); len(log) != 0 {
+					t.Errorf("%q is left", log)
+				}
+			})
+		}
+	}
+}
+
+// TestServerRefusesToWrite: a full or read-only server refuses before anything is written, and says so. A denial writes nothing and goes on.
+func TestServerRefusesToWrite(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	ctx, endpoint, records := context.Background(), NewEndpoint(client), RecordKeys("", "t", "limit")
+	shard := func(name string) clocked {
+		return clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", name)}
+	}
+	one, other := shard("limit"), shard("other")
+	p, err := NewProposal(1, 200, 200, time.Second, time.Hour, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := int64(1_700_000_000_000_000)
+	at := func(step int64) int64 { return start + step*10_000 }
+	for step := range int64(50) {
+		if reply, err := one.take(at(step), ones(p, 4)); err != nil || reply.Granted != 4 {
+			t.Fatal(reply, err)
+		}
+	}
+	take := func(step int64) func() error {
+		return func() error { _, err := one.take(at(step), ones(p, 1)); return err }
+	}
+	refund := func(step int64) func() error {
+		return func() error { _, err := one.refund(at(49), RefundRequest{Permits: 4, At: at(step)}); return err }
+	}
+	refused := map[string]func() error{
+		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
+		"refund, open entry": refund(49), "refund, closed entry": refund(20), "clear": func() error { _, err := one.clear(at(50)); return err },
+		"write": func() error {
+			_, _, err := endpoint.WriteRecord(ctx, records, WriteRecordRequest{Epoch: 1, Keep: time.Hour})
+			return err
+		},
+		"read": func() error {
+			_, err := endpoint.ReadRecord(ctx, records, ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
+			return err
+		},
+	}
+	for name, words := range map[string][2][]string{
+		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+		"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+	} {
+		head, log := one.stored()
+		command(t, client, words[0]...)
+		for operation, call := range refused {
+			var refusal *RefusedError
+			if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
+				t.Errorf("%s, %s: %v", name, operation, err)
+			}
+			if h, l := one.stored(); h != head || !reflect.DeepEqual(l, log) {
+				t.Fatalf("%s, %s: the state changed to %q %q", name, operation, h, l)
+			}
+		}
+		if err := take(49)(); err != nil {
+			t.Errorf("%s, a denial: %v", name, err)
+		}
+		command(t, client, words[1]...)
+	}
+	if reply, err := one.take(at(120), ones(p, 200)); err != nil || reply.Granted != 84 {
+		t.Errorf("afterwards: %+v %v", reply, err)
+	}
+}

@@ -1,0 +1,154 @@
+package script
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// message builds a reply of any shape from bytes, in the form in which rueidis keeps messages.
+func message(tb testing.TB, elements [][]byte) []rueidis.RedisMessage {
+	tb.Helper()
+	buffer := append(make([]byte, 7), '*')
+	buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(elements)))
+	for _, e := range elements {
+		buffer = append(buffer, e...)
+	}
+	var m rueidis.RedisMessage
+	if err := m.CacheUnmarshalView(buffer); err != nil {
+		tb.Fatal(err)
+	}
+	values, err := m.ToArray()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return values
+}
+
+func integer(n int64) []byte { return binary.BigEndian.AppendUint64([]byte{':'}, uint64(n)) }
+
+func text(kind byte, s []byte) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{kind}, uint64(len(s))), s...)
+}
+
+func null() []byte { return binary.BigEndian.AppendUint64([]byte{'_'}, 0) }
+
+// elements cuts fuzz input into reply elements: mostly integers, of all sizes, some strings, nulls, errors and nested arrays.
+func elements(data []byte) (out [][]byte) {
+	for len(data) > 1 && len(out) < 100 {
+		kind, n := data[0], min(int(data[0]>>4), len(data)-1)
+		part := data[1 : 1+n]
+		switch kind & 7 {
+		case 5:
+			out = append(out, text('$', part))
+		case 6:
+			out = append(out, null(), text('-', part))
+		case 7:
+			out = append(out, append(binary.BigEndian.AppendUint64([]byte{'*'}, 1), integer(1)...))
+		default:
+			var wide [8]byte
+			copy(wide[8-min(n, 8):], part)
+			out = append(out, integer(int64(binary.BigEndian.Uint64(wide[:]))))
+		}
+		data = data[1+n:]
+	}
+	return out
+}
+
+func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	for i := range programs {
+		note(failure(&programs[i], reply, "a", "b"))
+	}
+	p, err := NewProposal(1, 1, 1, MinWindow, 0, false)
+	note(err)
+	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups})
+	note(err)
+	_, err = parseRefund(reply)
+	note(err)
+	_, err = parsePeek(reply)
+	note(err)
+	_, err = parseClear(reply)
+	note(err)
+	_, err = parseReadRecord(reply)
+	note(err)
+	_, _, err = parseWriteRecord(reply, nil)
+	note(err)
+	note(parseDrop(&programs[dropProgram], reply))
+	return errs
+}
+
+func FuzzReply(f *testing.F) {
+	f.Add([]byte{}, int64(1), int64(1))
+	f.Add([]byte("\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01"), int64(1), int64(1))
+	f.Add([]byte("\x80\xff\xff\xff\xff\xff\xff\xff\xff\x15b"), int64(-1), int64(math.MinInt64))
+	f.Fuzz(func(t *testing.T, data []byte, size, count int64) {
+		for _, err := range parseAll(message(t, elements(data)), []Group{{Size: size, Count: count}}) {
+			known := errors.Is(err, ErrMalformedReply) || errors.Is(err, ErrForeignState)
+			if refused := (*RefusedError)(nil); err != nil && !known && !errors.As(err, &refused) {
+				t.Fatalf("an error of another kind: %v", err)
+			}
+		}
+	})
+}
+
+func TestMalformedTakeReplies(t *testing.T) {
+	p, err := NewProposal(1, 10, 10, MinWindow, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 3}}}
+	good := []int64{1, 1, 10, 10, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0}
+	build := func(change func(reply []int64) []int64) []rueidis.RedisMessage {
+		var elements [][]byte
+		for _, n := range change(append([]int64(nil), good...)) {
+			elements = append(elements, integer(n))
+		}
+		return message(t, elements)
+	}
+	set := func(i int, n int64) func([]int64) []int64 {
+		return func(reply []int64) []int64 { reply[i] = n; return reply }
+	}
+	if reply, err := parseTake(build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	for name, change := range map[string]func([]int64) []int64{
+		"short":                       func(reply []int64) []int64 { return reply[:12] },
+		"long":                        func(reply []int64) []int64 { return append(reply, 1) },
+		"unknown status":              set(0, 4),
+		"negative free":               set(5, -1),
+		"other grants":                set(6, 3),
+		"more free than the share":    set(3, 4),
+		"negative reset":              set(11, -1),
+		"retry below never":           set(10, -2),
+		"a time that would overflow":  set(8, math.MaxInt64),
+		"a delay that would overflow": set(9, math.MaxInt64/1000+1),
+	} {
+		if reply, err := parseTake(build(change), r); !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("%s: %+v %v", name, reply, err)
+		}
+	}
+}
+
+func TestStatusesBelowZero(t *testing.T) {
+	p := &programs[takeProgram]
+	var state *StateError
+	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}), "a", "b"); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+		t.Error(err)
+	}
+	var refused *RefusedError
+	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}), "a", "b"); !errors.As(err, &refused) || !NotExecuted(err) {
+		t.Error(err)
+	}
+	for _, reply := range [][][]byte{
+		{}, {null()}, {integer(-1)}, {integer(-1), integer(3)}, {integer(-1), null()}, {integer(-2), integer(1)}, {integer(-3), integer(1)},
+	} {
+		if err := failure(p, message(t, reply), "a", "b"); !errors.Is(err, ErrMalformedReply) || NotExecuted(err) {
+			t.Errorf("%q: %v", reply, err)
+		}
+	}
+}
