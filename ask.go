@@ -27,7 +27,7 @@ type answer struct {
 	granted int64
 	at      int64         // shard time of the grant, microseconds
 	ticket  uint64        // tells this grant from every other one of the lane
-	free    int64         // left on the shard
+	now     int64         // when the reply came, on the client's clock
 	retry   time.Duration // refused: until it could be granted; unknownRetry if not told
 }
 

@@ -47,16 +47,24 @@ func (b *breaker) claimProbe(now int64) bool {
 	return true
 }
 
-// succeeded closes the breaker and reports whether it was open.
+// succeeded closes the breaker and reports whether it was open. A breaker that
+// a probe has closed is on probation until a call succeeds too: it opens at the
+// next timeout, and its pause goes on doubling. A node may answer probes, which
+// only read, and refuse every call.
 func (b *breaker) succeeded() bool {
 	if !b.open.Load() && b.timeouts.Load() == 0 {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.probing = false
+	if b.open.Swap(false) {
+		b.timeouts.Store(breakerTimeouts - 1)
+		return true
+	}
 	b.timeouts.Store(0)
-	b.pause, b.probing = 0, false
-	return b.open.Swap(false)
+	b.pause = 0
+	return false
 }
 
 // timedOut notes a call without an answer and reports whether that opened the breaker.

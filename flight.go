@@ -56,15 +56,15 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 	f.over.Store(false)
 	f.ctx.at = c.base.Add(time.Duration(now) + budget)
 	f.watch.Reset(budget)
-	reply, err := f.call(&f.ctx, now)
-	inTime := f.watch.Stop()
+	reply, received, err := f.call(&f.ctx, now)
+	inTime := f.watch.Stop() && !f.ctx.over.Load() // the watchdog is set twice
 	if !f.over.CompareAndSwap(false, true) {
 		return false
 	}
 	if err != nil {
 		f.refuse(err)
 	} else {
-		f.deliver(&reply)
+		f.deliver(&reply, received)
 	}
 	return inTime
 }
@@ -74,7 +74,9 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 // It returns when the oldest call on board began.
 func (f *flight) board(now int64, batch []*ask) (oldest int64) {
 	l := f.lane
-	limit := int64(l.core.client.cfg.CallTimeout / 2)
+	// More than half, or a call that a stalled shard has held up for half its time
+	// could not be served by another; less than all, for the sake of the others on board.
+	limit := int64(l.core.client.cfg.CallTimeout / 4 * 3)
 	f.asks, f.groups = f.asks[:0], f.groups[:0]
 	oldest = now
 	for i, a := range batch {
@@ -103,11 +105,11 @@ func (f *flight) board(now int64, batch []*ask) (oldest int64) {
 }
 
 // call makes the script call, learns from the reply and tells breaker and telemetry.
-func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, err error) {
+func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, received int64, err error) {
 	l := f.lane
 	e, err := l.endpoint(ctx)
 	if err != nil {
-		return reply, err
+		return reply, now, err
 	}
 	t := l.terms.Load()
 	f.req = script.TakeRequest{
@@ -119,18 +121,18 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, e
 	ctx, span := l.core.client.tel.startCall(ctx, l, f.asks)
 	f.sent.Store(true)
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
-	received := l.core.client.now()
+	received = l.core.client.now()
 	l.report(e, err)
 	l.core.client.tel.endCall(ctx, span, l, len(f.asks), time.Duration(received-now), err)
 	if err == nil {
 		l.known.learn(now, received, t.window, &reply)
 		l.core.notice(l, t, &reply)
 	}
-	return reply, err
+	return reply, received, err
 }
 
 // deliver hands the grants out in order of arrival, by the rule the script used.
-func (f *flight) deliver(r *script.TakeReply) {
+func (f *flight) deliver(r *script.TakeReply, received int64) {
 	f.grants, _ = script.Distribute(f.grants[:0], r.Before, f.groups)
 	group, seats, left := 0, f.groups[0].Count, f.grants[0]
 	refused := int64(0) // size of the first ask that was refused: the one Retry is about
@@ -143,7 +145,7 @@ func (f *flight) deliver(r *script.TakeReply) {
 		got := min(left, count)
 		seats -= count
 		left -= got
-		ans := answer{granted: got * size, at: r.At, ticket: f.number<<20 | uint64(i), free: r.Free}
+		ans := answer{granted: got * size, at: r.At, ticket: f.number<<20 | uint64(i), now: received}
 		if got < count {
 			if refused == 0 {
 				refused = size
@@ -165,7 +167,7 @@ func (f *flight) refuse(err error) {
 		l.core.client.tel.lost(l.core, f.wanted())
 	}
 	if errors.Is(err, script.ErrForeignState) {
-		l.shun()
+		l.shun(err)
 	}
 	failure := l.fail(err)
 	for _, a := range f.asks {

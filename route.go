@@ -74,11 +74,11 @@ func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, e
 		done.add(i)
 		l := t.order[i]
 		ans, err := l.ask(ctx, n, false, since)
-		now = c.client.now()
 		switch {
 		case err == nil && ans.granted == n:
-			return c.allowed(t, now, part{l, ans.at, n}, ans.ticket), nil
+			return c.allowed(t, ans.now, part{l, ans.at, n}, ans.ticket), nil
 		case err == nil:
+			now = ans.now
 			reached = true
 			if ans.retry != unknownRetry && (retry == unknownRetry || ans.retry < retry) {
 				retry = ans.retry
@@ -87,7 +87,7 @@ func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, e
 			if e := c.gone(ctx, err); e != nil {
 				return Decision{}, e
 			}
-			failure = err
+			failure, now = err, c.client.now()
 		}
 	}
 	if n > 1 && t.split {
@@ -180,7 +180,7 @@ func (c *core) gone(ctx context.Context, err error) error {
 func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Duration, failure error) (Decision, error) {
 	empty, reachable, next := t.shutOut(now)
 	if !reached && !empty {
-		return c.outage(t, now, n, upTo, failure)
+		return c.outage(t, n, upTo, failure)
 	}
 	if n == 1 || upTo || retry <= 0 {
 		retry = time.Duration(next - now)
