@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// The demo keeps its promise when its output is no terminal.
+func TestDemo(t *testing.T) {
+	text, code := shardlimitRun(t, "demo", "--for", "2s", "--rate", "100/100ms", "--nodes", "2", "--workers", "3")
+	if code != exitOK || !strings.Contains(text, "never over") || strings.Contains(text, "\x1b") {
+		t.Errorf("ended with %d: %s", code, text)
+	}
+}
+
+// show, set, reset and delete on a stored limit.
+func TestAdministration(t *testing.T) {
+	flags := []string{"--prefix", redistest.Prefix(t), "--redis", redistest.Standalone(t).Addr()}
+	for _, step := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"show", "adm"}, exitFailed, []string{`no limit "adm"`, "shardlimit set"}},
+		{[]string{"reset", "adm"}, exitFailed, []string{`no limit "adm"`}},
+		{[]string{"delete", "adm"}, exitFailed, []string{`no limit "adm"`}},
+		{[]string{"set", "adm", "--shards", "2"}, exitFailed, []string{`no limit "adm"`}},
+		{[]string{"set", "adm", "--rate", "10/m", "--shards", "2"}, exitOK, []string{"10 permits per 1m0s over 2 shards", "(new)"}},
+		{[]string{"show", "adm"}, exitOK, []string{"adm  10/m, sliding_log over 2 shards", "in use 0 of 10, free 10"}},
+		{[]string{"set", "adm", "--rate", "20/m"}, exitOK, []string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
+		{[]string{"show", "adm", "--json"}, exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`}},
+		{[]string{"reset", "adm"}, exitOK, []string{"forgotten"}},
+		{[]string{"delete", "adm"}, exitOK, []string{"deleted"}},
+		{[]string{"show", "adm"}, exitFailed, []string{`no limit "adm"`}},
+	} {
+		text, code := shardlimitRun(t, append(step.args, flags...)...)
+		if code != step.code {
+			t.Errorf("%v ended with %d, want %d: %s", step.args, code, step.code, text)
+		}
+		for _, s := range step.says {
+			if !strings.Contains(text, s) {
+				t.Errorf("%v does not say %q: %s", step.args, s, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
+)
+
+const demoHelp = `Starts Redis nodes inside this process, and a fleet of unequal workers that want
+more than one limit allows: every other one waits for batches, the others poll.
+On the way the limit is lowered and raised again, and a node goes away and comes
+back. At the end the recorded history is checked: the most permits admitted in
+any window, wherever it begins, against the limit that held in it.
+
+Example:
+
+  shardlimit demo --for 20s --rate 1000/s --nodes 3
+
+The embedded nodes serve a few thousand calls a second; they say nothing about
+the speed of real servers.
+
+Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2 wrong
+usage.`
+
+func demoCommand(con console) *cli.Command {
+	return &cli.Command{
+		Name:        "demo",
+		Usage:       "see a limit at work; needs no Redis",
+		Description: demoHelp,
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "for", Value: 10 * time.Second, Usage: "how long it runs, `TIME`"},
+			&cli.StringFlag{Name: "rate", Value: "2000/s", Usage: rateHelp},
+			&cli.IntFlag{Name: "shards", Value: 8, Usage: "`NUMBER` of shards, 0 to have it chosen"},
+			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
+			&cli.IntFlag{Name: "workers", Value: 8, Usage: "`NUMBER` of workers, each with a client of its own"},
+			&cli.BoolFlag{Name: "plain", Usage: "print lines instead of a live view (as when standard output is no terminal)"},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			config, err := readDemo(cmd)
+			if err != nil {
+				return err
+			}
+			return runDemo(ctx, config, cmd.Bool("plain"), con)
+		},
+	}
+}
+
+func readDemo(cmd *cli.Command) (demo.Config, error) {
+	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"), Workers: cmd.Int("workers")}
+	if err := noArguments(cmd); err != nil {
+		return c, err
+	}
+	var err error
+	if c.Rate, err = rate.Parse(cmd.String("rate")); err != nil {
+		return c, usagef("--rate: %w", err)
+	}
+	switch {
+	case c.For <= 0:
+		return c, usagef("--for is %s; give a time such as 10s", c.For)
+	case c.Nodes < 1 || c.Nodes > embedded.MaxNodes:
+		return c, usagef("--nodes is %d; it must be 1 to %d", c.Nodes, embedded.MaxNodes)
+	case c.Workers < 1 || c.Workers > demo.MaxWorkers:
+		return c, usagef("--workers is %d; it must be 1 to %d", c.Workers, demo.MaxWorkers)
+	}
+	return c, nil
+}
+
+func runDemo(ctx context.Context, c demo.Config, plain bool, con console) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var view demo.View = demo.NewLines(con.out)
+	if !plain && term.IsTerminal(int(con.out.Fd())) {
+		view = demo.NewScreen(con.out)
+	}
+	verdict, err := demo.Run(ctx, c, view)
+	if err != nil {
+		return explain(err, "demo")
+	}
+	if _, err := fmt.Fprint(con.out, verdict); err != nil {
+		return err
+	}
+	if !verdict.OK() {
+		return fmt.Errorf("the limit was exceeded")
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// built is the path of the program, built once for all tests.
+var built string
+
+func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
+
+func buildAndTest(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "shardlimit-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	built = filepath.Join(dir, "shardlimit")
+	build := exec.Command("go", "build", "-o", built, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the program:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// pacer is a running pace process.
+type pacer struct {
+	t                      *testing.T
+	cmd                    *exec.Cmd
+	out, audit, rest, errs string
+}
+
+// startPace runs pace in dir, reading from stdin. Everything it writes goes to
+// files whose names begin with tag.
+func startPace(t *testing.T, dir, tag string, stdin *os.File, args ...string) *pacer {
+	t.Helper()
+	at := func(kind string) string { return filepath.Join(dir, tag+"."+kind) }
+	p := &pacer{t: t, out: at("out"), audit: at("audit"), rest: at("rest"), errs: at("err")}
+	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest, "--audit", p.audit}, args...)...)
+	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
+	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return p
+}
+
+// wait returns the exit code.
+func (p *pacer) wait() int {
+	p.t.Helper()
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *pacer) said() string { return read(p.t, p.errs) }
+
+func create(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// read returns what is in a file, nothing if there is none.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// input writes the lines from..to of the common input to a file and opens it.
+func input(t *testing.T, dir, tag string, from, to int) (text string, f *os.File) {
+	t.Helper()
+	var b bytes.Buffer
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&b, "line %d of the input\n", i)
+	}
+	path := filepath.Join(dir, tag+".in")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return b.String(), f
+}
+
+// cleanEnv is the environment without settings for the program.
+func cleanEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "SHARDLIMIT_") })
+}
+
+// shardlimitRun runs the program, without this environment's settings for it, and
+// returns everything it wrote.
+func shardlimitRun(t *testing.T, args ...string) (text string, code int) {
+	t.Helper()
+	cmd := exec.Command(built, args...)
+	cmd.Env = cleanEnv()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}

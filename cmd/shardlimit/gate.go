@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
+)
+
+// gate lets a limiter serve a pace.Engine.
+type gate struct{ limiter *shardlimit.Limiter }
+
+// Take implements pace.Gate. Errors that the command line has caused are
+// final; all others may pass: a node can come back.
+func (g gate) Take(ctx context.Context, n int64) (pace.Grant, error) {
+	d, err := g.limiter.AllowUpTo(ctx, n)
+	if err != nil && d.Granted == 0 {
+		for _, final := range []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit, shardlimit.ErrInvalidName} {
+			if errors.Is(err, final) {
+				return pace.Grant{}, fmt.Errorf("%w: %w", pace.ErrGateClosed, err)
+			}
+		}
+		return pace.Grant{}, err
+	}
+	return pace.Grant{
+		Permits: d.Granted, Limit: d.Limit, Per: g.limiter.Limit().Per, RetryAfter: d.RetryAfter,
+		Refund: func(ctx context.Context) {
+			// A refund that fails leaves the permits spent: later, never over.
+			_ = g.limiter.Refund(ctx, d)
+		},
+	}, nil
+}

@@ -1,0 +1,96 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+)
+
+// Styles of a span, as the parameters of the ANSI sequence that sets them.
+const (
+	plain  = ""
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	cyan   = "36"
+	yellow = "33"
+)
+
+// span is text in one style; a row is one line of the screen.
+type span struct{ style, text string }
+
+type row []span
+
+// render makes at most width columns of the row.
+func (r row) render(width int, colour bool) string {
+	var b strings.Builder
+	for _, s := range r {
+		text := draw.Clip(s.text, width)
+		width -= len([]rune(text))
+		if colour && s.style != plain && text != "" {
+			text = "\x1b[" + s.style + "m" + text + "\x1b[0m"
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+const (
+	leftColumns  = 42 // before the bars
+	narrowestBar = 8
+	widestBar    = 50
+)
+
+// frame lays a snapshot out on a screen of the given size. What does not fit
+// into the height is left out at the end.
+func frame(s Snapshot, width, height int) []row {
+	bar := min(max(width-leftColumns-1, narrowestBar), widestBar)
+	limit := float64(s.Limit.Permits) / s.Limit.Per.Seconds()
+	rows := []row{
+		{{bold, "shardlimit demo"}, {plain, fmt.Sprintf("  one limit, %d workers, %d nodes", len(s.Workers), len(s.Nodes))},
+			{dim, fmt.Sprintf("  %s of %s", seconds(s.Elapsed), seconds(s.For))}},
+		nil,
+		{{bold, fmt.Sprintf("%-24s %10s/s   ", "limit "+s.Limit.String(), draw.Count(int64(s.PerSecond+0.5)))},
+			{cyan, draw.Bar(s.PerSecond/limit, bar)}},
+	}
+	largest := 1.0
+	for _, w := range s.Workers {
+		largest = max(largest, w.PerSecond)
+	}
+	for _, w := range s.Workers {
+		rows = append(rows, row{{plain, fmt.Sprintf("  %-9s ", w.Name)}, {dim, fmt.Sprintf("%-13s", draw.Clip(w.How, 13))},
+			{plain, fmt.Sprintf("%10s/s   ", draw.Count(int64(w.PerSecond+0.5)))}, {green, draw.Bar(w.PerSecond/largest, bar)}})
+	}
+	rows = append(rows, nil)
+	for _, n := range s.Nodes {
+		rows = append(rows, nodeRow(n, bar))
+	}
+	rows = append(rows, nil)
+	return append(rows, eventRows(s, height-len(rows))...)[:min(height, len(rows)+eventCount(s, height-len(rows)))]
+}
+
+func nodeRow(n NodeLine, bar int) row {
+	left := row{{plain, fmt.Sprintf("  %-9s ", n.Name)}, {dim, fmt.Sprintf("%-10s", n.shards())}}
+	if n.Away {
+		return append(left, span{red, "  away; its part of the limit waits for it"})
+	}
+	use := fmt.Sprintf("%s of %s", draw.Count(n.Used), draw.Count(n.Share))
+	return append(left, span{plain, fmt.Sprintf("%15s   ", use)}, span{cyan, draw.Bar(float64(n.Used)/float64(max(n.Share, 1)), bar)})
+}
+
+// eventCount is how many events fit into that many rows.
+func eventCount(s Snapshot, rows int) int { return max(0, min(len(s.Events), rows)) }
+
+// eventRows are the newest events that fit into that many rows.
+func eventRows(s Snapshot, rows int) []row {
+	var all []row
+	for _, e := range s.Events[len(s.Events)-eventCount(s, rows):] {
+		all = append(all, row{{dim, fmt.Sprintf("  %6s  ", seconds(e.At))}, {yellow, e.Text}})
+	}
+	return all
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

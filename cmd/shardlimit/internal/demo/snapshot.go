@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+)
+
+// Snapshot is what a View shows.
+type Snapshot struct {
+	Elapsed, For time.Duration
+	Limit        rate.Rate // in force
+	PerSecond    float64   // permits admitted to the whole fleet lately
+	Workers      []WorkerLine
+	Nodes        []NodeLine
+	Events       []Event // oldest first
+	Errors       int64   // of the fleet, so far
+}
+
+// WorkerLine is one worker of a Snapshot.
+type WorkerLine struct {
+	Name, How string
+	PerSecond float64
+}
+
+// NodeLine is one node of a Snapshot.
+type NodeLine struct {
+	Name        string
+	Away        bool
+	Shards      int
+	Share, Used int64 // of all its shards
+}
+
+// Event is something that happened, At a time since the beginning.
+type Event struct {
+	At   time.Duration
+	Text string
+}
+
+func (s *stage) snapshot(elapsed time.Duration, perSecond []float64) Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.phases[len(s.phases)-1]
+	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per},
+		Errors: s.fleet.errors(), Events: append([]Event(nil), s.events...)}
+	for i, w := range s.fleet.workers {
+		shot.Workers = append(shot.Workers, WorkerLine{w.name, w.how, perSecond[i]})
+		shot.PerSecond += perSecond[i]
+	}
+	shot.Nodes = s.nodeLines()
+	return shot
+}
+
+func (s *stage) nodeLines() []NodeLine {
+	lines := make([]NodeLine, s.config.Nodes)
+	index := make(map[string]int, len(lines))
+	for i, n := range s.servers.Nodes() {
+		index[n.Name] = i
+		lines[i].Name = nodeName(i)
+	}
+	for _, sh := range s.peeked.Shards {
+		line := &lines[index[sh.Node]]
+		line.Shards++
+		line.Share += sh.Share
+		line.Used += sh.Used
+		if sh.Err != nil {
+			line.Away = true
+			line.Share += sh.Target
+		}
+	}
+	return lines
+}
+
+func (n NodeLine) shards() string {
+	if n.Shards == 1 {
+		return "1 shard"
+	}
+	return fmt.Sprintf("%d shards", n.Shards)
+}

@@ -1,0 +1,69 @@
+// Package draw turns numbers into text for people.
+package draw
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+var eighths = []rune(" ▏▎▍▌▋▊▉")
+
+// Bar draws part (0 to 1; other values are drawn as the nearer of these) as a
+// bar that takes exactly width columns, in steps of an eighth of a column.
+func Bar(part float64, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	if math.IsNaN(part) {
+		part = 0
+	}
+	steps := int(math.Round(min(max(part, 0), 1) * float64(width*8)))
+	full, more := steps/8, steps%8
+	bar := strings.Repeat("█", full)
+	if more > 0 {
+		bar += string(eighths[more])
+		full++
+	}
+	return bar + strings.Repeat(" ", width-full)
+}
+
+// Count writes a whole number with commas between thousands.
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Percent writes a part of 1 in percent with one decimal, rounded down, so that
+// 100.0 % is never less than all.
+func Percent(part float64) string {
+	if math.IsNaN(part) || math.IsInf(part, 0) {
+		return "-"
+	}
+	return strconv.FormatFloat(math.Floor(part*1000+1e-9)/10, 'f', 1, 64) + " %"
+}
+
+// Clip shortens a line to width columns, counting a rune as one. Control
+// characters are left out, so that nothing can break out of its line.
+func Clip(s string, width int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			continue
+		}
+		if n == width {
+			break
+		}
+		b.WriteRune(r)
+		n++
+	}
+	return b.String()
+}

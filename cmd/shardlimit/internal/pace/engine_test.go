@@ -1,0 +1,393 @@
+package pace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// logGate is a sliding log of permits by the (fake) clock of the bubble, with
+// a round trip that takes a millisecond.
+type logGate struct {
+	permits  int64
+	raised   atomic.Int64 // if not 0, replaces permits
+	per      time.Duration
+	granted  int64       // in all
+	used     []time.Time // one per permit
+	largest  int64       // ask
+	asks     int
+	away     time.Time // until then nobody answers
+	closed   bool
+	refunded int64
+	onAsk    func()
+}
+
+const roundTrip = time.Millisecond
+
+func (g *logGate) Take(ctx context.Context, n int64) (Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return Grant{}, err // the engine must not cancel an ask
+	}
+	g.asks++
+	g.largest = max(g.largest, n)
+	if g.onAsk != nil {
+		g.onAsk()
+	}
+	time.Sleep(roundTrip / 2)
+	defer time.Sleep(roundTrip / 2)
+	if g.closed {
+		return Grant{}, fmt.Errorf("%w: closed by the test", ErrGateClosed)
+	}
+	if n := g.raised.Load(); n > 0 {
+		g.permits = n
+	}
+	now := time.Now()
+	if now.Before(g.away) {
+		return Grant{}, errors.New("nobody is there")
+	}
+	for len(g.used) > 0 && now.Sub(g.used[0]) >= g.per {
+		g.used = g.used[1:]
+	}
+	granted := min(n, g.permits-int64(len(g.used)))
+	if granted == 0 {
+		return Grant{Limit: g.permits, Per: g.per, RetryAfter: g.per - now.Sub(g.used[0])}, nil
+	}
+	g.granted += granted
+	for range granted {
+		g.used = append(g.used, now)
+	}
+	if err := ctx.Err(); err != nil {
+		return Grant{}, err // spent, but the caller has gone
+	}
+	return Grant{Permits: granted, Limit: g.permits, Per: g.per, Refund: func(context.Context) { g.refunded += granted }}, nil
+}
+
+// sink is an Output that remembers when each byte came.
+type sink struct {
+	bytes.Buffer
+	writes []written
+	fail   int           // accept this many bytes in all, then fail; 0: never
+	block  chan struct{} // if set, Ready waits for it
+}
+
+type written struct {
+	at   time.Time
+	text string
+}
+
+var errSink = errors.New("sink is full")
+
+func (s *sink) Ready(ctx context.Context) error {
+	if s.block == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-s.block:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.fail > 0 && s.Len()+len(p) > s.fail {
+		n := s.fail - s.Len()
+		s.Buffer.Write(p[:n])
+		return n, errSink
+	}
+	s.writes = append(s.writes, written{time.Now(), string(p)})
+	return s.Buffer.Write(p)
+}
+
+// pipe is an input that obeys ctx the way Options.In asks for.
+func pipe(ctx context.Context) (io.Reader, *io.PipeWriter) {
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })
+	return r, w
+}
+
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "line %d\n", i)
+	}
+	return b.String()
+}
+
+func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
+	for _, in := range []string{"", "\n", "one", "one\n", "\n\n\n", "a\r\nb\r\n", numbered(2500), numbered(1000) + "no line break at the end"} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
+			var audited int64
+			e := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second,
+				Now:   func() int64 { return int64(time.Since(began)) },
+				Audit: func(start, end, lines int64) error { audited += lines; return nil }})
+			o := e.Run(t.Context())
+			lines := int64(len(strings.SplitAfter(strings.TrimSuffix(in, "\n"), "\n")))
+			if in == "" {
+				lines = 0
+			}
+			if o.Err != nil || len(o.Rest) > 0 || o.Torn || o.Repeated != 0 || out.String() != in {
+				t.Errorf("%d bytes in, outcome %+v, %d bytes out", len(in), o, out.Len())
+			}
+			if o.Lines != lines || o.Bytes != int64(len(in)) || audited != lines {
+				t.Errorf("counted %d lines, %d bytes, audited %d; want %d, %d", o.Lines, o.Bytes, audited, lines, len(in))
+			}
+			if gate.largest > 10 {
+				t.Errorf("asked for %d permits at once; a hundredth of 1000 is the most", gate.largest)
+			}
+			if windows := (lines - 1) / 1000; lines > 0 && (time.Since(began) < time.Duration(windows)*time.Second ||
+				time.Since(began) > time.Duration(windows)*time.Second+time.Second) {
+				t.Errorf("%d lines took %s", lines, time.Since(began))
+			}
+		})
+	}
+}
+
+func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, feed := pipe(t.Context())
+		out := &sink{}
+		e := New(Options{Gate: &logGate{permits: 1, per: 10 * time.Second}, In: in, Out: out, Permits: 1, Per: 10 * time.Second})
+		done := make(chan Outcome)
+		go func() { done <- e.Run(t.Context()) }()
+		_, _ = io.WriteString(feed, "first\nsecond\nthi")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if out.String() != "first\n" {
+			t.Errorf("after a second the output is %q", out.String())
+		}
+		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 || s.Phase != WaitingForPermits || s.Limit != 1 {
+			t.Errorf("status %+v", s)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if out.String() != "first\nsecond\n" {
+			t.Errorf("after eleven seconds the output is %q: half a line must wait for its end", out.String())
+		}
+		if s := e.Status(); s.Phase != WaitingForInput || s.Waiting != 0 {
+			t.Errorf("status %+v", s)
+		}
+		_, _ = io.WriteString(feed, "rd")
+		_ = feed.Close()
+		if o := <-done; o.Err != nil || out.String() != "first\nsecond\nthird" {
+			t.Errorf("outcome %+v, output %q", o, out.String())
+		}
+	})
+}
+
+func TestInterruptLosesNothing(t *testing.T) {
+	for after := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			in, feed := pipe(ctx)
+			var input, sent strings.Builder
+			input.WriteString(numbered(500))
+			go func() { // feeds in odd pieces, for ever
+				for text := input.String(); len(text) > 0; {
+					n := min(len(text), 37)
+					m, err := io.WriteString(feed, text[:n])
+					sent.WriteString(text[:m])
+					if err != nil {
+						return
+					}
+					text = text[n:]
+				}
+			}()
+			gate, out := &logGate{permits: 200, per: time.Second}, &sink{}
+			if after%2 == 1 { // in the middle of an ask
+				gate.onAsk = func() {
+					if gate.asks == after {
+						interrupt()
+					}
+				}
+			} else {
+				time.AfterFunc(time.Duration(after)*70*time.Millisecond, interrupt)
+			}
+			e := New(Options{Gate: gate, In: in, Out: out, Permits: 200, Per: time.Second, Backlog: 1000})
+			o := e.Run(ctx)
+			synctest.Wait()
+			if !errors.Is(o.Err, context.Canceled) {
+				t.Errorf("error %v", o.Err)
+			}
+			if got := out.String() + string(o.Rest); got != sent.String() {
+				t.Errorf("released %d + rest %d bytes are not the %d that were read", out.Len(), len(o.Rest), sent.Len())
+			}
+			if int64(strings.Count(out.String(), "\n")) != gate.granted || o.Torn {
+				t.Errorf("%d permits granted, %d lines released, torn %t", gate.granted, strings.Count(out.String(), "\n"), o.Torn)
+			}
+			interrupt()
+		})
+	}
+}
+
+// late is an input whose last read ends with data, a while after the interrupt.
+type late struct{ ctx context.Context }
+
+func (l late) Read(p []byte) (int, error) {
+	<-l.ctx.Done()
+	time.Sleep(time.Second)
+	return copy(p, "late\n"), l.ctx.Err()
+}
+
+func TestInterruptWaitsForTheReadUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, interrupt)
+		o := New(Options{Gate: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}, Permits: 10, Per: time.Second}).Run(ctx)
+		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "late\n" {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
+
+func TestInterruptWhileTheOutputBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		gate, out := &logGate{permits: 10, per: time.Second}, &sink{block: make(chan struct{})}
+		time.AfterFunc(time.Minute, interrupt)
+		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\n"), Out: out, Permits: 10, Per: time.Second}).Run(ctx)
+		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "a\nb\n" || gate.asks != 0 {
+			t.Errorf("outcome %+v; %d asks for lines that nobody takes", o, gate.asks)
+		}
+	})
+}
+
+func TestGateAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, out := &logGate{permits: 100, per: time.Second, away: time.Now().Add(time.Minute)}, &sink{}
+		e := New(Options{Gate: gate, In: strings.NewReader(numbered(50)), Out: out, Permits: 100, Per: time.Second})
+		time.AfterFunc(30*time.Second, func() {
+			if s := e.Status(); s.Err == nil || s.Waiting != 50 || s.Phase != WaitingForPermits {
+				t.Errorf("status while the gate is away: %+v", s)
+			}
+		})
+		began := time.Now()
+		o := e.Run(t.Context())
+		if o.Err != nil || out.String() != numbered(50) || e.Status().Err != nil {
+			t.Errorf("outcome %+v, status %+v", o, e.Status())
+		}
+		if d := time.Since(began); d < time.Minute || d > time.Minute+2*lastBackoff || gate.asks > 200 {
+			t.Errorf("took %s and %d asks", d, gate.asks)
+		}
+	})
+}
+
+func TestGateClosedEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := New(Options{Gate: &logGate{closed: true}, In: strings.NewReader("a\n"), Out: &sink{}, Permits: 1, Per: time.Second}).Run(t.Context())
+		if !errors.Is(o.Err, ErrGateClosed) || string(o.Rest) != "a\n" {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
+
+func TestARaisedLimitIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, out := &logGate{permits: 1, per: time.Hour}, &sink{}
+		time.AfterFunc(10*time.Second, func() { gate.raised.Store(1000) })
+		began := time.Now()
+		o := New(Options{Gate: gate, In: strings.NewReader(numbered(900)), Out: out, Permits: 1, Per: time.Second}).Run(t.Context())
+		if o.Err != nil || time.Since(began) > 20*time.Second || gate.largest != 10 {
+			t.Errorf("outcome %+v after %s, largest ask %d", o, time.Since(began), gate.largest)
+		}
+	})
+}
+
+func TestWriteFails(t *testing.T) {
+	const in = "aaaa\nbbbb\ncccc\n"
+	for accept := 1; accept < len(in); accept++ {
+		synctest.Test(t, func(t *testing.T) {
+			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: accept}
+			e := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second})
+			o := e.Run(t.Context())
+			whole := accept - accept%5
+			if !errors.Is(o.Err, ErrWrite) || !errors.Is(o.Err, errSink) || string(o.Rest) != in[whole:] {
+				t.Errorf("after %d bytes: outcome %+v", accept, o)
+			}
+			if o.Repeated != accept%5 || o.Torn != (accept%5 > 0) || o.Lines != int64(whole/5) || o.Bytes != int64(whole) {
+				t.Errorf("after %d bytes: outcome %+v", accept, o)
+			}
+		})
+	}
+}
+
+func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, out := &logGate{permits: 100, per: time.Second}, &sink{fail: len("a\n")}
+		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\nc\n"), Out: out, Permits: 100, Per: time.Second}).Run(t.Context())
+		if !errors.Is(o.Err, ErrWrite) || string(o.Rest) != "b\nc\n" || gate.refunded != 1 {
+			t.Errorf("outcome %+v, refunded %d", o, gate.refunded)
+		}
+	})
+}
+
+func TestReadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &sink{}
+		in := io.MultiReader(strings.NewReader("a\nb\nhalf"), failing{})
+		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: in, Out: out, Permits: 100, Per: time.Second}).Run(t.Context())
+		if !errors.Is(o.Err, ErrRead) || out.String() != "a\nb\nhalf" || len(o.Rest) > 0 {
+			t.Errorf("outcome %+v, output %q", o, out.String())
+		}
+	})
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("bad disk") }
+
+func TestAuditFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &sink{}
+		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: strings.NewReader("a\nb\n"), Out: out, Permits: 100, Per: time.Second,
+			Now: func() int64 { return 0 }, Audit: func(_, _, _ int64) error { return errSink }}).Run(t.Context())
+		if !errors.Is(o.Err, ErrAudit) || out.String()+string(o.Rest) != "a\nb\n" || out.Len() == 0 {
+			t.Errorf("outcome %+v, output %q", o, out.String())
+		}
+	})
+}
+
+// A line larger than the backlog costs one permit and comes out whole.
+func TestStreamsLongLines(t *testing.T) {
+	const size = 100
+	for _, length := range []int{size - 2, size - 1, size, size + 1, 7 * size, 100*size + 13} {
+		for _, tail := range []string{"", "\n", "\nafter\n"} {
+			synctest.Test(t, func(t *testing.T) {
+				in := "before\n" + strings.Repeat("x", length) + tail
+				gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
+				o := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second, Backlog: size}).Run(t.Context())
+				want := 2
+				if tail == "\nafter\n" {
+					want = 3
+				}
+				if o.Err != nil || out.String() != in || len(gate.used) != want || o.Lines != int64(want) || o.Torn {
+					t.Errorf("line of %d + %q: outcome %+v, %d permits, %d bytes out", length, tail, o, len(gate.used), out.Len())
+				}
+			})
+		}
+	}
+}
+
+func TestInterruptInsideAStreamedLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		in, feed := pipe(ctx)
+		out := &sink{}
+		go func() { _, _ = io.WriteString(feed, strings.Repeat("x", 250)) }()
+		time.AfterFunc(time.Second, interrupt)
+		o := New(Options{Gate: &logGate{permits: 1, per: time.Hour}, In: in, Out: out, Permits: 1, Per: time.Second, Backlog: 100}).Run(ctx)
+		if !errors.Is(o.Err, context.Canceled) || !o.Torn || o.Repeated != 0 || o.Lines != 1 ||
+			out.String()+string(o.Rest) != strings.Repeat("x", 250) {
+			t.Errorf("outcome %+v, %d bytes out", o, out.Len())
+		}
+	})
+}

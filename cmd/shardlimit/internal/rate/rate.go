@@ -1,0 +1,123 @@
+// Package rate reads and writes rates as people type them: 500/s, 100/10s,
+// 5_000/m.
+package rate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rate is a number of permits in any window of a length.
+type Rate struct {
+	Permits int64         // at least 1
+	Per     time.Duration // more than 0
+}
+
+const grammar = "write it as NUMBER/TIME, for example 500/s, 30/m, 1000/h, 100/10s or 20/100ms"
+
+// day is not a unit of time.ParseDuration because days can have 23 hours;
+// a window never has.
+const day = 24 * time.Hour
+
+// units that may stand alone after the slash.
+var units = map[string]time.Duration{
+	"ms": time.Millisecond,
+	"s":  time.Second, "sec": time.Second,
+	"m": time.Minute, "min": time.Minute,
+	"h": time.Hour,
+	"d": day,
+}
+
+// Parse reads NUMBER/TIME. NUMBER is a whole number from 1, underscores are
+// allowed between digits. TIME is a unit (ms, s, sec, m, min, h, d), a whole
+// number of days (7d), or a duration as Go writes it (10s, 100ms, 1m30s).
+// Whether a limiter accepts the rate is for the limiter to say; the error texts
+// of Parse say what to write instead.
+func Parse(s string) (Rate, error) {
+	number, per, found := strings.Cut(strings.TrimSpace(s), "/")
+	if !found {
+		return Rate{}, fmt.Errorf("rate %q has no slash; %s", s, grammar)
+	}
+	permits, err := parseNumber(strings.TrimSpace(number))
+	if err != nil {
+		return Rate{}, fmt.Errorf("rate %q: %w", s, err)
+	}
+	window, err := parseWindow(strings.TrimSpace(per))
+	if err != nil {
+		return Rate{}, fmt.Errorf("rate %q: %w", s, err)
+	}
+	return Rate{Permits: permits, Per: window}, nil
+}
+
+func parseNumber(s string) (int64, error) {
+	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") || strings.HasPrefix(s, "+") {
+		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%s is too large a number", s)
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
+	case n < 1:
+		return 0, fmt.Errorf("%d permits let nothing through; the number must be at least 1", n)
+	}
+	return n, nil
+}
+
+func parseWindow(s string) (time.Duration, error) {
+	if d, ok := units[s]; ok {
+		return d, nil
+	}
+	if digits, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("%q is not a time; %s", s, grammar)
+		}
+		return time.Duration(n) * day, nil
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time; %s", s, grammar)
+	case d <= 0:
+		return 0, fmt.Errorf("%q is not a positive time; %s", s, grammar)
+	}
+	return d, nil
+}
+
+// String writes the rate in the shortest form that Parse reads back: 500/s,
+// 100/10s, 1/1m30s.
+func (r Rate) String() string {
+	n := strconv.FormatInt(r.Permits, 10)
+	switch r.Per {
+	case time.Millisecond:
+		return n + "/ms"
+	case time.Second:
+		return n + "/s"
+	case time.Minute:
+		return n + "/m"
+	case time.Hour:
+		return n + "/h"
+	case day:
+		return n + "/d"
+	}
+	if r.Per > 0 && r.Per%day == 0 {
+		return n + "/" + strconv.FormatInt(int64(r.Per/day), 10) + "d"
+	}
+	return n + "/" + trimZeros(r.Per.String())
+}
+
+// trimZeros turns Go's 1m0s and 2h0m0s into 1m and 2h.
+func trimZeros(s string) string {
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

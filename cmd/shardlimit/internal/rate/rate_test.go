@@ -1,0 +1,99 @@
+package rate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Rate
+		text string // as String writes it
+	}{
+		{"500/s", Rate{500, time.Second}, "500/s"},
+		{" 500 / s ", Rate{500, time.Second}, "500/s"},
+		{"5_000/sec", Rate{5000, time.Second}, "5000/s"},
+		{"3/ms", Rate{3, time.Millisecond}, "3/ms"},
+		{"30/m", Rate{30, time.Minute}, "30/m"},
+		{"30/min", Rate{30, time.Minute}, "30/m"},
+		{"1000/h", Rate{1000, time.Hour}, "1000/h"},
+		{"9/d", Rate{9, day}, "9/d"},
+		{"9/7d", Rate{9, 7 * day}, "9/7d"},
+		{"100/10s", Rate{100, 10 * time.Second}, "100/10s"},
+		{"20/100ms", Rate{20, 100 * time.Millisecond}, "20/100ms"},
+		{"1/1m30s", Rate{1, 90 * time.Second}, "1/1m30s"},
+		{"1/120s", Rate{1, 2 * time.Minute}, "1/2m"},
+		{"1/120m", Rate{1, 2 * time.Hour}, "1/2h"},
+		{"1/90m", Rate{1, 90 * time.Minute}, "1/1h30m"},
+		{"1/60s", Rate{1, time.Minute}, "1/m"},
+		{"9223372036854775807/s", Rate{1<<63 - 1, time.Second}, "9223372036854775807/s"},
+	} {
+		got, err := Parse(c.in)
+		if err != nil || got != c.want {
+			t.Errorf("Parse(%q) = %v, %v; want %v", c.in, got, err, c.want)
+		}
+		if got.String() != c.text {
+			t.Errorf("Parse(%q).String() = %q, want %q", c.in, got.String(), c.text)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct{ in, says string }{
+		{"", "no slash"},
+		{"500", "no slash"},
+		{"/s", "not a whole number"},
+		{"x/s", "not a whole number"},
+		{"+5/s", "not a whole number"},
+		{"1.5/s", "not a whole number"},
+		{"_5/s", "not a whole number"},
+		{"5__0/s", "not a whole number"},
+		{"0/s", "at least 1"},
+		{"-3/s", "at least 1"},
+		{"9223372036854775808/s", "too large"},
+		{"5/", "not a time"},
+		{"5/s/s", "not a time"},
+		{"5/week", "not a time"},
+		{"5/0d", "not a time"},
+		{"5/10", "not a time"},
+		{"5/0s", "not a positive time"},
+		{"5/-1s", "not a positive time"},
+	} {
+		got, err := Parse(c.in)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("Parse(%q) = %v, %v; want an error that says %q", c.in, got, err, c.says)
+		}
+	}
+}
+
+// FuzzParse: whatever is read is valid and survives being written and read again.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"500/s", "5_0/10s", "1/1h1m1s", "1/99999d", "7/0.5s", "1/1us", "/", "1/ms "} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := Parse(s)
+		if err != nil {
+			return
+		}
+		if r.Permits < 1 || r.Per <= 0 {
+			t.Fatalf("Parse(%q) = %+v", s, r)
+		}
+		if again, err := Parse(r.String()); err != nil || again != r {
+			t.Fatalf("Parse(%q) = %+v, written %q, read %+v, %v", s, r, r.String(), again, err)
+		}
+	})
+}
+
+func ExampleParse() {
+	r, err := Parse("5_000/s")
+	fmt.Println(r, r.Permits, r.Per, err)
+	_, err = Parse("5000")
+	fmt.Println(err)
+	// Output:
+	// 5000/s 5000 1s <nil>
+	// rate "5000" has no slash; write it as NUMBER/TIME, for example 500/s, 30/m, 1000/h, 100/10s or 20/100ms
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	return r, w
+}
+
+func TestInputReadsToTheEnd(t *testing.T) {
+	r, w := pipe(t)
+	in, err := Input(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("some text\n", 100_000) // more than a pipe holds
+	go func() {
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+	}()
+	got, err := io.ReadAll(in)
+	if err != nil || string(got) != text {
+		t.Errorf("read %d bytes of %d, %v", len(got), len(text), err)
+	}
+}
+
+func TestInputStopsAndTakesNothingMore(t *testing.T) {
+	r, w := pipe(t)
+	ctx, stop := context.WithCancel(t.Context())
+	in, err := Input(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := in.Read(make([]byte, 10)) // blocks: the pipe is empty
+		done <- err
+	}()
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the blocked Read returned %v", err)
+	}
+	_, _ = io.WriteString(w, "after")
+	if n, err := in.Read(make([]byte, 10)); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("a Read after the end took %d bytes, %v", n, err)
+	}
+	_ = w.Close()
+	if left, _ := io.ReadAll(r); string(left) != "after" {
+		t.Errorf("the pipe still holds %q, want all that came after the end", left)
+	}
+}
+
+func TestOutputToAPipe(t *testing.T) {
+	r, w := pipe(t)
+	out, err := NewOutput(t.Context(), t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(strings.Repeat("some text\n", 100_000) + strings.Repeat("x", 3*pipeBuffer))
+	got := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(r)
+		got <- all
+	}()
+	if err := out.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	if n, err := out.Write(text); n != len(text) || err != nil {
+		t.Errorf("wrote %d of %d, %v", n, len(text), err)
+	}
+	_ = w.Close()
+	if !bytes.Equal(<-got, text) {
+		t.Error("what was read is not what was written")
+	}
+}
+
+func TestOutputThatNobodyReads(t *testing.T) {
+	r, w := pipe(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ready, stopReady := context.WithCancel(t.Context())
+	out, err := NewOutput(ctx, ready, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		n, err := out.Write(bytes.Repeat([]byte("0123456\n"), 1<<18)) // 2 MiB
+		done <- result{n, err}
+	}()
+	first := make([]byte, 1)
+	_, _ = r.Read(first) // the write is under way
+	stop()
+	wrote := <-done
+	if !errors.Is(wrote.err, context.Canceled) || wrote.n == 0 {
+		t.Fatalf("the blocked Write returned %+v", wrote)
+	}
+	stopReady()
+	if err := out.Ready(ready); !errors.Is(err, context.Canceled) {
+		t.Errorf("Ready returned %v", err)
+	}
+	_ = w.Close()
+	if left, _ := io.ReadAll(r); len(left)+1 != wrote.n {
+		t.Errorf("Write says %d bytes, the pipe had %d", wrote.n, len(left)+1)
+	}
+}
+
+func TestReadyWaitsForTheReader(t *testing.T) {
+	r, w := pipe(t)
+	ready, stop := context.WithCancel(t.Context())
+	out, err := NewOutput(t.Context(), ready, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(w.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for { // fill the pipe
+		if _, err := syscall.Write(fd, make([]byte, 1<<16)); err != nil {
+			break
+		}
+	}
+	done := make(chan error)
+	go func() { done <- out.Ready(ready) }()
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Ready on a full pipe returned %v", err)
+	}
+	_ = r.Close()
+}
+
+func TestOutputWithoutAReader(t *testing.T) {
+	r, w := pipe(t)
+	out, err := NewOutput(t.Context(), t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	if err := out.Ready(t.Context()); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("Ready: %v", err)
+	}
+	if n, err := out.Write([]byte("x\n")); n != 0 || !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("Write: %d, %v", n, err)
+	}
+}
+
+func TestOutputToAFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	out, err := NewOutput(t.Context(), t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("some text\n"), 10_000)
+	if n, err := out.Write(text); n != len(text) || err != nil {
+		t.Errorf("wrote %d of %d, %v", n, len(text), err)
+	}
+	if got, _ := os.ReadFile(f.Name()); !bytes.Equal(got, text) {
+		t.Error("the file does not hold what was written")
+	}
+}

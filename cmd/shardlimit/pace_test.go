@@ -1,0 +1,126 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// inputLines is the size of the shared input, which SHARDLIMIT_PACE_LINES sets;
+// the full run has 200,000.
+func inputLines(t *testing.T) int {
+	s := os.Getenv("SHARDLIMIT_PACE_LINES")
+	if s == "" {
+		return 20_000
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 3 {
+		t.Fatalf("SHARDLIMIT_PACE_LINES is %q, want a number from 3", s)
+	}
+	return n
+}
+
+// sharedLimit is what several pace processes have in common.
+func sharedLimit(t *testing.T, rate string) []string {
+	t.Helper()
+	var addresses []string
+	for _, s := range redistest.Servers(t, 4) {
+		addresses = append(addresses, s.Addr())
+	}
+	return []string{"--name", "e2e", "--rate", rate, "--prefix", redistest.Prefix(t), "--redis", strings.Join(addresses, ",")}
+}
+
+// checkAudits checks P1 over several processes and prints how well the limit was used.
+func checkAudits(t *testing.T, limit int64, pacers ...*pacer) {
+	t.Helper()
+	var files []string
+	for _, p := range pacers {
+		files = append(files, p.audit)
+	}
+	ops, err := history.ReadFiles(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst, ok := history.Check(time.Second, limit, ops)
+	if !ok {
+		t.Errorf("over the limit of %d: %s", limit, worst)
+	}
+	first, last := history.Span(ops)
+	counts := history.PerWindow(time.Second, first, last, ops)
+	took := time.Duration(last - first)
+	t.Logf("%d lines in %d batches and %s; most in a window %d of %d; utilisation of the %d whole windows %.4f; lines/(rate x time) %.4f; per window %v",
+		history.Total(ops), len(ops), took.Round(time.Millisecond), worst.Permits, limit, len(counts),
+		history.Utilisation(limit, counts), float64(history.Total(ops))/(float64(limit)*took.Seconds()), counts)
+}
+
+// Three processes share one rate over four servers: every line comes out once,
+// in order, and no window over all outputs has more than the limit.
+func TestPaceSharesARate(t *testing.T) {
+	flags, dir, n := sharedLimit(t, "5000/s"), t.TempDir(), inputLines(t)
+	var pacers []*pacer
+	var texts []string
+	for i := range 3 {
+		tag := strconv.Itoa(i)
+		text, stdin := input(t, dir, tag, i*n/3, (i+1)*n/3)
+		texts = append(texts, text)
+		pacers = append(pacers, startPace(t, dir, tag, stdin, flags...))
+	}
+	for i, p := range pacers {
+		if code := p.wait(); code != exitOK {
+			t.Errorf("process %d ended with %d: %s", i, code, p.said())
+		}
+		if read(t, p.out) != texts[i] {
+			t.Errorf("process %d: the output is not the input", i)
+		}
+		if rest := read(t, p.rest); rest != "" {
+			t.Errorf("process %d left a rest of %d bytes", i, len(rest))
+		}
+	}
+	checkAudits(t, 5000, pacers...)
+}
+
+// A limit that is stored with another rate holds, and pace says so.
+func TestPaceJoinsTheStoredLimit(t *testing.T) {
+	flags, dir := []string{"--prefix", redistest.Prefix(t), "--redis", redistest.Standalone(t).Addr()}, t.TempDir()
+	if text, code := shardlimitRun(t, append([]string{"set", "e2e", "--rate", "1000/s"}, flags...)...); code != exitOK {
+		t.Fatalf("set ended with %d: %s", code, text)
+	}
+	text, stdin := input(t, dir, "j", 0, 50)
+	p := startPace(t, dir, "j", stdin, append([]string{"--name", "e2e", "--rate", "1/h"}, flags...)...)
+	if code := p.wait(); code != exitOK || read(t, p.out) != text {
+		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
+	}
+	if !strings.Contains(p.said(), "e2e is stored with 1000/s, which holds instead of 1/h") {
+		t.Errorf("standard error: %s", p.said())
+	}
+}
+
+// The same command works on a cluster.
+func TestPaceOnACluster(t *testing.T) {
+	cluster, dir := redistest.NewCluster(t, 3, 0), t.TempDir()
+	flags := []string{"--prefix", redistest.Prefix(t), "--cluster", strings.Join(cluster.Addrs(), ",")}
+	text, stdin := input(t, dir, "c", 0, 300)
+	p := startPace(t, dir, "c", stdin, append([]string{"--name", "e2e", "--rate", "300/s", "--shards", "6"}, flags...)...)
+	if code := p.wait(); code != exitOK || read(t, p.out) != text {
+		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
+	}
+	if text, code := shardlimitRun(t, append([]string{"show", "e2e"}, flags...)...); code != exitOK || !strings.Contains(text, "over 6 shards") {
+		t.Errorf("show ended with %d: %s", code, text)
+	}
+}
+
+// And on a Sentinel set.
+func TestPaceOnASentinelSet(t *testing.T) {
+	set, dir := redistest.NewSentinel(t, 1), t.TempDir()
+	text, stdin := input(t, dir, "s", 0, 300)
+	p := startPace(t, dir, "s", stdin, "--name", "e2e", "--rate", "300/s", "--prefix", redistest.Prefix(t),
+		"--sentinel", set.MasterSet()+"@"+strings.Join(set.Addrs(), ","))
+	if code := p.wait(); code != exitOK || read(t, p.out) != text {
+		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
+	}
+}

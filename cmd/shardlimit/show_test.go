@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+func exampleState() shardlimit.State {
+	return shardlimit.State{
+		Limit: shardlimit.Limit{Permits: 3000, Per: time.Second}, Epoch: 7, Used: 1250, Remaining: 250,
+		RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
+		Shards: []shardlimit.ShardState{
+			{Tag: "a", Slot: 15495, Node: "10.0.0.1:6379", Target: 1000, Share: 1000, Used: 750, Free: 250},
+			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Quarantine: 400 * time.Millisecond},
+			{Tag: "d", Slot: 4, Node: "n3", Target: 1000, Err: errors.New("it is away")},
+		},
+	}
+}
+
+func TestPrintState(t *testing.T) {
+	var b strings.Builder
+	if err := printState(&b, "mails", exampleState()); err != nil {
+		t.Fatal(err)
+	}
+	want := `mails  3000/s, sliding_log over 3 shards, layout 7 (capacity is still moving)
+in use 1,250 of 3,000, free 250, the next permit in 1.5ms, all free in 912.3ms
+
+shard   slot  node                share        used        free
+a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
+bc         3  n2                    500         500           0  ██████████ shut for 400ms: the node lost its memory
+d          4  n3             does not answer: it is away
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	var b strings.Builder
+	if err := printJSON(&b, "mails", exampleState()); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{"name": "mails", "permits": 3000.0, "per_us": 1e6, "algorithm": "sliding_log", "epoch": 7.0,
+		"settled": false, "used": 1250.0, "remaining": 250.0, "retry_after_us": 1500.0, "reset_after_us": 912345.0} {
+		if got[key] != want {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	shards := got["shards"].([]any)
+	second, third := shards[1].(map[string]any), shards[2].(map[string]any)
+	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 || third["error"] != "it is away" {
+		t.Errorf("shards %v", shards)
+	}
+	if _, there := second["error"]; there {
+		t.Errorf("a shard that answered has an error: %v", second)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for in, want := range map[time.Duration]string{
+		1234 * time.Nanosecond: "1µs", 1234567 * time.Nanosecond: "1.235ms", 123456 * time.Microsecond: "123.5ms",
+		12345 * time.Millisecond: "12.3s", 2 * time.Hour: "2h0m0s", 0: "0s",
+	} {
+		if got := short(in).String(); got != want {
+			t.Errorf("short(%s) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+	"github.com/shardlimit/shardlimit"
+	"github.com/urfave/cli/v3"
+)
+
+// targetFlags say where Redis is.
+func targetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "redis", Sources: cli.EnvVars("SHARDLIMIT_REDIS"),
+			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://... (every process must list the same)"},
+		&cli.StringFlag{Name: "cluster", Sources: cli.EnvVars("SHARDLIMIT_CLUSTER"),
+			Usage: "a Redis Cluster, `URL,host:port...`: one or more of its nodes"},
+		&cli.StringFlag{Name: "sentinel", Sources: cli.EnvVars("SHARDLIMIT_SENTINEL"),
+			Usage: "a Sentinel set, `MASTER@host:port,host:port...`"},
+		&cli.StringFlag{Name: "prefix", Sources: cli.EnvVars("SHARDLIMIT_PREFIX"), Value: shardlimit.DefaultKeyPrefix,
+			Usage: "beginning of every Redis key, `TEXT` without braces"},
+	}
+}
+
+const chooseTarget = "say where Redis is with one of --redis host:port,host:port, --cluster host:port or --sentinel master@host:port"
+
+// nodes reads the flags of targetFlags. A node may be written NAME=URL; without
+// a name it is known by its first address, as in the library.
+func nodes(redis, cluster, sentinel string) ([]shardlimit.Node, error) {
+	given := 0
+	for _, s := range []string{redis, cluster, sentinel} {
+		if s != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, usagef(chooseTarget)
+	case given > 1:
+		return nil, usagef("--redis, --cluster and --sentinel exclude each other (also as SHARDLIMIT_REDIS, ..._CLUSTER, ..._SENTINEL in the environment); %s", chooseTarget)
+	case redis != "":
+		return redisNodes(redis)
+	case cluster != "":
+		return clusterNode(cluster)
+	}
+	return sentinelNode(sentinel)
+}
+
+func redisNodes(list string) ([]shardlimit.Node, error) {
+	var all []shardlimit.Node
+	for _, s := range strings.Split(list, ",") {
+		name, url := cutName(s)
+		option, err := parseURL(url)
+		if err != nil {
+			return nil, usagef("--redis: %w", err)
+		}
+		if len(option.InitAddress) > 1 {
+			return nil, usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster", url)
+		}
+		option.ForceSingleClient = true
+		all = append(all, shardlimit.Node{Name: name, Redis: option})
+	}
+	return all, nil
+}
+
+func clusterNode(list string) ([]shardlimit.Node, error) {
+	name, list := cutName(list)
+	first, others, _ := strings.Cut(list, ",")
+	option, err := parseURL(first)
+	if err != nil {
+		return nil, usagef("--cluster: %w", err)
+	}
+	more, err := addresses(others)
+	if err != nil {
+		return nil, usagef("--cluster: %w", err)
+	}
+	option.InitAddress = append(option.InitAddress, more...)
+	return []shardlimit.Node{{Name: name, Redis: option}}, nil
+}
+
+func sentinelNode(s string) ([]shardlimit.Node, error) {
+	name, s := cutName(s)
+	master, list, found := strings.Cut(s, "@")
+	if !found || master == "" || list == "" {
+		return nil, usagef("--sentinel: %q is not MASTER@host:port,host:port", s)
+	}
+	sentinels, err := addresses(list)
+	if err != nil {
+		return nil, usagef("--sentinel: %w", err)
+	}
+	option := rueidis.ClientOption{InitAddress: sentinels, Sentinel: rueidis.SentinelOption{MasterSet: master}}
+	return []shardlimit.Node{{Name: name, Redis: option}}, nil
+}
+
+// cutName splits NAME=URL; an equals sign later in the URL does not count.
+func cutName(s string) (name, url string) {
+	s = strings.TrimSpace(s)
+	if i := strings.IndexAny(s, "=:/?@"); i > 0 && s[i] == '=' {
+		return s[:i], s[i+1:]
+	}
+	return "", s
+}
+
+// parseURL reads a URL, or a plain host or host:port.
+func parseURL(s string) (rueidis.ClientOption, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return rueidis.ClientOption{}, errors.New("an address is empty; write host:port or redis://host:port")
+	}
+	plain := !strings.Contains(s, "://")
+	url := s
+	if plain {
+		url = "redis://" + s
+	}
+	option, err := rueidis.ParseURL(url)
+	if err != nil && plain {
+		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
+	}
+	if err != nil { // its text could show a password
+		return option, errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in the password as %XX")
+	}
+	return option, nil
+}
+
+// addresses reads host:port,host:port.
+func addresses(list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var all []string
+	for _, s := range strings.Split(list, ",") {
+		host, port, err := net.SplitHostPort(strings.TrimSpace(s))
+		if err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("%q is not host:port", s)
+		}
+		all = append(all, net.JoinHostPort(host, port))
+	}
+	return all, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+func TestNodes(t *testing.T) {
+	for _, c := range []struct {
+		redis, cluster, sentinel string
+		names, addresses         []string // addresses of all nodes
+	}{
+		{"10.0.0.1:1", "", "", []string{""}, []string{"10.0.0.1:1"}},
+		{"a:1, b:2", "", "", []string{"", ""}, []string{"a:1", "b:2"}},
+		{"a", "", "", []string{""}, []string{"a:6379"}},
+		{"x=redis://u:p=q@a:1/2,y=rediss://b:2", "", "", []string{"x", "y"}, []string{"a:1", "b:2"}},
+		{"redis://a:1?db=3", "", "", []string{""}, []string{"a:1"}},
+		{"[::1]:7", "", "", []string{""}, []string{"[::1]:7"}},
+		{"", "a:1,b:2", "", []string{""}, []string{"a:1", "b:2"}},
+		{"", "main=redis://u:p@a:1,b:2", "", []string{"main"}, []string{"a:1", "b:2"}},
+		{"", "", "mymaster@a:1,b:2", []string{""}, []string{"a:1", "b:2"}},
+		{"", "", "n=mymaster@a:1", []string{"n"}, []string{"a:1"}},
+	} {
+		all, err := nodes(c.redis, c.cluster, c.sentinel)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		var names, addresses []string
+		for _, n := range all {
+			names = append(names, n.Name)
+			addresses = append(addresses, n.Redis.InitAddress...)
+			if n.Redis.ForceSingleClient != (c.redis != "") || (n.Redis.Sentinel.MasterSet == "mymaster") != (c.sentinel != "") {
+				t.Errorf("%+v: the wrong kind of client: %+v", c, n.Redis)
+			}
+		}
+		if !slices.Equal(names, c.names) || !slices.Equal(addresses, c.addresses) {
+			t.Errorf("%+v: names %q, addresses %q", c, names, addresses)
+		}
+		client, err := shardlimit.New(shardlimit.Config{Nodes: all})
+		if err != nil {
+			t.Errorf("%+v: the library refuses it: %v", c, err)
+			continue
+		}
+		client.Close()
+	}
+}
+
+func TestNodesKeepCredentials(t *testing.T) {
+	all, err := nodes("rediss://me:secret@a:1/2", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := all[0].Redis; o.Username != "me" || o.Password != "secret" || o.SelectDB != 2 || o.TLSConfig == nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestNodesRefuse(t *testing.T) {
+	for _, c := range []struct{ redis, cluster, sentinel, says string }{
+		{"", "", "", "say where Redis is"},
+		{"a:1", "b:1", "", "exclude each other"},
+		{"a:1", "", "m@b:1", "exclude each other"},
+		{"a:1,,b:1", "", "", "empty"},
+		{"http://a:1", "", "", "cannot be read"},
+		{"a b:1", "", "", "not host:port"},
+		{"redis://a:1?addr=b:2", "", "", "several addresses"},
+		{"redis://:pass word%zz@a:1", "", "", "cannot be read"},
+		{"", "a:1,b", "", "not host:port"},
+		{"", "", "a:1", "not MASTER@"},
+		{"", "", "@a:1", "not MASTER@"},
+		{"", "", "m@", "not MASTER@"},
+		{"", "", "m@a", "not host:port"},
+	} {
+		_, err := nodes(c.redis, c.cluster, c.sentinel)
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "pass word") {
+			t.Errorf("%+v: the error shows the password: %v", c, err)
+		}
+	}
+}
