@@ -65,9 +65,14 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	c.cancel()
 	c.tel.close()
-	for _, n := range c.nodes {
-		n.close()
+	for _, co := range c.everyCore() {
+		co.abandon()
 	}
+	var wg sync.WaitGroup
+	for _, n := range c.nodes {
+		wg.Go(n.close) // of a node that does not answer it takes a second
+	}
+	wg.Wait()
 	c.tasks.Wait()
 }
 
@@ -103,6 +108,9 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err
+	}
+	if c.closed.Load() {
+		return nil, ErrClosed
 	}
 	c.mu.Lock()
 	co := c.limiters[name]
@@ -157,6 +165,17 @@ func (c *Client) cores() []*core {
 	all := make([]*core, 0, len(c.limiters))
 	for _, co := range c.limiters {
 		all = append(all, co)
+	}
+	return all
+}
+
+// everyCore returns every limiter and every key of a family that is remembered.
+func (c *Client) everyCore() []*core {
+	all := c.cores()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.families {
+		all = append(all, f.keys.Values()...)
 	}
 	return all
 }

@@ -178,7 +178,7 @@ func (n *Node) fill() error {
 		n.Weight = 1
 	}
 	if !validWeight(n.Weight) {
-		return fmt.Errorf("Weight is %v; it must be a positive number", n.Weight)
+		return fmt.Errorf("its Weight is %v; it must be a positive number", n.Weight)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type core struct {
 	refunded tickets
 	metrics  *outcomes
 	collect  chan struct{} // holds one token: one collection at a time
-	short    atomic.Pointer[shortage]
+	ahead    atomic.Pointer[outlook]
 
 	mu       sync.Mutex
 	declared Limit           // by the code, at the highest revision
@@ -94,7 +94,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		for _, l := range t.lanes {
 			l.known.open() // a raised limit may have room where there was none
 		}
-		c.short.Store(nil)
+		c.ahead.Store(nil)
 		c.queue.wake()
 	}
 	return nil
@@ -165,6 +165,15 @@ func (c *core) laneTo(s shard.Shard) *lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lane(s)
+}
+
+// abandon ends every call that is under way.
+func (c *core) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		l.abandon()
+	}
 }
 
 // lane is laneTo with c.mu held.

@@ -15,7 +15,7 @@ func (c *core) decide(ctx context.Context, n int64, upTo bool) (Decision, error)
 	var d Decision
 	switch {
 	case t == nil:
-		d, err = c.outage(nil, start, min(n, c.declaration().Permits), upTo, errNoRecord)
+		d, err = c.outage(nil, min(n, c.declaration().Permits), upTo, errNoRecord)
 	case upTo:
 		d, err = c.some(ctx, t, n, start)
 	default:

@@ -50,9 +50,7 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 		if err != nil {
 			return nil, err
 		}
-		r.mu.Lock()
-		stored, err := r.write(ctx, t.layout.Epoch, next)
-		r.mu.Unlock()
+		stored, err := r.store(ctx, t.layout.Epoch, next)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
@@ -198,11 +196,18 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 
 // settle stores that all capacity has arrived.
 func (r *register) settle(ctx context.Context, layout shard.Layout) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	stored, err := r.write(ctx, layout.Epoch, layout.Settle())
+	stored, err := r.store(ctx, layout.Epoch, layout.Settle())
 	if err != nil {
 		return err
 	}
 	return r.core.adopt(*stored)
+}
+
+// store is write as an exchange of its own.
+func (r *register) store(ctx context.Context, expect int64, layout shard.Layout) (*shard.Layout, error) {
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer r.end()
+	return r.write(ctx, expect, layout)
 }

@@ -98,8 +98,14 @@ func (f *Family) Limiter(key string) *Limiter {
 	if c, ok := f.keys.Get(key); ok {
 		return &Limiter{core: c}
 	}
+	if err := checkName("key", key); err != nil { // not remembered: it may be of any length
+		c := newCore(f.core.client, f.core.name, "")
+		c.family, c.invalid, c.metrics = f, err, f.core.metrics
+		c.declared = f.core.declaration()
+		return &Limiter{core: c}
+	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
-	c.family, c.invalid, c.metrics = f, checkName("key", key), f.core.metrics
+	c.family, c.metrics = f, f.core.metrics
 	c.declared = f.core.declaration()
 	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
 		c = old // another caller was faster

@@ -56,6 +56,9 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 	f.over.Store(false)
 	f.ctx.at = c.base.Add(time.Duration(now) + budget)
 	f.watch.Reset(budget)
+	if c.closed.Load() { // Close may have looked for flights before this one began
+		f.ctx.expire()
+	}
 	reply, received, err := f.call(&f.ctx, now)
 	inTime := f.watch.Stop() && !f.ctx.over.Load() // the watchdog is set twice
 	if !f.over.CompareAndSwap(false, true) {
@@ -176,7 +179,7 @@ func (f *flight) refuse(err error) {
 	l.turnAway(err)
 }
 
-// ring is the timer of the flight: first it ends the context of the call, then,
+// ring is the timer of the flight, and what Close does to it: first it ends the context of the call, then,
 // if the call does not heed that, it answers the asks without it.
 func (f *flight) ring() {
 	if f.ctx.expire() {

@@ -1,11 +1,11 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
-
-	"github.com/shardlimit/shardlimit/script"
 )
 
 // refundTimeout bounds the return of permits that nobody waits for any more.
@@ -17,11 +17,16 @@ const refundTimeout = time.Second
 // compete for the last permits the first one to come gets them all, and they
 // cannot each end up with half. Within a process one collection runs at a time.
 func (c *core) gather(ctx context.Context, t *table, n, since int64, failure error) (Decision, error) {
-	select {
-	case c.collect <- struct{}{}:
-		defer func() { <-c.collect }()
-	case <-ctx.Done():
-		return Decision{}, context.Cause(ctx)
+	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
+		return c.outage(t, n, false, err)
+	} else if err != nil {
+		return Decision{}, err
+	}
+	defer func() { <-c.collect }()
+	if empty, _, _ := t.shutOut(c.client.now()); empty {
+		if d, ok := c.knownDenial(t, n, c.client.now()); ok {
+			return d, nil // the collection before this one has found out
+		}
 	}
 	var d Decision
 	reached := false
@@ -53,10 +58,30 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 	}
 	c.giveBack(d)
 	if !reached {
-		return c.outage(t, now, n, false, failure)
+		return c.outage(t, n, false, failure)
 	}
 	next := c.forecast(ctx, t, n, since)
 	return c.denial(t, c.client.now(), next), nil
+}
+
+// myTurn waits until no other collection is under way, at most until ctx ends or
+// the call that began at since has used up the call timeout.
+func (c *core) myTurn(ctx context.Context, since int64) error {
+	select {
+	case c.collect <- struct{}{}:
+		return nil
+	default:
+	}
+	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
+	defer late.Stop()
+	select {
+	case c.collect <- struct{}{}:
+		return nil
+	case <-late.C:
+		return errTooLate
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // giveBack returns the parts of a decision that did not come to anything. It
@@ -84,11 +109,23 @@ func (d *Decision) parts() []part {
 	return append([]part{d.first}, d.more...)
 }
 
+// outlook is what the shards of a limit have ahead of them, as one process
+// heard it: any number of permits can be free together at a time that follows
+// from it, and not before, unless some are given back.
+type outlook struct {
+	free     int64
+	releases []release // in order of time
+	made     int64     // on the client's clock
+	until    int64     // how long to believe it
+}
+
+// release is permits that come back at a time on the client's clock.
+type release struct{ at, permits int64 }
+
 // forecast finds out when n permits will be free together, from the releases
-// that every shard has ahead, and remembers it.
+// that every shard has ahead, and remembers the outlook.
 func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
-	var releases []script.Release
-	var free int64
+	o := &outlook{}
 	for _, l := range t.lanes {
 		left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 		if !l.ready(c.client.now()) || left <= 0 {
@@ -98,30 +135,33 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		if err != nil {
 			continue
 		}
-		free += peek.Free
-		releases = append(releases, peek.Releases...)
+		received := c.client.now()
+		o.free += peek.Free
+		if peek.Free > 0 {
+			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
+		}
+		for _, r := range peek.Releases {
+			o.releases = append(o.releases, release{received + int64(r.In), r.Permits})
+		}
 	}
-	delay := whenFree(free, n, releases)
-	if delay < 0 {
-		delay = t.limit.Per // shards that are away have what is missing
-	}
-	now := c.client.now()
-	hold := min(max(t.limit.Per/10, shutCapMin), shutCapMax)
-	c.short.Store(&shortage{permits: n, freeAt: now + int64(delay), until: now + int64(min(delay, hold))})
-	return delay
+	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	o.made = c.client.now()
+	o.until = o.made + int64(min(max(t.limit.Per/10, shutCapMin), shutCapMax))
+	c.ahead.Store(o)
+	return time.Duration(o.when(n, t.limit.Per) - o.made)
 }
 
-// whenFree is the time until n permits are free, given what is free now and
-// what comes back when; -1 if they never are.
-func whenFree(free, n int64, releases []script.Release) time.Duration {
+// when is the time at which n permits are free together. Permits that no shard
+// which answered has are on shards that are away: those take a window.
+func (o *outlook) when(n int64, window time.Duration) int64 {
+	free := o.free
 	if free >= n {
 		return 0
 	}
-	slices.SortFunc(releases, func(a, b script.Release) int { return int(a.In - b.In) })
-	for _, r := range releases {
-		if free += r.Permits; free >= n {
-			return r.In
+	for _, r := range o.releases {
+		if free += r.permits; free >= n {
+			return r.at
 		}
 	}
-	return -1
+	return o.made + int64(window)
 }

@@ -39,13 +39,15 @@ type lane struct {
 	pending []*ask
 	flying  bool
 
+	flight atomic.Pointer[flight] // changed only by the goroutine that flies
+
 	// Only the goroutine that flies touches these.
-	flight  *flight
 	spare   []*ask // backing of the next pending
 	flights uint64 // calls so far; makes tickets unique
 
 	known     knowledge
-	shunUntil atomic.Int64 // after foreign state was found under its keys
+	shunUntil atomic.Int64          // after foreign state was found under its keys
+	shunned   atomic.Pointer[error] // what was found; set before shunUntil
 }
 
 // terms is what the process proposes to the shard with every call.
@@ -129,15 +131,24 @@ func (l *lane) fly() {
 		l.pending, l.spare = l.spare[:0], nil
 		l.mu.Unlock()
 
-		if l.flight == nil {
-			l.flight = newFlight(l)
+		f := l.flight.Load()
+		if f == nil {
+			f = newFlight(l)
+			l.flight.Store(f)
 		}
 		l.flights++
-		if !l.flight.run(l.flights, batch) {
-			l.flight = nil
+		if !f.run(l.flights, batch) {
+			l.flight.Store(nil)
 		}
 		clear(batch)
 		l.spare = batch
+	}
+}
+
+// abandon ends the call that is under way without waiting for its reply.
+func (l *lane) abandon() {
+	if f := l.flight.Load(); f != nil {
+		f.ring()
 	}
 }
 
@@ -185,7 +196,10 @@ func (l *lane) remembers(now int64) bool {
 }
 
 // shun keeps calls away for a while from keys that hold somebody else's data.
-func (l *lane) shun() { l.shunUntil.Store(l.core.client.now() + int64(time.Second)) }
+func (l *lane) shun(found error) {
+	l.shunned.Store(&found)
+	l.shunUntil.Store(l.core.client.now() + int64(time.Second))
+}
 
 // endpoint is the connected endpoint of the shard.
 func (l *lane) endpoint(ctx context.Context) (*endpoint, error) {
@@ -239,6 +253,9 @@ func isAnswer(err error) bool {
 	}
 	r, ok := rueidis.IsRedisErr(err)
 	if !ok || r.IsLoading() || r.IsClusterDown() || r.IsTryAgain() {
+		return false
+	}
+	if _, moved := r.IsMoved(); moved {
 		return false
 	}
 	for _, unfit := range []string{"READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF"} {

@@ -61,6 +61,7 @@ func (c *core) held(t *table, l *lease, n, left, now int64) Decision {
 		source:     sourceLease,
 		core:       c,
 		ticket:     uint64(left),
+		until:      now + int64(t.layout.Span()),
 		lease:      l,
 	}
 }
@@ -116,7 +117,8 @@ func (ls *leases) begin(t *table, grant Decision, since int64) {
 		ls.core.giveBack(grant)
 		return
 	}
-	l.timer = time.AfterFunc(left, func() { ls.retire(l) })
+	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
+	l.timer.Reset(left) // not sooner: the function needs the timer
 	ls.current.Store(l)
 }
 

@@ -98,11 +98,12 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
+	defer l.core.queue.wake() // there is room for those who wait
 	return l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
 		_, err := e.scripts.Clear(ctx, ln.ref)
 		if err == nil {
 			ln.known.reset()
-			l.core.short.Store(nil)
+			l.core.ahead.Store(nil)
 		}
 		return err
 	})
@@ -122,7 +123,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 		ln.known.reset()
 		return err
 	}))
-	l.core.short.Store(nil)
+	l.core.ahead.Store(nil)
 	l.core.table.Store(nil)
 	l.core.client.forget(l.core)
 	return err
@@ -140,6 +141,9 @@ func (l *Limiter) ownLimit(method string) error {
 
 // everyShard runs an operation on all shards of the layout at once.
 func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *endpoint) error) error {
+	if c.invalid != nil {
+		return c.invalid
+	}
 	if c.client.closed.Load() {
 		return ErrClosed
 	}
@@ -172,6 +176,9 @@ func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *
 }
 
 func (c *core) peek(ctx context.Context) (State, error) {
+	if c.invalid != nil {
+		return State{}, c.invalid
+	}
 	t := c.current()
 	if t == nil {
 		if c.client.closed.Load() {

@@ -83,7 +83,9 @@ func safeOption(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Sentinel.TopologyRefreshInterval = 5 * time.Second // a missed +switch-master must not pin us
 	}
 	if o.ClusterOption.MaxMovedRedirections == 0 {
-		o.ClusterOption.MaxMovedRedirections = 16
+		// One is usual while slots migrate. Two masters that point at each other make
+		// rueidis open a connection for every turn, so leave that to the breaker.
+		o.ClusterOption.MaxMovedRedirections = 3
 	}
 	if o.DialFn == nil {
 		o.DialCtxFn = detachedDial(o.DialCtxFn, o.Dialer.Timeout)
@@ -226,14 +228,6 @@ func (n *node) ready(slot int) bool {
 		return e.breaker.ready()
 	}
 	return n.dialing.ready()
-}
-
-// guard is the breaker that a call for the slot meets.
-func (n *node) guard(slot int) *breaker {
-	if e := n.known(slot); e != nil {
-		return &e.breaker
-	}
-	return &n.dialing
 }
 
 // masters is the number of servers that this node spreads its slots over.

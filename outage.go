@@ -9,8 +9,11 @@ import (
 )
 
 // outage answers a call that no shard answered. t is nil if the limit could not
-// be declared yet.
-func (c *core) outage(t *table, now, n int64, upTo bool, cause error) (Decision, error) {
+// be declared yet; cause is nil if no shard was asked.
+func (c *core) outage(t *table, n int64, upTo bool, cause error) (Decision, error) {
+	if c.client.closed.Load() {
+		return Decision{}, ErrClosed
+	}
 	limit := c.declaration()
 	if t != nil {
 		limit = t.limit
@@ -21,10 +24,28 @@ func (c *core) outage(t *table, now, n int64, upTo bool, cause error) (Decision,
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case FailLocal:
-		c.local.decide(&d, limit, n, upTo, now)
+		c.local.decide(&d, limit, n, upTo)
 		return d, nil
 	}
+	if cause == nil {
+		cause = t.absence(c.client.now())
+	}
 	return Decision{}, errors.Join(ErrUnavailable, cause)
+}
+
+// absence tells why no shard was asked: foreign state, of which somebody should
+// know, or else that the nodes are away.
+func (t *table) absence(now int64) error {
+	var away error
+	for _, l := range t.lanes {
+		if now < l.shunUntil.Load() {
+			return l.fail(*l.shunned.Load())
+		}
+		if away == nil && !l.node.ready(l.slot) {
+			away = l.fail(errNodeAway)
+		}
+	}
+	return away
 }
 
 // local enforces this process' part of a limit by itself while Redis is away,
@@ -43,9 +64,12 @@ type local struct {
 }
 
 // decide grants n permits from this process' part: all or nothing, or up to n.
-func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool, now int64) {
+func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool) {
 	lo.mu.Lock()
 	defer lo.mu.Unlock()
+	// Read under the lock: to the log, a caller that was overtaken on its way here
+	// is a clock that went back, for which it makes up by running ahead.
+	now := lo.core.client.now()
 	lo.tune(limit)
 	group := script.Group{Size: n, Count: 1}
 	if upTo {
@@ -53,7 +77,7 @@ func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool, now int64)
 	}
 	r := lo.log.Take(now/1000, &script.TakeRequest{Proposal: lo.terms, Groups: []script.Group{group}})
 	lo.calls++
-	d.ticket = lo.calls
+	d.ticket, d.until = lo.calls, now+int64(limit.Per)
 	d.Allowed, d.Granted = r.Granted > 0, r.Granted
 	d.Remaining, d.ResetAfter = r.Free, r.Reset
 	d.first = part{at: r.At, n: r.Granted}

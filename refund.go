@@ -19,9 +19,10 @@ type tickets struct {
 }
 
 type ticketKey struct {
-	lane   *lane
+	first  *lane // with lease and number: which decision
 	lease  *lease
 	number uint64
+	lane   *lane // which of its parts
 }
 
 // claim reports whether the ticket was not used before.
@@ -52,35 +53,33 @@ func (t *tickets) release(k ticketKey) {
 	delete(t.used, k)
 }
 
-// refund gives back what the decision was granted, once.
+// refund gives back what the decision was granted, once. A part that surely was
+// not given back, because its node is away, may be tried again.
 func (c *core) refund(ctx context.Context, d Decision) error {
-	if d.core != c || d.Granted == 0 {
-		return nil
-	}
 	now := c.client.now()
-	key := ticketKey{d.first.lane, d.lease, d.ticket} // the lane is nil if the policy answered
-	window := c.declaration().Per
-	if t := c.table.Load(); t != nil {
-		window = t.layout.Span()
-	}
-	if !c.refunded.claim(key, now, now+int64(window)) {
+	if d.core == nil || d.core.client != c.client || d.core.id != c.id || d.Granted == 0 || now >= d.until {
 		return nil
 	}
+	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
 	if d.Degraded {
-		c.local.refund(d)
+		if c.refunded.claim(ticketKey{number: d.ticket}, now, d.until) {
+			c.local.refund(d)
+		}
 		return nil
 	}
 	var errs []error
-	executed := false
 	for _, p := range d.parts() {
+		key := ticketKey{d.first.lane, d.lease, d.ticket, p.lane}
+		if !c.refunded.claim(key, now, d.until) {
+			continue
+		}
 		unsent, err := p.lane.refund(ctx, p)
 		if err != nil {
 			errs = append(errs, p.lane.fail(err))
 		}
-		executed = executed || err == nil || !unsent
-	}
-	if !executed {
-		c.refunded.release(key) // nothing was given back: it may be tried again
+		if unsent {
+			c.refunded.release(key)
+		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -105,7 +104,7 @@ func (l *lane) refund(ctx context.Context, p part) (unsent bool, err error) {
 	}
 	if r.Refunded > 0 {
 		l.known.open()
-		l.core.short.Store(nil)
+		l.core.ahead.Store(nil)
 		l.known.free.Store(r.Free)
 	}
 	return false, nil

@@ -42,18 +42,17 @@ type register struct {
 	places []shard.Location
 
 	confirmedAt  atomic.Int64 // when the anchor was last asked and had our layout; 0 never
-	bornAt       atomic.Int64 // since when the limit is known to exist, on the client's clock
+	bornAt       atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
 	highest      atomic.Int64 // highest epoch that a shard has shown
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
-	mu           sync.Mutex // one exchange at a time
+	turn         chan struct{} // holds one token: one exchange at a time
 }
 
 func newRegister(c *core, family bool) *register {
-	r := &register{core: c, family: family, places: shard.Anchors(c.id, c.client.shardNodes())}
+	r := &register{core: c, family: family, places: shard.Anchors(c.id, c.client.shardNodes()), turn: make(chan struct{}, 1)}
 	r.participants.Store(1)
-	r.bornAt.Store(c.client.now())
 	return r
 }
 
@@ -68,9 +67,27 @@ func (r *register) confirmed() bool {
 	return at != 0 && age < confirmFor
 }
 
+// age is how long the limit is known to exist. That this process has long wanted
+// to declare it, while Redis was away, is no reason to think that it did.
 func (r *register) age() time.Duration {
-	return time.Duration(r.core.client.now() - r.bornAt.Load())
+	born := r.bornAt.Load()
+	if born == 0 {
+		return 0
+	}
+	return time.Duration(r.core.client.now() - born)
 }
+
+// begin waits until no other exchange is under way, at most until ctx ends.
+func (r *register) begin(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *register) end() { <-r.turn }
 
 // behind notes that a shard is at a later epoch than the layout this process works with.
 func (r *register) behind(epoch int64) {
@@ -155,10 +172,12 @@ func (r *register) look(ctx context.Context) (Limit, error) {
 
 // drop removes the record everywhere.
 func (r *register) drop(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, registerWait)
 	defer cancel()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
 	var errs []error
 	for i, p := range r.places {
 		e, ref, err := r.at(ctx, i)
@@ -175,10 +194,12 @@ func (r *register) drop(ctx context.Context) error {
 // sync learns the layout from the record: joins it, declares it if there is
 // none, and mends the record where it was lost.
 func (r *register) sync(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, registerWait)
 	defer cancel()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
 	sent := r.core.client.now()
 	found := r.readAll(ctx)
 	anchor := &found[0]
@@ -400,11 +421,13 @@ func (r *register) noteAge(found []reading) {
 	now := r.core.client.now()
 	for _, f := range found {
 		if f.err == nil && f.record.Exists {
-			if born := now - int64(f.record.Age); born < r.bornAt.Load() {
+			born := now - int64(f.record.Age) // below 0 if it is older than the client
+			if known := r.bornAt.Load(); known == 0 || born < known {
 				r.bornAt.Store(born)
 			}
 		}
 	}
+	r.bornAt.CompareAndSwap(0, now) // declared just now
 }
 
 func specOf(l Limit) shard.Spec {

@@ -90,8 +90,11 @@ func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, e
 			failure, now = err, c.client.now()
 		}
 	}
-	if n > 1 && t.split {
-		return c.gather(ctx, t, n, since, failure)
+	if n > 1 {
+		// Without having asked: nothing is free, but not when n permits will be.
+		if empty, _, _ := t.shutOut(now); t.split || empty && !reached {
+			return c.gather(ctx, t, n, since, failure)
+		}
 	}
 	return c.denied(t, now, n, false, reached, retry, failure)
 }
@@ -136,31 +139,29 @@ func (c *core) some(ctx context.Context, t *table, n, since int64) (Decision, er
 	return d, nil
 }
 
-// knownDenial answers without asking Redis if it is certain that n permits are not free.
+// knownDenial answers without asking Redis if it is certain that n permits are
+// not free. For more than one it takes an outlook, because only that tells when
+// they will be.
 func (c *core) knownDenial(t *table, n, now int64) (Decision, bool) {
-	empty, _, next := t.shutOut(now)
-	if !empty {
-		if n == 1 {
+	var next int64
+	if n == 1 {
+		empty, _, first := t.shutOut(now)
+		if !empty {
 			return Decision{}, false
 		}
-		s := c.short.Load()
-		if s == nil || n < s.permits || now >= s.until {
+		next = first
+	} else {
+		o := c.ahead.Load()
+		if o == nil || now >= o.until {
 			return Decision{}, false
 		}
-		next = s.freeAt
-	} else if s := c.short.Load(); s != nil && n >= s.permits && s.freeAt > next {
-		next = s.freeAt
+		if next = o.when(n, t.limit.Per); next <= now {
+			return Decision{}, false
+		}
 	}
 	d := c.denial(t, now, time.Duration(next-now))
 	d.source = sourceMemory
 	return d, true
-}
-
-// shortage remembers that so many permits cannot be free together before a time.
-type shortage struct {
-	permits int64
-	freeAt  int64 // when they can be
-	until   int64 // how long to believe it
 }
 
 // gone returns the error for a caller whose context or client has ended, nil if
@@ -214,6 +215,10 @@ func (c *core) complete(d *Decision, t *table, now int64) {
 	d.Remaining = t.free()
 	d.ResetAfter = t.resetAfter(now)
 	d.core = c
+	d.until = now + int64(t.layout.Span())
+	if c.ahead.Load() != nil {
+		c.ahead.Store(nil) // the outlook has changed
+	}
 	c.local.granted(d.Granted)
 }
 

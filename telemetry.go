@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/script"
 )
 
 const scope = "github.com/shardlimit/shardlimit"
@@ -264,8 +266,11 @@ func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
+		var refused *script.RefusedError
 		if r, ok := rueidis.IsRedisErr(err); ok {
 			span.SetAttributes(attribute.String("db.response.status_code", errorCode(r.Error())))
+		} else if errors.As(err, &refused) {
+			span.SetAttributes(attribute.String("db.response.status_code", errorCode(refused.Reason)))
 		} else {
 			span.SetAttributes(attribute.String("error.type", errorType(err)))
 		}

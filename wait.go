@@ -24,6 +24,12 @@ type queue struct {
 	wanted  int64     // by all in the line
 	pumping bool
 	poke    chan struct{}
+
+	// What the head was told when it was last denied: that it cannot be served
+	// before this instant. 0: nothing is known. It no longer holds when the
+	// queue is woken, because then there is another head or more to give.
+	notBefore int64
+	woken     bool // since the head last asked
 }
 
 // waiter is one blocked call.
@@ -45,7 +51,7 @@ func (c *core) wait(ctx context.Context, n int64) error {
 	if c.queue.empty() {
 		var d Decision
 		if t == nil {
-			d, err = c.outage(nil, start, n, false, errNoRecord)
+			d, err = c.outage(nil, n, false, errNoRecord)
 		} else {
 			d, err = c.exactly(ctx, t, n, start)
 		}
@@ -97,21 +103,22 @@ func (q *queue) len() int {
 	return q.line.Len()
 }
 
+// limit is the limit in force, as far as this process has heard.
+func (q *queue) limit() Limit {
+	if t := q.core.table.Load(); t != nil {
+		return t.limit
+	}
+	return q.core.declaration()
+}
+
 // join puts a caller at the end of the line, unless those before it make it
 // certain that its deadline passes first: no window admits more than the limit.
 func (q *queue) join(n, deadline int64) (*waiter, error) {
-	limit := q.core.declaration()
-	if t := q.core.table.Load(); t != nil {
-		limit = t.limit
-	}
+	limit := q.limit()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	windows := (q.wanted + n - 1) / limit.Permits
-	if deadline != 0 {
-		left := time.Duration(deadline - q.core.client.now())
-		if windows > int64(left/limit.Per) {
-			return nil, fmt.Errorf("%w: %d permits are wanted before", ErrWaitTooLong, q.wanted)
-		}
+	if deadline != 0 && !q.inTime(q.wanted+n, deadline, limit) {
+		return nil, fmt.Errorf("%w: %d permits are wanted before", ErrWaitTooLong, q.wanted)
 	}
 	w := &waiter{n: n, deadline: deadline, done: make(chan error, 1)}
 	w.place = q.line.PushBack(w)
@@ -127,6 +134,14 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 		}
 	}
 	return w, nil
+}
+
+// inTime reports whether the first so many permits that the line wants may come
+// before the deadline: from when the head can be served, no window admits more
+// than the limit.
+func (q *queue) inTime(permits, deadline int64, limit Limit) bool {
+	left := deadline - max(q.core.client.now(), q.notBefore)
+	return left >= 0 && (permits-1)/limit.Permits <= left/int64(limit.Per)
 }
 
 // leave takes a caller out of the line and reports false if it was served.
@@ -163,6 +178,7 @@ func (q *queue) wake() {
 }
 
 func (q *queue) wakeLocked() {
+	q.notBefore, q.woken = 0, true
 	select {
 	case q.poke <- struct{}{}:
 	default: // nobody pumps, or it has been poked already
@@ -205,7 +221,18 @@ func (q *queue) pump(ctx context.Context) {
 		case <-nap.C:
 		case <-q.poke:
 			futile = 0
+			c.doubt(t) // what was heard may be older than what woke us
 		case <-ctx.Done():
+		}
+	}
+}
+
+// doubt forgets that nothing is free, so that the next call asks Redis.
+func (c *core) doubt(t *table) {
+	c.ahead.Store(nil)
+	if t != nil {
+		for _, l := range t.lanes {
+			l.known.open()
 		}
 	}
 }
@@ -217,7 +244,7 @@ func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (Decis
 	now := q.core.client.now()
 	switch {
 	case t == nil:
-		return q.core.outage(nil, now, n, singles, errNoRecord)
+		return q.core.outage(nil, n, singles, errNoRecord)
 	case singles:
 		return q.core.some(ctx, t, n, now)
 	}
@@ -239,6 +266,7 @@ func stagger(futile int, window time.Duration) time.Duration {
 func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.woken = false
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
 		if t == nil || w.n <= t.limit.Permits {
@@ -265,6 +293,7 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 func (q *queue) hand(d Decision, singles bool) {
 	left := d.Granted
 	q.mu.Lock()
+	q.notBefore = 0
 	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
 		w := e.Value.(*waiter)
 		if w.n > left || singles && w.n != 1 {
@@ -291,16 +320,30 @@ func (d *Decision) last(n int64) (rest Decision) {
 	return rest
 }
 
-// dismissHopeless ends the waiting of those whose deadline comes before the
-// next permit can.
+// dismissHopeless ends the waiting of those whose deadline comes before their
+// permits can, given that the head was denied until next. If that is the head
+// itself, the one behind it asks next: it may want less.
 func (q *queue) dismissHopeless(next int64) {
+	limit := q.limit()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.woken {
+		return
+	}
+	q.notBefore = next
+	wanted := int64(0)
 	for e := q.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if w.deadline != 0 && w.deadline < next {
-			q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, time.Duration(next-q.core.client.now())))
+		if w.deadline == 0 || q.inTime(wanted+w.n, w.deadline, limit) {
+			wanted += w.n
+			continue
+		}
+		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
+			ErrWaitTooLong, time.Duration(next-q.core.client.now()), wanted))
+		if wanted == 0 {
+			q.wakeLocked()
+			return
 		}
 	}
 }

@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/replay"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// callTimeout is far above what a call takes on a node that gets a twentieth of
+// a core: what is measured is throughput, not patience.
+const callTimeout = 4 * time.Second
+
+// NodeName is the name of node i, in every process and every run the same, so
+// that placement and routing are.
+func NodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// option connects with one connection and small buffers: a worker holds many.
+func option(addr string) rueidis.ClientOption {
+	o := server.Option(addr)
+	o.PipelineMultiplex = -1
+	o.ReadBufferEachConn, o.WriteBufferEachConn = 16<<10, 16<<10
+	o.Dialer.Timeout = callTimeout
+	o.ConnWriteTimeout = callTimeout
+	return o
+}
+
+// connect makes the decision functions of a job, one a participant, and has each
+// used once, so that what follows finds everything connected.
+func connect(ctx context.Context, j Job) (allows []allow, end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, e := range ends {
+			e()
+		}
+	}
+	switch j.Kind {
+	case Coalesced:
+		for _, p := range j.Participants {
+			client, err := shardlimit.New(config(j, p))
+			if err != nil {
+				end()
+				return nil, nil, err
+			}
+			ends = append(ends, client.Close)
+			allows = append(allows, coalesced(client, j))
+		}
+	case Plain:
+		shards, close, err := plainShards(j)
+		if err != nil {
+			return nil, nil, err
+		}
+		ends = append(ends, close)
+		for range j.Participants {
+			allows = append(allows, plain(shards))
+		}
+	default:
+		return nil, nil, fmt.Errorf("no kind of job is named %q", j.Kind)
+	}
+	if err := rehearse(ctx, j, allows); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return allows, end, nil
+}
+
+func config(j Job, participant string) shardlimit.Config {
+	c := shardlimit.Config{Participant: participant, CallTimeout: callTimeout}
+	for i, addr := range j.Addrs {
+		c.Nodes = append(c.Nodes, shardlimit.Node{Name: NodeName(i), Redis: option(addr)})
+	}
+	return c
+}
+
+// coalesced declares the limit with the first call.
+func coalesced(client *shardlimit.Client, j Job) allow {
+	declared := sync.OnceValues(func() (*shardlimit.Limiter, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		return client.Limiter(ctx, j.Limit, shardlimit.Limit{Permits: j.Permits, Per: j.Per, Shards: j.Shards})
+	})
+	return func(ctx context.Context) (bool, error) {
+		limiter, err := declared()
+		if err != nil {
+			return false, err
+		}
+		d, err := limiter.Allow(ctx)
+		return d.Allowed, err
+	}
+}
+
+// plainShards makes the shards of a limit, dealt out to the nodes in turns.
+func plainShards(j Job) (shards []*replay.Shard, end func(), err error) {
+	var clients []rueidis.Client
+	end = func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}
+	for _, addr := range j.Addrs {
+		client, err := rueidis.NewClient(option(addr))
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		clients = append(clients, client)
+	}
+	for i := range j.Shards {
+		s, err := replay.NewShard(clients[i%len(clients)], fmt.Sprintf("%s-%d", j.Limit, i), j.Permits/int64(j.Shards), j.Per)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		shards = append(shards, s)
+	}
+	return shards, end, nil
+}
+
+func plain(shards []*replay.Shard) allow {
+	return func(ctx context.Context) (bool, error) {
+		// Chance keeps thousands of callers from walking in step.
+		granted, err := shards[rand.IntN(len(shards))].Take(ctx, 1)
+		return granted > 0, err
+	}
+}
+
+// rehearse makes one call from every caller, all at once: enough for a
+// participant to use every shard it will use.
+func rehearse(ctx context.Context, j Job, allows []allow) error {
+	var (
+		calls sync.WaitGroup
+		once  sync.Once
+		first error
+	)
+	for _, a := range allows {
+		for range j.Callers {
+			calls.Go(func() {
+				if _, err := a(ctx); err != nil {
+					once.Do(func() { first = err })
+				}
+			})
+		}
+	}
+	calls.Wait()
+	if first != nil {
+		return fmt.Errorf("first calls: %w", first)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/hist"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+func TestMain(m *testing.M) {
+	ServeIfWorker()
+	m.Run()
+}
+
+func start(t *testing.T, processes int) *Fleet {
+	t.Helper()
+	f, err := Start(processes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+func job(t *testing.T, kind Kind) Job {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	j := Job{
+		Kind: kind, Limit: "fleet", Permits: 1e9, Per: time.Second, Shards: 2,
+		Participants: []string{"a", "b", "c"}, Callers: 4, Life: time.Minute,
+	}
+	for range 2 {
+		s, err := server.Start(t.Context(), "redis-server")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		j.Addrs = append(j.Addrs, s.Addr())
+	}
+	return j
+}
+
+func TestMeasure(t *testing.T) {
+	for _, kind := range []Kind{Coalesced, Plain} {
+		j, f := job(t, kind), start(t, 2)
+		for range 2 { // a fleet does one job after the other
+			var steps []string
+			step := func(name string) func() error {
+				return func() error { steps = append(steps, name); return nil }
+			}
+			r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"), step("after"))
+			if err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			var h hist.Hist
+			h.Merge(r.Latency)
+			if r.Allowed == 0 || r.Denied+r.Failed != 0 || h.Count() != r.Decisions() || r.PerSecond() <= 0 {
+				t.Errorf("%s: %d allowed, %d denied, %d failed (%s), %d latencies", kind, r.Allowed, r.Denied, r.Failed, r.Err, h.Count())
+			}
+			if !slices.Equal(steps, []string{"before", "after"}) {
+				t.Errorf("%s: called %v", kind, steps)
+			}
+		}
+	}
+}
+
+func TestWorkersEnd(t *testing.T) {
+	f := start(t, 2)
+	f.Close()
+	for _, m := range f.workers {
+		if !m.cmd.ProcessState.Success() {
+			t.Errorf("a worker ended with %s", m.cmd.ProcessState)
+		}
+	}
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	j, f := job(t, Coalesced), start(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := f.Measure(ctx, j, time.Millisecond, time.Hour, func() error { cancel(); return nil }, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("err %v, want that of the context", err)
+	}
+}
+
+func TestMeasureTellsWhatIsWrong(t *testing.T) {
+	f := start(t, 1)
+	_, err := f.Measure(t.Context(), Job{Kind: "odd", Life: time.Minute}, 0, 0, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("err %v does not name the kind", err)
+	}
+}
+
+func TestServeRefusesDisorder(t *testing.T) {
+	for _, orders := range []string{`{"word":"run"}`, `nonsense`} {
+		var out strings.Builder
+		if err := serve(strings.NewReader(orders), &out); err == nil || !strings.Contains(out.String(), `"err"`) {
+			t.Errorf("%s: err %v, told %q", orders, err, out.String())
+		}
+	}
+	if err := serve(strings.NewReader(""), &strings.Builder{}); err != nil {
+		t.Errorf("the end of the orders is an error: %v", err)
+	}
+}
+
+func TestDealt(t *testing.T) {
+	j := Job{Participants: []string{"a", "b", "c", "d", "e"}}
+	if got := j.dealt(0, 2).Participants; !slices.Equal(got, []string{"a", "c", "e"}) {
+		t.Errorf("the first of two gets %v", got)
+	}
+	if got := j.dealt(1, 2).Participants; !slices.Equal(got, []string{"b", "d"}) {
+		t.Errorf("the second of two gets %v", got)
+	}
+	if len(j.Participants) != 5 {
+		t.Error("the job itself was changed")
+	}
+}

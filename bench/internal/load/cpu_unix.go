@@ -1,0 +1,17 @@
+//go:build unix
+
+package load
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpu is the CPU time this process has used so far, user and system.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

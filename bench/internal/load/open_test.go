@@ -1,0 +1,188 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestEven(t *testing.T) {
+	next := Even(1000, 3)
+	for i := range 10 {
+		want := Arrival{At: time.Duration(i) * time.Millisecond, Who: i % 3}
+		if got := next(); got != want {
+			t.Errorf("arrival %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestPoisson(t *testing.T) {
+	const n, rate = 100_000, 1000.0
+	next, again, other := Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate, []float64{3, 0, 1}, 2)
+	var last Arrival
+	var counts [3]int
+	var squares float64
+	differ := false
+	for range n {
+		a := next()
+		if a.At < last.At {
+			t.Fatalf("%v after %v", a.At, last.At)
+		}
+		if a != again() {
+			t.Fatal("the same seed gave other arrivals")
+		}
+		differ = differ || a != other()
+		gap := (a.At - last.At).Seconds() * rate
+		squares += gap * gap
+		counts[a.Who]++
+		last = a
+	}
+	if !differ {
+		t.Error("another seed gave the same arrivals")
+	}
+	if got := n / last.At.Seconds(); math.Abs(got-rate) > 0.02*rate {
+		t.Errorf("%v a second, want %v", got, rate)
+	}
+	if got := squares / n; math.Abs(got-2) > 0.1 { // of exponential gaps; 1 of equal ones
+		t.Errorf("mean square of the gaps %v, want 2", got)
+	}
+	if counts[1] != 0 || math.Abs(float64(counts[0])/n-0.75) > 0.01 {
+		t.Errorf("clients' parts %v, want 3:0:1", counts)
+	}
+}
+
+func TestZipf(t *testing.T) {
+	if got := Zipf(4, 1); !slices.Equal(got, []float64{1, 0.5, 1.0 / 3, 0.25}) {
+		t.Errorf("Zipf(4, 1) = %v", got)
+	}
+	if got := Zipf(3, 0); !slices.Equal(got, []float64{1, 1, 1}) {
+		t.Errorf("Zipf(3, 0) = %v", got)
+	}
+}
+
+func TestOpenServesEveryArrivalOnceAndNoneEarly(t *testing.T) {
+	var mu sync.Mutex
+	var seen []int
+	next, n := Even(2000, 1000), 0
+	s, err := Open(t.Context(), OpenPlan{Arrivals: next, For: 100 * time.Millisecond, Workers: 4}, func(_ context.Context, d Due) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, d.Who)
+		if early := time.Until(d.At); early > 0 || d.Lag < 0 {
+			t.Errorf("call %d came %s early, lag %s", d.Who, early, d.Lag)
+		}
+		if d.Worker < 0 || d.Worker >= 4 {
+			t.Errorf("worker %d", d.Worker)
+		}
+		n++
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(seen)
+	if s.Sent != int64(n) || s.Sent+s.Unsent != 200 {
+		t.Errorf("%d served, %+v; want 200 in all", n, s)
+	}
+	for i, who := range seen {
+		if who != i {
+			t.Fatalf("not every arrival once: %v", seen)
+		}
+	}
+}
+
+// TestOpenCountsFromTheDueTime is what coordinated omission would fail: one slow
+// call makes those behind it late, and they count from when they were due.
+func TestOpenCountsFromTheDueTime(t *testing.T) {
+	const stall = 30 * time.Millisecond
+	late := 0
+	first := true
+	s, err := Open(t.Context(), OpenPlan{Arrivals: Even(1000, 1), For: 50 * time.Millisecond, Workers: 1}, func(_ context.Context, d Due) {
+		if first {
+			first = false
+			timer := time.NewTimer(stall) // the slow server, not the test, waits
+			<-timer.C
+		} else if time.Since(d.At) > 5*time.Millisecond {
+			late++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late < 20 && s.Unsent == 0 {
+		t.Errorf("%d calls were late, want those of %s less 5ms", late, stall)
+	}
+}
+
+func TestOpenReportsTheBacklog(t *testing.T) {
+	for name, arrivals := range map[string]Arrivals{"even": Even(1000, 1), "at once": AtOnce()} {
+		const span = 50 * time.Millisecond
+		counted := make(chan struct{}) // closed when the backlog is being counted
+		n, closed := 0, false
+		s, err := Open(t.Context(), OpenPlan{For: span, Workers: 2, Arrivals: func() Arrival {
+			if n++; n > 3 && !closed { // two are under way, the third is in hand
+				closed = true
+				close(counted)
+			}
+			return arrivals()
+		}}, func(context.Context, Due) { <-counted })
+		if err != nil || s.Sent != 2 || s.Unsent < 1 || name == "even" && s.Unsent != 48 {
+			t.Errorf("%s: %+v, err %v; want 2 sent, 48 or at least 1 not", name, s, err)
+		}
+	}
+}
+
+func TestOpenStopsWithItsContext(t *testing.T) {
+	for name, arrivals := range map[string]Arrivals{"waiting": Even(0.001, 1), "busy": AtOnce()} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		_, err := Open(ctx, OpenPlan{Arrivals: arrivals, For: time.Hour, Workers: 2}, func(ctx context.Context, _ Due) {
+			if calls.Add(1) == 1 {
+				cancel()
+			}
+			<-ctx.Done()
+		})
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: err = %v, want canceled", name, err)
+		}
+	}
+}
+
+func TestMetronomeDoesNotWakeEarly(t *testing.T) {
+	m, err := newMetronome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	for _, d := range []time.Duration{-1, 0, 50 * time.Microsecond, 2 * time.Millisecond} {
+		began := time.Now()
+		if err := m.sleep(d); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < d {
+			t.Errorf("slept %s of %s", took, d)
+		}
+	}
+}
+
+func TestLatencies(t *testing.T) {
+	l := NewLatencies()
+	for i := range 1000 {
+		l.Add(i, time.Duration(i+1)*time.Millisecond)
+	}
+	l.Add(0, -time.Second) // counts as the shortest
+	if least := l.Percentiles(0)[0]; least > 100 {
+		t.Errorf("the least is %s, want at most 100ns", least)
+	}
+	got := l.Percentiles(50, 99, 100)
+	for i, want := range []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, time.Second} {
+		if diff := math.Abs(float64(got[i] - want)); diff > 0.005*float64(want)+1 {
+			t.Errorf("percentile %d: %s, want about %s", i, got[i], want)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package replay
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// TestCapturedCommandTakes checks that the bare command does what a take does:
+// it uses up the limit, and the shard sees it.
+func TestCapturedCommandTakes(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	s, err := server.Start(t.Context(), "redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	client, err := rueidis.NewClient(server.Option(s.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	const permits, each = 100, 10
+	shard, take, err := Capture(t.Context(), client, "replay-test", permits, time.Hour, each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range permits/each - 3 { // Capture took two
+		if err := client.Do(t.Context(), take.Build(client)).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []int64{each, 0} {
+		if granted, err := shard.Take(t.Context(), each); err != nil || granted != want {
+			t.Errorf("take %d after the replays: %d granted, err %v; want %d", i+1, granted, err, want)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func sample() *Result {
+	r := &Result{
+		Scenario: "sample",
+		Title:    "a title",
+		Question: "A question.",
+		Command:  "go -C bench run . sample",
+		Began:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Took:     "2s",
+		Machine:  Machine{CPU: "a CPU", Cores: 2, Memory: "1 kB", System: "linux/amd64", Load: "0.00"},
+		Software: []Pair{{"Go", "1.26"}, {"redis-server", "7.0.15"}},
+		Settings: []Pair{{"Rounds", "3"}},
+		Views: []View{
+			{Metric: "rate", Title: "Rate", Unit: "1/s", X: "goroutines", Plot: true, LogX: true, LogY: true},
+			{Metric: "latency", Title: "Latency", Unit: "us", X: "percentile", Plot: true, Nominal: true},
+			{Metric: "calls", Title: "Calls", Unit: "calls", X: "goroutines"},
+		},
+	}
+	r.Add("ours", 64, "rate", 1_234_567, 1_000_000, 2_000_000)
+	r.Add("ours", 1, "rate", 20_000)
+	r.Add("theirs", 64, "rate", 150, 90, 155)
+	r.Add("ours", 50, "latency", 1.23)
+	r.Add("ours", 99.9, "latency", 45.6)
+	r.Add("ours", 1, "calls", 0.0123)
+	r.Remark("theirs failed %d calls", 3)
+	return r
+}
+
+func TestTable(t *testing.T) {
+	r := sample()
+	const want = `| goroutines | 1 | 64 |
+|---|--:|--:|
+| ours | 20 000 | 1 230 000 (1 000 000 to 2 000 000) |
+| theirs |  | 150 (90.0 to 155) |
+`
+	if got := r.table(r.Views[0]); got != want {
+		t.Errorf("table:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestFigure(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.01234: "0.0123", 0.5: "0.500", 1.234: "1.23", 45.67: "45.7", 789.1: "789",
+		1234: "1230", 12345: "12 300", 999_999: "1 000 000", -45.67: "-45.7", -12345: "-12 300", math.Inf(1): "+Inf",
+	} {
+		if got := figure(x); got != want {
+			t.Errorf("figure(%v) = %q, want %q", x, got, want)
+		}
+	}
+	for x, want := range map[float64]string{1: "1", 8192: "8192", 1e7: "10 000 000", 99.9: "99.9", -12345: "-12 345", -123456: "-123 456"} {
+		if got := Count(x); got != want {
+			t.Errorf("Count(%v) = %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	r, dir := sample(), filepath.Join(t.TempDir(), "new")
+	files, err := r.Write(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 3 {
+		t.Fatalf("files %v, want JSON and two plots", files)
+	}
+	back, err := Read(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(&back, r) {
+		t.Errorf("read back %+v\nwant %+v", &back, r)
+	}
+	for _, file := range files[1:] {
+		checkSVG(t, file, "ours")
+	}
+}
+
+// checkSVG checks that the file is XML all through and shows the text.
+func checkSVG(t *testing.T, file, text string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), "<svg") || !strings.Contains(string(content), text) {
+		t.Errorf("%s is no SVG that shows %q", file, text)
+	}
+	for decoder := xml.NewDecoder(strings.NewReader(string(content))); ; {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestPlotOfNothing(t *testing.T) {
+	r := sample()
+	r.Points = nil
+	if err := r.plot(r.Views[0], filepath.Join(t.TempDir(), "x.svg")); err == nil {
+		t.Error("no error without points")
+	}
+	r.Add("ours", 1, "rate", 0) // cannot be shown on a logarithmic scale
+	if err := r.plot(r.Views[0], filepath.Join(t.TempDir(), "x.svg")); err == nil {
+		t.Error("no error with a zero on a logarithmic scale")
+	}
+}
+
+// TestDocument names files as the program does: the folder is bench, the
+// results are below it and the document beside it.
+func TestDocument(t *testing.T) {
+	r, dir := sample(), t.TempDir()
+	for _, folder := range []string{"bench", "docs"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(dir, "bench"))
+	const results = "results"
+	if _, err := r.Write(results); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("..", "docs", "benchmarks.md")
+	if err := Document(file, results, []string{"missing", "sample"}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# Benchmarks", "## sample: a title", "A question.", "![Rate](../bench/results/sample-rate.svg)",
+		"| theirs |  | 150 (90.0 to 155) |", "- theirs failed 3 calls", "| Machine | a CPU, 2 cores, 1 kB, linux/amd64 |",
+		"`go -C bench run . sample`", "Go 1.26, redis-server 7.0.15", "[sample.json](../bench/results/sample.json)",
+	} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("the document lacks %q:\n%s", want, content)
+		}
+	}
+}
+
+func TestDocumentRefusesSmoke(t *testing.T) {
+	r, dir := sample(), t.TempDir()
+	r.Smoke = true
+	if _, err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := Document(filepath.Join(dir, "x.md"), dir, []string{"sample"}); err == nil {
+		t.Error("a smoke run got into the document")
+	}
+}
+
+func TestGoVersions(t *testing.T) {
+	got := GoVersions("no.such/module")
+	if len(got) != 1 || got[0].Name != "Go" || !strings.HasPrefix(got[0].Value, "1.") {
+		t.Errorf("GoVersions = %v, want Go alone", got)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	for load, want := range map[string]bool{"0.49 9 9": false, "0.51 0 0": true, "unknown": false, "": false} {
+		if got := (Machine{Cores: 2, Load: load}).Busy(); got != want {
+			t.Errorf("load %q on 2 cores: busy %v, want %v", load, got, want)
+		}
+	}
+	if got := memory("8388608 kB"); got != "8.0 GiB" {
+		t.Errorf("memory = %q, want 8.0 GiB", got)
+	}
+	if got := memory("unknown"); got != "unknown" {
+		t.Errorf("memory = %q, want unknown", got)
+	}
+	if got := loadAverages("0.10 0.20 0.30 1/99 1234"); got != "0.10 0.20 0.30" {
+		t.Errorf("load averages = %q", got)
+	}
+}

@@ -1,0 +1,35 @@
+package rival
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeromicro/go-zero/core/limit"
+	"github.com/zeromicro/go-zero/core/logx"
+	"github.com/zeromicro/go-zero/core/stores/redis"
+)
+
+// goZero is its PeriodLimit. Its TokenLimiter goes on locally when the server
+// is slow, which would be measured as speed.
+var goZero = Rival{
+	Name:      "go-zero",
+	Module:    "github.com/zeromicro/go-zero",
+	Algorithm: "fixed window (PeriodLimit), one script",
+	Open: func(_ context.Context, addr string, l Limit) (Handle, error) {
+		logx.Disable()
+		store, err := redis.NewRedis(redis.RedisConf{Host: addr, Type: redis.NodeType})
+		if err != nil {
+			return nil, err
+		}
+		limiter := limit.NewPeriodLimit(int(l.Per/time.Second), int(l.Permits), store, "go-zero:")
+		return handle{
+			limiter: func(_ context.Context, name string) (Allow, error) {
+				return func(ctx context.Context) (bool, error) {
+					code, err := limiter.TakeCtx(ctx, name)
+					return code == limit.Allowed || code == limit.HitQuota, err
+				}, nil
+			},
+			close: func() {}, // go-zero keeps one client an address for the life of the process
+		}, nil
+	},
+}

@@ -1,0 +1,31 @@
+package rival
+
+import (
+	"context"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+)
+
+var redisRate = Rival{
+	Name:      "redis_rate",
+	Module:    "github.com/go-redis/redis_rate/v10",
+	Algorithm: "GCRA, one script",
+	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		limiter := redis_rate.NewLimiter(client)
+		rate := redis_rate.Limit{Rate: int(limit.Permits), Burst: int(limit.Permits), Period: limit.Per}
+		return handle{
+			limiter: func(_ context.Context, name string) (Allow, error) {
+				return func(ctx context.Context) (bool, error) {
+					result, err := limiter.Allow(ctx, name, rate)
+					if err != nil {
+						return false, err
+					}
+					return result.Allowed > 0, nil
+				}, nil
+			},
+			close: func() { _ = client.Close() },
+		}, nil
+	},
+}

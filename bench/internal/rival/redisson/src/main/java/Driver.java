@@ -1,0 +1,239 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.io.BufferedReader;
+import java.io.BufferedWriter;
+import java.io.InputStreamReader;
+import java.io.OutputStreamWriter;
+import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Phaser;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.redisson.Redisson;
+import org.redisson.api.RRateLimiter;
+import org.redisson.api.RateType;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * Drives Redisson's RRateLimiter for the Go benchmark: one command a line on
+ * standard input, answered by one line (offer: several) on standard output. It
+ * ends with its standard input. Times are nanoseconds of System.nanoTime.
+ *
+ * <pre>
+ * open ADDR CLIENTS                   -> ok VERSION        connects, with the defaults of Redisson
+ * limit NAME PERMITS MILLIS           -> ok                declares a limit
+ * allow NAME                          -> ok true|false     one tryAcquire
+ * load NAME THREADS WARM MILLIS       -> ok ELAPSED CPU ALLOWED DENIED FAILED P50 P99 P999
+ *                                        closed loop over the first client; CPU is the process's
+ * offer NAME SEED MILLIS RATE...      -> START END         each permit admitted, then:
+ *                                        ok CALLS DENIED FAILED
+ *                                        open loop, one rate (calls/s) a client: Poisson
+ *                                        arrivals, or even ones if SEED is 0
+ * </pre>
+ *
+ * A command that fails is answered by "error" and the reason.
+ */
+public final class Driver {
+    private final List<RedissonClient> clients = new ArrayList<>();
+    private final PrintWriter out = new PrintWriter(new BufferedWriter(new OutputStreamWriter(System.out, StandardCharsets.UTF_8)));
+
+    public static void main(String[] args) throws Exception {
+        Driver driver = new Driver();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            try {
+                driver.answer(line.trim().split(" +"));
+            } catch (Exception e) {
+                driver.out.println("error " + String.valueOf(e).replaceAll("\\s+", " "));
+            }
+            driver.out.flush();
+        }
+        Runtime.getRuntime().halt(0); // nothing is worth a slow goodbye
+    }
+
+    private void answer(String[] words) throws Exception {
+        switch (words[0]) {
+            case "open" -> open(words[1], Integer.parseInt(words[2]));
+            case "limit" -> limit(words[1], Long.parseLong(words[2]), Long.parseLong(words[3]));
+            case "allow" -> out.println("ok " + clients.get(0).getRateLimiter(words[1]).tryAcquire());
+            case "load" -> load(words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]));
+            case "offer" -> offer(words[1], Long.parseLong(words[2]), Long.parseLong(words[3]),
+                Arrays.stream(words).skip(4).mapToDouble(Double::parseDouble).toArray());
+            default -> out.println("error unknown command");
+        }
+    }
+
+    private void open(String address, int count) {
+        for (int i = 0; i < count; i++) {
+            Config config = new Config();
+            config.useSingleServer().setAddress("redis://" + address);
+            clients.add(Redisson.create(config));
+        }
+        out.println("ok " + Redisson.class.getPackage().getImplementationVersion());
+    }
+
+    private void limit(String name, long permits, long millis) {
+        clients.get(0).getRateLimiter(name).trySetRate(RateType.OVERALL, permits, Duration.ofMillis(millis));
+        out.println("ok");
+    }
+
+    /** What one thread of load did inside the counted time. */
+    private static final class Tally {
+        long allowed;
+        long denied;
+        long failed;
+        long[] times = new long[1024];
+        int calls;
+
+        void add(long nanos) {
+            if (calls == times.length) {
+                times = Arrays.copyOf(times, 2 * calls);
+            }
+            times[calls++] = nanos;
+        }
+    }
+
+    private void load(String name, int threads, long warm, long millis) throws Exception {
+        RRateLimiter limiter = clients.get(0).getRateLimiter(name);
+        OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        AtomicBoolean counting = new AtomicBoolean();
+        AtomicBoolean stop = new AtomicBoolean();
+        List<Tally> tallies = new ArrayList<>();
+        List<Thread> running = new ArrayList<>();
+        for (int i = 0; i < threads; i++) {
+            Tally tally = new Tally();
+            tallies.add(tally);
+            Thread thread = new Thread(() -> turn(limiter, tally, counting, stop), "load-" + i);
+            thread.setDaemon(true);
+            running.add(thread);
+            thread.start();
+        }
+        Thread.sleep(warm);
+        long cpu = system.getProcessCpuTime();
+        long began = System.nanoTime();
+        counting.set(true);
+        Thread.sleep(millis);
+        counting.set(false);
+        long elapsed = System.nanoTime() - began;
+        cpu = system.getProcessCpuTime() - cpu;
+        stop.set(true);
+        for (Thread thread : running) {
+            thread.join();
+        }
+        summarize(elapsed, cpu, tallies);
+    }
+
+    private static void turn(RRateLimiter limiter, Tally tally, AtomicBoolean counting, AtomicBoolean stop) {
+        while (!stop.get()) {
+            long start = System.nanoTime();
+            int verdict;
+            try {
+                verdict = limiter.tryAcquire() ? 1 : 0;
+            } catch (RuntimeException e) {
+                verdict = -1;
+            }
+            long took = System.nanoTime() - start;
+            if (!counting.get()) {
+                continue;
+            }
+            switch (verdict) {
+                case 1 -> tally.allowed++;
+                case 0 -> tally.denied++;
+                default -> tally.failed++;
+            }
+            tally.add(took);
+        }
+    }
+
+    private void summarize(long elapsed, long cpu, List<Tally> tallies) {
+        long[] times = tallies.stream().flatMapToLong(t -> Arrays.stream(t.times, 0, t.calls)).sorted().toArray();
+        out.printf("ok %d %d %d %d %d %d %d %d%n", elapsed, cpu,
+            tallies.stream().mapToLong(t -> t.allowed).sum(),
+            tallies.stream().mapToLong(t -> t.denied).sum(),
+            tallies.stream().mapToLong(t -> t.failed).sum(),
+            quantile(times, 0.5), quantile(times, 0.99), quantile(times, 0.999));
+    }
+
+    private static long quantile(long[] sorted, double q) {
+        return sorted.length == 0 ? 0 : sorted[(int) (q * (sorted.length - 1))];
+    }
+
+    /** The counts of one offer; calls are answered on Redisson's own threads. */
+    private static final class Offer {
+        final ConcurrentLinkedQueue<long[]> admitted = new ConcurrentLinkedQueue<>();
+        final AtomicLong denied = new AtomicLong();
+        final AtomicLong failed = new AtomicLong();
+        final Phaser open = new Phaser(1);
+
+        void call(RRateLimiter limiter) {
+            open.register();
+            long start = System.nanoTime();
+            CompletionStage<Boolean> answer;
+            try {
+                answer = limiter.tryAcquireAsync();
+            } catch (RuntimeException e) {
+                failed.incrementAndGet();
+                open.arriveAndDeregister();
+                return;
+            }
+            answer.whenComplete((ok, e) -> {
+                if (e != null) {
+                    failed.incrementAndGet();
+                } else if (ok) {
+                    admitted.add(new long[] {start, System.nanoTime()});
+                } else {
+                    denied.incrementAndGet();
+                }
+                open.arriveAndDeregister();
+            });
+        }
+    }
+
+    private void offer(String name, long seed, long millis, double[] rates) throws Exception {
+        Offer offer = new Offer();
+        AtomicLong calls = new AtomicLong();
+        List<Thread> running = new ArrayList<>();
+        long begin = System.nanoTime();
+        long end = begin + millis * 1_000_000;
+        for (int i = 0; i < rates.length; i++) {
+            RRateLimiter limiter = clients.get(i % clients.size()).getRateLimiter(name);
+            Random random = new Random(seed * 1000 + i);
+            double rate = rates[i];
+            double phase = (double) i / rates.length; // even arrivals of the clients do not coincide
+            Thread thread = new Thread(() -> {
+                double at = seed == 0 ? begin + (phase - 1) * 1e9 / rate : begin;
+                for (;;) {
+                    at += (seed == 0 ? 1 : -Math.log(1 - random.nextDouble())) * 1e9 / rate;
+                    if (at >= end) {
+                        return;
+                    }
+                    for (long wait = (long) at - System.nanoTime(); wait > 0; wait = (long) at - System.nanoTime()) {
+                        LockSupport.parkNanos(wait);
+                    }
+                    calls.incrementAndGet();
+                    offer.call(limiter);
+                }
+            }, "offer-" + i);
+            thread.setDaemon(true);
+            running.add(thread);
+            thread.start();
+        }
+        for (Thread thread : running) {
+            thread.join();
+        }
+        offer.open.arriveAndAwaitAdvance(); // every call has been answered
+        for (long[] op : offer.admitted) {
+            out.println(op[0] + " " + op[1]);
+        }
+        out.printf("ok %d %d %d%n", calls.get(), offer.denied.get(), offer.failed.get());
+    }
+}

@@ -1,0 +1,81 @@
+// Package rival gives every limiter that is measured the same face: one small
+// adapter a file. Each is used as its own documentation shows, with the
+// defaults of its client.
+package rival
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limit is Permits per Per, in whole seconds (some rivals know no less).
+type Limit struct {
+	Permits int64
+	Per     time.Duration
+}
+
+// Allow asks for one permit.
+type Allow func(ctx context.Context) (bool, error)
+
+// Handle is a rival connected to one server.
+type Handle interface {
+	// Limiter returns the decision function of the limit with this name.
+	Limiter(ctx context.Context, name string) (Allow, error)
+	Close()
+}
+
+// Rival is a limiter that can be measured.
+type Rival struct {
+	Name      string // short, for flags and legends
+	Module    string // path of the Go module it comes from; "" is this one
+	Algorithm string
+	Local     bool // never asks a server
+	// Open connects to the server at addr for limits of this size.
+	Open func(ctx context.Context, addr string, limit Limit) (Handle, error)
+}
+
+// All lists every rival, ours first.
+func All() []Rival {
+	return []Rival{
+		shardlimitRival, scriptRival,
+		redisRate, rueidisLimiter, ulule, goZero, throttledRival,
+		xTime, roundRobin,
+	}
+}
+
+// Named picks rivals by name, separated by commas; "" is all of them.
+func Named(names string) ([]Rival, error) {
+	all := All()
+	if names == "" {
+		return all, nil
+	}
+	var picked []Rival
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(r Rival) bool { return r.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no rival is named %q; there are %s", name, strings.Join(namesOf(all), ", "))
+		}
+		picked = append(picked, all[i])
+	}
+	return picked, nil
+}
+
+func namesOf(rivals []Rival) []string {
+	names := make([]string, len(rivals))
+	for i, r := range rivals {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// handle is a Handle made of two functions.
+type handle struct {
+	limiter func(ctx context.Context, name string) (Allow, error)
+	close   func()
+}
+
+func (h handle) Limiter(ctx context.Context, name string) (Allow, error) { return h.limiter(ctx, name) }
+func (h handle) Close()                                                  { h.close() }

@@ -1,0 +1,80 @@
+package rival
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// TestRivalsLimit is what makes the comparison honest: every adapter admits
+// what its limit has and denies the next call, and every one that is not local
+// asks the server for each decision.
+func TestRivalsLimit(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	s, err := server.Start(t.Context(), "redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	for _, r := range All() {
+		t.Run(strings.ReplaceAll(r.Name, "/", "_"), func(t *testing.T) { testRival(t, s, r) })
+	}
+}
+
+func testRival(t *testing.T, s *server.Server, r Rival) {
+	const permits = 5
+	h, err := r.Open(t.Context(), s.Addr(), Limit{Permits: permits, Per: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, name := range []string{"one", "two"} { // two names do not share a limit
+		allow, err := h.Limiter(t.Context(), "rival-test-"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := s.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range permits {
+			if ok, err := allow(t.Context()); err != nil || !ok {
+				t.Fatalf("%s: call %d of %d: allowed %v, err %v", name, i+1, permits, ok, err)
+			}
+		}
+		after, err := s.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := allow(t.Context()); err != nil || ok {
+			t.Errorf("%s: call %d of %d: allowed %v, err %v", name, permits+1, permits, ok, err)
+		}
+		// The first call of throttled sets the key without a script.
+		if calls := after.Since(before).Scripts; !r.Local && calls < permits-1 || r.Local && calls != 0 {
+			t.Errorf("%s: %d script calls for %d decisions", name, calls, permits)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	all, err := Named("")
+	if err != nil || len(all) != len(All()) {
+		t.Errorf("no names: %d rivals, err %v", len(all), err)
+	}
+	two, err := Named("x/time/rate,shardlimit")
+	if err != nil || len(two) != 2 || two[0].Name != "x/time/rate" || two[1].Name != "shardlimit" {
+		t.Errorf("two names: %v, err %v", namesOf(two), err)
+	}
+	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") {
+		t.Errorf("an unknown name: err %v, want one that lists the names", err)
+	}
+}

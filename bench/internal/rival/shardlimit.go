@@ -1,0 +1,38 @@
+package rival
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// shardlimitRival has one node and one shard, so that all of its speed comes
+// from coalescing and none from more servers.
+var shardlimitRival = Rival{
+	Name:      "shardlimit",
+	Algorithm: "sliding log, one script a batch",
+	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
+		client, err := shardlimit.New(shardlimit.Config{
+			Nodes:       []shardlimit.Node{{Redis: server.Option(addr)}},
+			CallTimeout: time.Second, // on a loaded machine the default would be a race with the scheduler
+		})
+		if err != nil {
+			return nil, err
+		}
+		return handle{
+			limiter: func(ctx context.Context, name string) (Allow, error) {
+				limiter, err := client.Limiter(ctx, name, shardlimit.Limit{Permits: limit.Permits, Per: limit.Per, Shards: 1})
+				if err != nil {
+					return nil, err
+				}
+				return func(ctx context.Context) (bool, error) {
+					decision, err := limiter.Allow(ctx)
+					return decision.Allowed, err
+				}, nil
+			},
+			close: client.Close,
+		}, nil
+	},
+}

@@ -1,0 +1,33 @@
+package rival
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+)
+
+var ulule = Rival{
+	Name:      "ulule",
+	Module:    "github.com/ulule/limiter/v3",
+	Algorithm: "fixed window, one script",
+	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		store, err := ululeredis.NewStore(client)
+		if err != nil {
+			_ = client.Close()
+			return nil, err
+		}
+		l := limiter.New(store, limiter.Rate{Period: limit.Per, Limit: limit.Permits})
+		return handle{
+			limiter: func(_ context.Context, name string) (Allow, error) {
+				return func(ctx context.Context) (bool, error) {
+					result, err := l.Get(ctx, name)
+					return err == nil && !result.Reached, err
+				}, nil
+			},
+			close: func() { _ = client.Close() },
+		}, nil
+	},
+}

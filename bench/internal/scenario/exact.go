@@ -1,0 +1,158 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+var exact = Scenario{
+	Name:  "exact",
+	Title: "decisions per second of one process on one node",
+	Question: `One process, one server, one limit that is never reached, from one goroutine to
+thousands, each calling Allow in a loop. Every decision is exact: no leases, and
+every rival but the local ceiling asks the server each time. ` + "`script`" + ` is our own
+Lua script called once per decision through rueidis, which pipelines by itself:
+what ` + "`shardlimit`" + ` gains over it, coalescing gains. Client CPU is that of the whole
+process, user and system. Script calls per decision show how many decisions
+shared one round trip.`,
+	Run: runExact,
+}
+
+// exactLimit is out of everybody's reach, yet small enough for the floating
+// point of the rivals that compute an interval of 1/rate.
+var exactLimit = rival.Limit{Permits: 5_000_000, Per: time.Second}
+
+// exactRound is what one rival did in one round at one number of goroutines.
+type exactRound struct {
+	sample load.Sample
+	server server.Usage
+}
+
+func runExact(ctx context.Context, env Env, result *report.Result) error {
+	goroutines := env.Goroutines
+	if len(goroutines) == 0 {
+		goroutines = []int{1, 4, 16, 64, 256, 1024, 8192}
+		if env.Smoke {
+			goroutines = []int{1, 64}
+		}
+	}
+	rounds, span := env.rounds(5), env.span(100*time.Millisecond, 800*time.Millisecond)
+	result.Views = []report.View{
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "goroutines", Plot: true, LogX: true, LogY: true},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", X: "goroutines", Plot: true, LogX: true, LogY: true},
+		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "us", X: "goroutines", LogX: true},
+		{Metric: "calls", Title: "Script calls per decision", Unit: "calls", X: "goroutines", LogX: true},
+		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls", X: "goroutines", LogX: true},
+	}
+	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(exactLimit.Permits)), exactLimit.Per)
+	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
+
+	s, err := env.start(ctx, result)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	handles, err := openAll(ctx, env.Rivals, s)
+	defer closeAll(handles)
+	if err != nil {
+		return err
+	}
+	for _, g := range goroutines {
+		done := make([][]exactRound, len(env.Rivals))
+		for round := range rounds {
+			for _, i := range rotated(len(env.Rivals), round) {
+				name := fmt.Sprintf("exact-%d-%d", g, round)
+				r, err := measureExact(ctx, s, handles[i], name, load.Plan{Goroutines: g, Warm: span / 4, For: span})
+				if err != nil {
+					return fmt.Errorf("%s with %d goroutines: %w", env.Rivals[i].Name, g, err)
+				}
+				done[i] = append(done[i], r)
+			}
+		}
+		for i, r := range env.Rivals {
+			addExact(result, r, g, done[i])
+		}
+		env.Progress("%d goroutines done", g)
+	}
+	return nil
+}
+
+func openAll(ctx context.Context, rivals []rival.Rival, s *server.Server) ([]rival.Handle, error) {
+	var handles []rival.Handle
+	for _, r := range rivals {
+		h, err := r.Open(ctx, s.Addr(), exactLimit)
+		if err != nil {
+			return handles, fmt.Errorf("open %s: %w", r.Name, err)
+		}
+		handles = append(handles, h)
+	}
+	return handles, nil
+}
+
+func closeAll(handles []rival.Handle) {
+	for _, h := range handles {
+		h.Close()
+	}
+}
+
+// measureExact loads a limit that nobody has used before.
+func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name string, plan load.Plan) (exactRound, error) {
+	allow, err := h.Limiter(ctx, name)
+	if err != nil {
+		return exactRound{}, err
+	}
+	var before, after server.Usage
+	plan.Before = func() (err error) { before, err = s.Usage(ctx); return err }
+	plan.After = func() (err error) { after, err = s.Usage(ctx); return err }
+	sample, err := load.Run(ctx, plan, allow)
+	if err != nil {
+		return exactRound{}, err
+	}
+	if sample.Decisions() == 0 {
+		return exactRound{}, fmt.Errorf("not one decision, %d errors, such as: %w", sample.Failed, sample.Err)
+	}
+	return exactRound{sample, after.Since(before)}, nil
+}
+
+func addExact(result *report.Result, r rival.Rival, goroutines int, rounds []exactRound) {
+	var (
+		each           = make(map[string][]float64)
+		denied, failed int64
+		last           error
+	)
+	for _, round := range rounds {
+		n := float64(round.sample.Decisions())
+		each["rate"] = append(each["rate"], round.sample.PerSecond())
+		each["cpu"] = append(each["cpu"], round.sample.CPUMicros())
+		each["server-cpu"] = append(each["server-cpu"], round.server.CPU*1e6/n)
+		each["calls"] = append(each["calls"], float64(round.server.Scripts)/n)
+		each["failed"] = append(each["failed"], 100*float64(round.sample.Failed)/(n+float64(round.sample.Failed)))
+		denied += round.sample.Denied
+		failed += round.sample.Failed
+		if round.sample.Err != nil {
+			last = round.sample.Err
+		}
+	}
+	metrics := []string{"rate", "cpu"}
+	if !r.Local {
+		metrics = append(metrics, "server-cpu", "calls")
+	}
+	if failed > 0 {
+		metrics = append(metrics, "failed")
+	}
+	for _, metric := range metrics {
+		result.Add(r.Name, float64(goroutines), metric, each[metric]...)
+	}
+	if denied > 0 && !r.Local {
+		result.Remark("%s denied %d calls at %d goroutines, although the limit was not reached.", r.Name, denied, goroutines)
+	}
+	if failed > 0 {
+		result.Remark("%s failed %d calls at %d goroutines, for example: %v.", r.Name, failed, goroutines, last)
+	}
+}

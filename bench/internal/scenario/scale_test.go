@@ -1,0 +1,67 @@
+package scenario
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/bench/internal/fleet"
+)
+
+func TestBusiest(t *testing.T) {
+	for _, c := range []struct {
+		loads []float64
+		want  float64
+	}{{[]float64{2, 2}, 1}, {[]float64{1, 2, 3}, 1.5}, {[]float64{0, 0}, 0}} {
+		if got := busiest(c.loads); got != c.want {
+			t.Errorf("busiest(%v) = %v, want %v", c.loads, got, c.want)
+		}
+	}
+}
+
+func TestRejoin(t *testing.T) {
+	for batch, want := range map[float64]float64{8: 0, 16: 1, 16 / 1.5: 0.5, 4: 0, 20: 1} {
+		if got := rejoin(16, batch); math.Abs(got-want) > 1e-9 {
+			t.Errorf("rejoin for batches of %v is %v, want %v", batch, got, want)
+		}
+	}
+}
+
+func TestMachineTicks(t *testing.T) {
+	read := func(text string) ticks {
+		file := filepath.Join(t.TempDir(), "stat")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return machineTicks(file)
+	}
+	before := read("cpu  10 0 10 100 0 0 0 0 5 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+	after := read("cpu  40 0 20 150 10 0 0 0 9 0\n")
+	if busy, ok := after.busySince(before); !ok || busy != 40 {
+		t.Errorf("busy %v %%, known: %v; want 40", busy, ok)
+	}
+	for _, text := range []string{"", "cpu 1 2", "intr 1 2 3 4 5 6 7 8 9", "cpu a 2 3 4 5 6 7 8"} {
+		if broken := read(text); broken.ok {
+			t.Errorf("%q was understood", text)
+		}
+	}
+	if _, ok := before.busySince(after); ok {
+		t.Error("time ran backwards and nobody noticed")
+	}
+}
+
+// TestScaleJobKeepsCallersPerShard checks what makes numbers of nodes comparable.
+func TestScaleJobKeepsCallersPerShard(t *testing.T) {
+	ours := contender{name: "x", kind: fleet.Coalesced}
+	for nodes, callers := range map[int]int{1: scaleCallers, 2: 2 * scaleCallers, 12: 2 * scaleCallers} {
+		j := scaleJob(ours, make([]string, nodes), 5, "l")
+		if j.Callers != callers || j.Shards != nodes || len(j.Participants) != 5 {
+			t.Errorf("%d nodes: %d callers, %d shards, %d participants", nodes, j.Callers, j.Shards, len(j.Participants))
+		}
+	}
+	ours.shards = 24
+	if j := scaleJob(ours, make([]string, 1), 5, "l"); j.Callers != 2*scaleCallers || j.Shards != 24 {
+		t.Errorf("%d callers, %d shards", j.Callers, j.Shards)
+	}
+}

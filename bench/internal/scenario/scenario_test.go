@@ -1,0 +1,75 @@
+package scenario
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
+)
+
+// TestSmoke runs every scenario once and checks that it measured what it says
+// it shows. No figure is judged.
+func TestSmoke(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	for _, s := range All() {
+		t.Run(s.Name, func(t *testing.T) {
+			result := &report.Result{Scenario: s.Name}
+			env := Env{Redis: "redis-server", Smoke: true, Rivals: rival.All(), Progress: t.Logf}
+			if err := s.Run(t.Context(), env, result); err != nil {
+				t.Fatal(err)
+			}
+			if len(result.Software) == 0 || len(result.Settings) == 0 {
+				t.Error("the result does not name the server's version and the settings")
+			}
+			for _, v := range result.Views {
+				check(t, result, v)
+			}
+			if _, err := result.Write(t.TempDir()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func check(t *testing.T, result *report.Result, v report.View) {
+	t.Helper()
+	seen := 0
+	for _, p := range result.Points {
+		if p.Metric != v.Metric {
+			continue
+		}
+		seen++
+		if len(p.Stat.Rounds) != 1 {
+			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
+		}
+	}
+	if seen == 0 && v.Metric != "failed" { // best if nobody fails
+		t.Errorf("nothing was measured for %q", v.Metric)
+	}
+}
+
+func TestNamesDiffer(t *testing.T) {
+	names := []string{"all", "report"} // subcommands of their own
+	for _, s := range All() {
+		if s.Title == "" || s.Question == "" || slices.Contains(names, s.Name) {
+			t.Errorf("scenario %q has no text or a name that is taken", s.Name)
+		}
+		names = append(names, s.Name)
+	}
+}
+
+func TestRotated(t *testing.T) {
+	for round, want := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 1, 2}} {
+		if got := rotated(3, round); !slices.Equal(got, want) {
+			t.Errorf("rotated(3, %d) = %v, want %v", round, got, want)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// quiet is a fleet in which nothing is scarce.
+func quiet(processes, nodes, shards int) Config {
+	c := Config{
+		Seed: 1, Limit: "l", Permits: 1e9, Window: time.Second, Shards: shards,
+		Route:   Route{Preferred: 2},
+		Network: Network{Delay: 100 * time.Microsecond},
+		Server:  Server{Script: 20 * time.Microsecond},
+		Warm:    100 * time.Millisecond, For: time.Second,
+	}
+	for i := range nodes {
+		c.Nodes = append(c.Nodes, shard.Node{Name: fmt.Sprintf("node-%d", i)})
+	}
+	for i := range processes {
+		c.Participants = append(c.Participants, fmt.Sprintf("participant-%d", i))
+	}
+	return c
+}
+
+// asking gives every process the same demand; all of them together ask for so many decisions a second.
+func asking(c Config, rate float64) Config {
+	c.Demand = slices.Repeat([]float64{rate / float64(len(c.Participants))}, len(c.Participants))
+	return c
+}
+
+func run(t *testing.T, c Config) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(t *testing.T, what string, got, want, part float64) {
+	t.Helper()
+	if math.Abs(got-want) > part*want {
+		t.Errorf("%s is %v, want %v within %v", what, got, want, part*want)
+	}
+}
+
+func TestLoneCallsGoOutAtOnce(t *testing.T) {
+	r := run(t, asking(quiet(1, 1, 1), 100))
+	if r.AllCalls() < r.Allowed || r.Denied != 0 {
+		t.Errorf("%d calls, %d allowed, %d denied", r.AllCalls(), r.Allowed, r.Denied)
+	}
+	near(t, "the median latency", r.Latency.Quantile(0.5).Seconds(), 220e-6, 0.04)
+}
+
+func TestDemandIsServed(t *testing.T) {
+	for _, rate := range []float64{2_000, 200_000} { // alone, and in batches
+		r := run(t, asking(quiet(20, 4, 4), rate))
+		near(t, "the rate", r.PerSecond(), rate, 5/math.Sqrt(rate))
+	}
+}
+
+// TestSaturated checks the two laws that a closed loop follows: a node does as
+// many calls as it can, and a call carries what waits for it.
+func TestSaturated(t *testing.T) {
+	for _, c := range []struct {
+		rejoin, batch float64
+	}{
+		{0, 8}, // whoever comes back first sets off alone: batches of 1 and 15 take turns
+		{0.5, 16 / 1.5},
+		{1, 16},
+	} {
+		cfg := quiet(24, 3, 3)
+		cfg.Callers, cfg.Route.Rejoin = 32, c.rejoin
+		r := run(t, cfg)
+		near(t, "calls a second", float64(r.AllCalls()), 3*50_000, 0.02)
+		near(t, "the batch", r.Batch(), c.batch, 0.05)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	cfg := quiet(8, 1, 1)
+	cfg.Callers = 4
+	cfg.Server.Quota, cfg.Server.Period = time.Millisecond, 20*time.Millisecond
+	r := run(t, cfg)
+	near(t, "calls a second", float64(r.AllCalls()), 2_500, 0.02)
+	if p99 := r.Latency.Quantile(0.99); p99 < 15*time.Millisecond {
+		t.Errorf("the 99th percentile is %v, but nodes stand still for 19 ms", p99)
+	}
+}
+
+func TestServe(t *testing.T) {
+	plain := node{script: 10}
+	for _, want := range []int64{15, 25} {
+		if got := plain.serve(5); got != want {
+			t.Errorf("served at %d, want %d", got, want)
+		}
+	}
+	capped := node{script: 10, quota: 15, period: 100, turn: -1}
+	var got []int64
+	for range 4 {
+		got = append(got, capped.serve(90))
+	}
+	// 10 of 15 at 90..100; then 5 more of that turn are lost with it: the next turn begins at 100.
+	if want := []int64{100, 110, 205, 215}; !slices.Equal(got, want) {
+		t.Errorf("served at %v, want %v", got, want)
+	}
+}
+
+func TestOverload(t *testing.T) {
+	cfg := asking(quiet(50, 4, 4), 100_000)
+	cfg.Permits, cfg.Warm, cfg.For = 10_000, 2*time.Second, 3*time.Second
+	r := run(t, cfg)
+	if most := int64(4 * cfg.Permits); r.Granted > most {
+		t.Errorf("%d permits in 3 s, at most %d are allowed", r.Granted, most)
+	}
+	near(t, "the use of the limit", float64(r.Granted)/3, 10_000, 0.03)
+	near(t, "the demand", r.PerSecond(), 100_000, 0.02)
+	if part := float64(r.Local) / float64(r.Denied); part < 0.5 {
+		t.Errorf("only %v of the denials come from memory", part)
+	}
+	if r.Stranded < 0 || r.Stranded > 0.05*float64(r.Denied) {
+		t.Errorf("%v of %d denials were wrong", r.Stranded, r.Denied)
+	}
+}
+
+// nobody grants nothing to the first participant.
+type nobody struct{ asked int }
+
+func (p *nobody) Grant(_ time.Duration, _, participant int, want, free int64) int64 {
+	p.asked++
+	if participant == 0 {
+		return 0
+	}
+	return want
+}
+
+func TestPolicyDecides(t *testing.T) {
+	policy := &nobody{}
+	cfg := asking(quiet(1, 1, 1), 1000)
+	cfg.Policy = policy
+	if r := run(t, cfg); r.Granted != 0 || r.Denied == 0 || policy.asked == 0 {
+		t.Errorf("%d granted, %d denied, policy asked %d times", r.Granted, r.Denied, policy.asked)
+	}
+}
+
+func TestEqualSeedsEqualResults(t *testing.T) {
+	cfg := asking(quiet(30, 5, 10), 50_000)
+	cfg.Network.Jitter = 50 * time.Microsecond
+	cfg.Permits = 20_000
+	one, two := run(t, cfg), run(t, cfg)
+	if !reflect.DeepEqual(one, two) {
+		t.Error("two runs of one seed differ")
+	}
+	cfg.Seed++
+	if three := run(t, cfg); three.Allowed == one.Allowed && slices.Equal(three.Calls, one.Calls) {
+		t.Error("another seed makes no difference")
+	}
+}
+
+func TestFillIsOneByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		loads := make([]int64, 1+rng.IntN(5))
+		for i := range loads {
+			loads[i] = rng.Int64N(8)
+		}
+		n := rng.Int64N(30)
+		got, want := make([]int64, len(loads)), make([]int64, len(loads))
+		fill(loads, n, got)
+		for range n {
+			best := 0
+			for i := range loads {
+				if loads[i]+want[i] < loads[best]+want[best] {
+					best = i
+				}
+			}
+			want[best]++
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d over %v: %v, one by one %v", n, loads, got, want)
+		}
+	}
+}
+
+func TestBoardKeepsTheOrder(t *testing.T) {
+	l := &lane{}
+	l.enqueue(asks{n: 3, from: 0, to: 30})
+	l.enqueue(asks{n: 2, from: 50, to: 50})
+	l.board(1)
+	if l.inFlight != 1 || l.waiting != 4 || l.flying[0].to != 10 || l.pending[0].from != 10 {
+		t.Errorf("after one: %+v", l)
+	}
+	l.board(math.MaxInt64)
+	if l.inFlight != 4 || l.waiting != 0 || len(l.flying) != 2 || l.flying[0].n != 2 || l.load() != 4 {
+		t.Errorf("after all: %+v", l)
+	}
+}
+
+func TestAgenda(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var a agenda
+	var want []int64
+	for range 1000 {
+		at := rng.Int64N(500)
+		want = append(want, at)
+		a.put(event{at: at})
+	}
+	slices.Sort(want)
+	for i, at := range want {
+		if e, ok := a.next(); !ok || e.at != at {
+			t.Fatalf("event %d is at %d, want %d", i, e.at, at)
+		}
+	}
+	if _, ok := a.next(); ok {
+		t.Error("an empty agenda has an event")
+	}
+}
+
+func TestPoisson(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, mean := range []float64{0.3, 7} {
+		var sum, squares float64
+		const draws = 50_000
+		for range draws {
+			n := float64(poisson(rng, mean))
+			sum, squares = sum+n, squares+n*n
+		}
+		near(t, "the mean", sum/draws, mean, 0.03)
+		near(t, "the variance", squares/draws-sum*sum/draws/draws, mean, 0.05)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, asking(quiet(3, 2, 2), 10)); !errors.Is(err, context.Canceled) {
+		t.Errorf("err %v", err)
+	}
+}
+
+// TestTimeout overloads a node so that calls wait for longer than a client would.
+func TestTimeout(t *testing.T) {
+	cfg := quiet(500, 1, 1)
+	cfg.Callers, cfg.Timeout = 2, 10*time.Millisecond // 500 calls of 20 us in a row: 10 ms
+	r := run(t, cfg)
+	if r.Late == 0 || r.Overdue == 0 {
+		t.Errorf("%d calls were late, %d script calls overdue", r.Late, r.Overdue)
+	}
+	cfg.Timeout = time.Second
+	if r := run(t, cfg); r.Late+r.Overdue != 0 {
+		t.Errorf("%d calls were late, %d script calls overdue, in spite of patience", r.Late, r.Overdue)
+	}
+}
+
+func TestInvalidConfigs(t *testing.T) {
+	for name, spoil := range map[string]func(*Config){
+		"shards":    func(c *Config) { c.Shards = MaxShards + 1 },
+		"permits":   func(c *Config) { c.Permits = 0 },
+		"nodes":     func(c *Config) { c.Nodes = nil },
+		"both":      func(c *Config) { c.Callers = 1 },
+		"neither":   func(c *Config) { c.Demand = nil },
+		"NaN":       func(c *Config) { c.Demand[0] = math.NaN() },
+		"demand":    func(c *Config) { c.Demand = c.Demand[1:] },
+		"preferred": func(c *Config) { c.Route.Preferred = 0 },
+		"rejoin":    func(c *Config) { c.Route.Rejoin = 1.1 },
+		"script":    func(c *Config) { c.Server.Script = 0 },
+		"quota":     func(c *Config) { c.Server.Period = 1 },
+	} {
+		c := asking(quiet(3, 2, 2), 10)
+		spoil(&c)
+		if _, err := Run(t.Context(), c); !errors.Is(err, ErrInvalidConfig) {
+			t.Errorf("%s: err %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// clustered is a fleet on a Redis Cluster of three masters.
+func clustered(tb testing.TB, replicas int, opts ...redistest.Option) (fleet, *redistest.Cluster) {
+	tb.Helper()
+	c := redistest.NewCluster(tb, 3, replicas, opts...)
+	return fleet{
+		nodes:  []shardlimit.Node{{Name: "cluster", Redis: c.ClientOption()}},
+		prefix: redistest.Prefix(tb),
+	}, c
+}
+
+func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
+	t.Parallel()
+	f, cluster := clustered(t, 0)
+	t.Run("every master", func(t *testing.T) {
+		c := f.client(t)
+		for i := range 20 {
+			for _, shards := range []int{0, 3, 4, 16} {
+				l := limiter(t, c, fmt.Sprint("place-", i, "-", shards), shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
+				if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // so that every shard has state
+					t.Fatalf("%+v, %v", d, err)
+				}
+				held := make(map[int]int64) // permits by master
+				st, err := l.Peek(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range st.Shards {
+					held[s.Slot*3/16384] += s.Used
+				}
+				if len(held) != 3 {
+					t.Errorf("%s: permits by master: %v", l.Limit(), held)
+				}
+				for m, n := range held {
+					if n < 1000/5 {
+						t.Errorf("%s: master %d has %d of 1000 permits", l.Limit(), m, n)
+					}
+				}
+			}
+		}
+		for m, s := range cluster.Masters() { // what the servers themselves say
+			size, err := s.Client(t).Do(t.Context(), s.Client(t).B().Dbsize().Build()).AsInt64()
+			if err != nil || size < 40 {
+				t.Errorf("master %d holds %d keys, %v", m, size, err)
+			}
+		}
+	})
+	t.Run("migration", func(t *testing.T) { migrateUnderLoad(t, f, cluster) })
+	t.Run("half-way", func(t *testing.T) { useHalfWay(t, f, cluster) })
+}
+
+// migrateUnderLoad moves every slot to another master and back while the limit
+// is in use. The window is so long that nothing leaves it: what callers were
+// granted and kept must be exactly what the shards hold at the end.
+func migrateUnderLoad(t *testing.T, f fleet, cluster *redistest.Cluster) {
+	limit := shardlimit.Limit{Permits: 50_000_000, Per: 10 * time.Minute, Shards: 6}
+	// A call that is given up by its timeout may have spent its permits: they
+	// would be held without having been granted, and not for want of care.
+	patient := func(c *shardlimit.Config) { c.CallTimeout = patience }
+	limiters := f.group(t, 3, "long", limit, patient)
+	tight := shardlimit.Limit{Permits: 500, Per: 300 * time.Millisecond, Shards: 6}
+	tights := f.group(t, 3, "tight", tight)
+	var record history.Recorder
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for _, l := range limiters {
+		for range 2 {
+			wg.Go(func() {
+				tally := record.Tally()
+				for i := int64(0); ctx.Err() == nil; i++ {
+					start := history.Now()
+					d, err := l.AllowN(context.Background(), 1+i%3)
+					if err != nil || !d.Allowed {
+						t.Errorf("%+v, %v", d, err)
+						return
+					}
+					tally.Add(start, history.Now(), d.Granted)
+					time.Sleep(time.Millisecond) // spares the processor
+				}
+			})
+		}
+	}
+	callers := newTraffic(t)
+	callers.start(2, tights...)
+	lone := newTraffic(t)
+	lone.start(1, f.group(t, 2, "lone", shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond, Shards: 1})...)
+	for to := range 3 { // slots of the first shard of each, and of some others
+		cluster.Migrate(to*5000, to*5000+1500, (to+1)%3)
+	}
+	for _, l := range []*shardlimit.Limiter{limiters[0], tights[0]} {
+		st, err := l.Peek(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range st.Shards {
+			cluster.Migrate(s.Slot, s.Slot, i%3)
+		}
+	}
+	stop()
+	wg.Wait()
+	ops, err := callers.stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	loneOps, err := lone.stop()
+	keepsTo(t, shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond}, loneOps)
+	t.Logf("a limit of one shard: %s, first failure: %v", lone, err)
+	worst := keepsTo(t, tight, ops)
+	st, err := limiters[0].Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if admitted := history.Total(record.Ops()); st.Used != admitted {
+		t.Errorf("callers were granted %d permits, the shards hold %d", admitted, st.Used)
+	}
+	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers, worst.Permits, tight.Permits)
+}
+
+// useHalfWay stops migrations in their middle, where the two keys of a shard may
+// be on different masters and Redis answers TRYAGAIN: other shards serve, and
+// nothing is lost.
+func useHalfWay(t *testing.T, f fleet, cluster *redistest.Cluster) {
+	limit := shardlimit.Limit{Permits: 600, Per: 10 * time.Minute, Shards: 6}
+	for _, used := range []int64{0, 1, 60} {
+		t.Run(fmt.Sprint(used, " used before"), func(t *testing.T) {
+			l := limiter(t, f.client(t), fmt.Sprint("half-way-", used), limit)
+			var admitted int64
+			take := func(n int64) {
+				t.Helper()
+				for range n {
+					d, err := l.Allow(t.Context())
+					if err != nil || !d.Allowed {
+						t.Fatalf("after %d permits: %+v, %v", admitted, d, err)
+					}
+					admitted += d.Granted
+				}
+			}
+			take(used)
+			st, err := l.Peek(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var migrations []*redistest.Migration
+			for _, s := range st.Shards[:2] { // of two shards of six
+				migrations = append(migrations, cluster.BeginMigration(s.Slot, s.Slot, (s.Slot*3/16384+1)%3))
+			}
+			take(50)
+			migrations[0].MoveKeys()
+			take(50)
+			for _, m := range migrations {
+				m.Finish()
+			}
+			fresh := limiter(t, f.client(t), fmt.Sprint("half-way-", used), limit)
+			for rest := limit.Permits - admitted; rest > 0; rest-- {
+				if d, err := fresh.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Fatalf("with %d permits left: %+v, %v", rest, d, err)
+				}
+			}
+			if st, err := fresh.Peek(t.Context()); err != nil || st.Used != limit.Permits {
+				t.Errorf("%d of %d permits were granted, the shards hold %d, %v", limit.Permits, limit.Permits, st.Used, err)
+			}
+		})
+	}
+}
+
+// A planned failover loses nothing: the replica has the whole log. Calls that
+// meet the change of masters are served by the shards of the others.
+func TestTheLimitHoldsAcrossAPlannedFailover(t *testing.T) {
+	t.Parallel()
+	f, cluster := clustered(t, 1)
+	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
+	limiters := f.group(t, 3, "l", limit)
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	awaitAllShards(t, limiters[0])
+	for part := range 3 {
+		cluster.Failover(part)
+	}
+	from := history.Now()
+	awaitAllShards(t, limiters[1])
+	ops, err := callers.during(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := keepsTo(t, limit, ops)
+	if after := history.Total(since(from, ops)); after < limit.Permits {
+		t.Errorf("only %d permits were admitted after the failover", after)
+	}
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// A master that dies takes along what its replica has not heard of yet, at most
+// what its shards may grant in a window. No call fails meanwhile.
+func TestAKilledMasterIsReplacedWhileTheOthersServe(t *testing.T) {
+	t.Parallel()
+	f, cluster := clustered(t, 1, redistest.Args("--cluster-require-full-coverage", "no"))
+	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
+	limiters := f.group(t, 3, "l", limit)
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	awaitAllShards(t, limiters[0])
+	cluster.Masters()[0].Kill()
+	cluster.AwaitSettled()
+	from := history.Now()
+	awaitAllShards(t, limiters[1])
+	ops, err := callers.during(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	lost := limit
+	lost.Permits += limit.Permits / 3
+	worst := keepsTo(t, lost, ops)
+	if after := history.Total(since(from, ops)); after < limit.Permits {
+		t.Errorf("only %d permits were admitted after the replica took over", after)
+	}
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// awaitAllShards waits until every shard of a limit in use has granted something
+// in the running window.
+func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
+	t.Helper()
+	awaitThat(t, "every shard serves", func() bool {
+		st, err := l.Peek(context.Background())
+		return err == nil && !slices.ContainsFunc(st.Shards, func(s shardlimit.ShardState) bool {
+			return s.Err != nil || s.Used == 0
+		})
+	})
+}

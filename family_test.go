@@ -1,0 +1,236 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+func keyed(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Family {
+	tb.Helper()
+	f, err := c.Family(tb.Context(), name, limit)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// grants asks for single permits until one is denied.
+func grants(tb testing.TB, l *shardlimit.Limiter) (n int) {
+	tb.Helper()
+	for {
+		d, err := l.Allow(tb.Context())
+		if err != nil || n > 10_000 {
+			tb.Fatalf("%s: after %d: %+v, %v", l.Name(), n, d, err)
+		}
+		if !d.Allowed {
+			return n
+		}
+		n++
+	}
+}
+
+func TestKeysOfAFamilyHaveTheirOwnPermits(t *testing.T) {
+	f, _ := outposts(t, 3)
+	users := keyed(t, f.client(t), "users", shardlimit.PerHour(3))
+	spread := map[string]bool{}
+	for i := range 20 {
+		l := users.Limiter(fmt.Sprint("user ", i))
+		if got := grants(t, l); got != 3 {
+			t.Errorf("key %d had %d permits, want 3", i, got)
+		}
+		spread[peek(t, l).Shards[0].Node] = true
+	}
+	if len(spread) != 3 {
+		t.Errorf("20 keys are on %d of 3 nodes", len(spread))
+	}
+}
+
+func TestTheSameKeyOfTwoProcessesIsOneLimit(t *testing.T) {
+	f := standalone(t)
+	a := keyed(t, f.client(t), "users", shardlimit.PerHour(10)).Limiter("ann")
+	b := keyed(t, f.client(t), "users", shardlimit.PerHour(99)).Limiter("ann")
+	if d, err := a.AllowN(t.Context(), 6); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if got := grants(t, b); got != 4 {
+		t.Errorf("the other process had %d of the 4 permits left", got)
+	}
+}
+
+func TestKeysWhoseNamesCouldRunTogetherDoNot(t *testing.T) {
+	c := standalone(t).client(t)
+	limiters := []*shardlimit.Limiter{
+		keyed(t, c, "a", shardlimit.PerHour(2)).Limiter("b:c"),
+		keyed(t, c, "a:b", shardlimit.PerHour(2)).Limiter("c"),
+		keyed(t, c, "a:b", shardlimit.PerHour(2)).Limiter("c}"),
+		keyed(t, c, "a:b", shardlimit.PerHour(2)).Limiter("{c"),
+		keyed(t, c, "1:a", shardlimit.PerHour(2)).Limiter("b"),
+		keyed(t, c, "1", shardlimit.PerHour(2)).Limiter("a:b"),
+		keyed(t, c, "a", shardlimit.PerHour(2)).Limiter("b/c"),
+		keyed(t, c, "a/b", shardlimit.PerHour(2)).Limiter("c"),
+		keyed(t, c, "a", shardlimit.PerHour(2)).Limiter("\x00\xff"),
+		limiter(t, c, "a", shardlimit.PerHour(2)),
+		limiter(t, c, "a:b:c", shardlimit.PerHour(2)),
+		limiter(t, c, "1:a:b:c", shardlimit.PerHour(2)),
+	}
+	for i, l := range limiters {
+		if got := grants(t, l); got != 2 {
+			t.Errorf("limiter %d (%s) had %d permits, want 2: it shares them with another", i, l.Name(), got)
+		}
+	}
+}
+
+func TestFamilyLimiterDoesNoIO(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	users := keyed(t, fl.client(t), "users", shardlimit.PerHour(5))
+	posts[0].proxy.Stall(true) // whoever asks would wait
+	sent := posts[0].takes.Load()
+	for i := range 1000 {
+		if l := users.Limiter(fmt.Sprint(i)); l.Limit().Permits != 5 {
+			t.Fatalf("%v", l.Limit())
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls for limiters of keys", n)
+	}
+	posts[0].proxy.Stall(false)
+}
+
+func TestKeysOutOfBoundsAreRefusedWithoutIOAndNotRemembered(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	users := keyed(t, fl.client(t), "users", shardlimit.PerHour(5))
+	posts[0].proxy.Stall(true)
+	defer posts[0].proxy.Stall(false)
+	for _, n := range []int{0, shardlimit.MaxName + 1, 1 << 20} {
+		l := users.Limiter(strings.Repeat("k", n))
+		if _, err := l.Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("Allow on a key of %d bytes: %v", n, err)
+		}
+		if err := l.Wait(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("Wait on a key of %d bytes: %v", n, err)
+		}
+		if err := l.Reset(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("Reset on a key of %d bytes: %v", n, err)
+		}
+		if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("Peek on a key of %d bytes: %v", n, err)
+		}
+	}
+	before := heap()
+	for i := range 64 {
+		_ = users.Limiter(fmt.Sprint(i, strings.Repeat("k", 1<<20)))
+	}
+	if grown := heap() - before; grown > 16<<20 {
+		t.Errorf("64 keys of a megabyte hold %d MiB", grown>>20)
+	}
+	runtime.KeepAlive(users)
+}
+
+// heap is the memory in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAFamilyOfMillionsOfKeysIsBoundedInMemory(t *testing.T) {
+	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
+	fill := func(from int) int64 {
+		for i := range 70_000 { // more than are remembered
+			users.Limiter(fmt.Sprint("user ", from+i))
+		}
+		return heap()
+	}
+	before := fill(0)
+	if grown := fill(70_000) - before; grown > 8<<20 {
+		t.Errorf("another 70,000 keys hold %d MiB more", grown>>20)
+	}
+	// A key that was forgotten goes on where it was.
+	l := users.Limiter("user 1")
+	if d, err := l.AllowN(t.Context(), 4); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	fill(200_000)
+	if got := grants(t, users.Limiter("user 1")); got != 1 {
+		t.Errorf("a key that was forgotten had %d permits, want 1", got)
+	}
+	runtime.KeepAlive(users)
+}
+
+func TestADecisionOfAKeyCanBeRefundedAfterTheKeyWasForgotten(t *testing.T) {
+	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
+	d, err := users.Limiter("ann").AllowN(t.Context(), 4)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for i := range 66_000 {
+		users.Limiter(fmt.Sprint("user ", i))
+	}
+	ann := users.Limiter("ann")
+	for range 2 {
+		if err := ann.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := grants(t, ann); got != 5 {
+		t.Errorf("%d permits after the refund, want 5", got)
+	}
+	if err := users.Limiter("bob").Refund(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSetLimitOfAFamilyHoldsForEveryKeyAndEveryProcess(t *testing.T) {
+	f := standalone(t)
+	here := keyed(t, f.client(t), "users", shardlimit.PerHour(3))
+	there := keyed(t, f.client(t), "users", shardlimit.PerHour(3))
+	if got := grants(t, here.Limiter("ann")); got != 3 {
+		t.Fatalf("%d permits", got)
+	}
+	if got := grants(t, there.Limiter("bob")); got != 3 {
+		t.Fatalf("%d permits", got)
+	}
+	if err := here.SetLimit(t.Context(), shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if got := here.Limit(); got.Permits != 5 || got.Shards != 1 {
+		t.Errorf("%v", got)
+	}
+	if got := grants(t, here.Limiter("ann")); got != 2 {
+		t.Errorf("a key in use had %d more permits, want 2", got)
+	}
+	if got := grants(t, here.Limiter("new")); got != 5 {
+		t.Errorf("a new key had %d permits, want 5", got)
+	}
+	if got := grants(t, here.Limiter("bob")); got != 2 {
+		t.Errorf("a key that another process used had %d more permits, want 2", got)
+	}
+	awaitThat(t, "the other process learns of it from a key", func() bool {
+		_, err := there.Limiter("bob").Allow(t.Context())
+		return err == nil && there.Limit().Permits == 5
+	})
+}
+
+func TestOneKeyCannotBeChangedByItself(t *testing.T) {
+	l := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(3)).Limiter("ann")
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(9)); !errors.Is(err, shardlimit.ErrFamilyLimit) {
+		t.Errorf("SetLimit: %v", err)
+	}
+	if err := l.Delete(t.Context()); !errors.Is(err, shardlimit.ErrFamilyLimit) {
+		t.Errorf("Delete: %v", err)
+	}
+	grants(t, l)
+	if err := l.Reset(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := grants(t, l); got != 3 {
+		t.Errorf("%d permits after Reset, want 3", got)
+	}
+}

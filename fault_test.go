@@ -1,0 +1,387 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// failure is a way in which a node breaks, and how it comes back.
+type failure struct {
+	name  string
+	cause func(*outpost)
+	cure  func(*outpost)
+}
+
+var failures = []failure{
+	{"refuses", func(p *outpost) { p.server.Kill(); p.proxy.Cut() }, func(p *outpost) { p.server.Restart() }},
+	{"stalls", func(p *outpost) { p.proxy.Stall(true) }, func(p *outpost) { p.proxy.Stall(false) }},
+	{"is paused", func(p *outpost) { p.server.Pause() }, func(p *outpost) { p.server.Resume() }},
+	{"loses replies", func(p *outpost) { p.proxy.DropReplies(true) }, func(p *outpost) { p.proxy.DropReplies(false) }},
+}
+
+func TestNoErrorReachesTheCallerWhenOneOfFourNodesBreaks(t *testing.T) {
+	for _, f := range failures {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			oneOfFourBreaks(t, f)
+		})
+	}
+}
+
+func oneOfFourBreaks(t *testing.T, f failure) {
+	const callTimeout = 200 * time.Millisecond
+	fl, posts := outposts(t, 4)
+	c := fl.client(t, patientFor(callTimeout), afterLoss(shardlimit.Resume))
+	l := limiter(t, c, "l", shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4})
+	settled(t, l)
+	if d, err := l.AllowN(t.Context(), 4e6); err != nil || !d.Allowed { // so that all four are connected
+		t.Fatalf("%+v, %v", d, err)
+	} else if err := l.Refund(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // one at a time, they go to the shard that this process likes best
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := posts[0]
+	for _, p := range posts {
+		if p.takes.Load() > broken.takes.Load() {
+			broken = p
+		}
+	}
+
+	var calls atomic.Int64
+	var slowest atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				d, err := l.Allow(context.Background())
+				took := int64(time.Since(began))
+				for old := slowest.Load(); took > old && !slowest.CompareAndSwap(old, took); old = slowest.Load() {
+				}
+				if err != nil || !d.Allowed || d.Degraded {
+					t.Errorf("call: %+v, %v", d, err)
+					return
+				}
+				calls.Add(1)
+				time.Sleep(time.Millisecond) // spares the processor
+			}
+		})
+	}
+	f.cause(broken)
+	awaitThat(t, "the breaker is open", func() bool {
+		st, err := l.Peek(shortly(t, 50*time.Millisecond))
+		return err == nil && shardOn(t, st, broken.name).Err != nil
+	})
+	before, sent := calls.Load(), broken.takes.Load()
+	awaitThat(t, "the others serve", func() bool { return calls.Load() > before+400 || t.Failed() })
+	if n := broken.takes.Load() - sent; n > 40 {
+		t.Errorf("%d script calls were sent to the broken node during 400 decisions", n)
+	}
+	f.cure(broken)
+	sent = broken.takes.Load()
+	awaitThat(t, "calls go to it again", func() bool { return broken.takes.Load() > sent+50 || t.Failed() })
+	stop()
+	wg.Wait()
+	if _, err := l.AllowUpTo(t.Context(), 4e6); err != nil {
+		t.Fatal(err)
+	}
+	if s := shardOn(t, peek(t, l), broken.name); s.Used != s.Target {
+		t.Errorf("after all permits were taken, its shard has %d of %d left", s.Target-s.Used, s.Target)
+	}
+	if got := time.Duration(slowest.Load()); got > 10*callTimeout {
+		t.Errorf("a call took %s with a call timeout of %s", got, callTimeout)
+	}
+}
+
+// shortly is a context that ends with the test or soon.
+func shortly(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func TestCallsOfEveryKindReturnByTheirContextWhenAllNodesStall(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	c := fl.client(t, patientFor(30*time.Second))
+	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
+	d, err := l.AllowN(t.Context(), 100)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := l.Refund(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.AllowN(t.Context(), 10)
+	if err != nil || !again.Allowed {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for _, p := range posts {
+		p.proxy.Stall(true)
+	}
+	for name, call := range map[string]func(context.Context) error{
+		"Allow":     func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"AllowN":    func(ctx context.Context) error { _, err := l.AllowN(ctx, 80); return err },
+		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 80); return err },
+		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
+		"Refund":    func(ctx context.Context) error { return l.Refund(ctx, again) },
+		"Peek":      func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Reset":     func(ctx context.Context) error { return l.Reset(ctx) },
+		"SetLimit":  func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerSecond(1)) },
+		"Open":      func(ctx context.Context) error { _, err := c.Open(ctx, "other"); return err },
+		"Limiter": func(ctx context.Context) error {
+			_, err := c.Limiter(ctx, "another", shardlimit.PerSecond(1))
+			return errors.Join(err, ctx.Err()) // it returns a limiter
+		},
+		"Family": func(ctx context.Context) error {
+			_, err := c.Family(ctx, "family", shardlimit.PerSecond(1))
+			return errors.Join(err, ctx.Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := shortly(t, 50*time.Millisecond)
+			began := time.Now()
+			err := call(ctx)
+			if err == nil {
+				t.Error("it succeeded")
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("returned after %s: %v", took, err)
+			}
+		})
+	}
+	t.Cleanup(func() { // so that clients can be closed
+		for _, p := range posts {
+			p.proxy.Stall(false)
+		}
+	})
+}
+
+func TestACallReturnsItsContextsCause(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerMinute(10))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	posts[0].proxy.Stall(true)
+	defer posts[0].proxy.Stall(false)
+	reason := errors.New("the user went home")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	sent := posts[0].takes.Load()
+	go func() {
+		awaitThat(t, "the call is sent", func() bool { return posts[0].takes.Load() > sent })
+		cancel(reason)
+	}()
+	if _, err := l.Allow(ctx); !errors.Is(err, reason) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAContextThatHasEndedSpendsAndSendsNothing(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
+	sent := posts[0].takes.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if _, err := l.Allow(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Allow: %v", err)
+		}
+		if _, err := l.AllowUpTo(ctx, 3); !errors.Is(err, context.Canceled) {
+			t.Errorf("AllowUpTo: %v", err)
+		}
+		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t, patientFor(20*time.Second)), "l", shardlimit.PerMinute(100))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	posts[0].proxy.Stall(true)
+	sent := posts[0].takes.Load()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := l.Allow(ctx); left <- err }()
+	awaitThat(t, "the call is sent", func() bool { return posts[0].takes.Load() > sent })
+	staying := make(chan error, 3)
+	for range cap(staying) {
+		go func() {
+			d, err := l.Allow(t.Context())
+			if err == nil && !d.Allowed {
+				err = fmt.Errorf("%+v", d)
+			}
+			staying <- err
+		}()
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left: %v", err)
+	}
+	posts[0].proxy.Stall(false)
+	for range cap(staying) {
+		if err := <-staying; err != nil {
+			t.Errorf("a caller behind it: %v", err)
+		}
+	}
+	if used := peek(t, l).Used; used != 5 { // what was sent for the caller that left is spent
+		t.Errorf("%d permits are used, want 5", used)
+	}
+}
+
+// A reply is lost: its permits are spent on that shard, exactly once, and the
+// caller is served by another.
+func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	l := limiter(t, fl.client(t, patientFor(2*time.Second)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	if _, err := l.AllowN(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	lossy, other := posts[0], posts[1]
+	if shardOn(t, peek(t, l), lossy.name).Used == 0 {
+		lossy, other = other, lossy
+	}
+	lossy.proxy.DropReplies(true)
+	d, err := l.AllowN(t.Context(), 5)
+	if err != nil || !d.Allowed || d.Degraded {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	lossy.proxy.DropReplies(false)
+	awaitThat(t, "both nodes answer", func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Used >= 17 })
+	st := peek(t, l)
+	if used := shardOn(t, st, lossy.name).Used; used != 7+5 {
+		t.Errorf("%d permits are spent where the reply was lost, want 7 and 5", used)
+	}
+	if used := shardOn(t, st, other.name).Used; used != 5 {
+		t.Errorf("%d permits are spent at the other node, want 5", used)
+	}
+}
+
+func TestScriptFlushUnderLoadCausesNoErrorAndNoDoubleSpend(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	var limiters []*shardlimit.Limiter
+	for range 2 {
+		limiters = append(limiters, limiter(t, fl.client(t, patientFor(10*time.Second)), "l", shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}))
+	}
+	var granted atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				d, err := limiters[i%2].AllowN(context.Background(), int64(1+i%3))
+				if err != nil || !d.Allowed || d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	for range 40 {
+		before := granted.Load()
+		for _, p := range posts {
+			p.do(t, "SCRIPT", "FLUSH")
+		}
+		awaitThat(t, "calls go on", func() bool { return granted.Load() > before+10 || t.Failed() })
+	}
+	stop()
+	wg.Wait()
+	if used := peek(t, limiters[0]).Used; used != granted.Load() {
+		t.Errorf("%d permits are spent, callers got %d", used, granted.Load())
+	}
+}
+
+// What a server refuses to do it has not done: the caller goes on to another
+// shard, nothing is lost, and the shard returns when the server writes again.
+func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
+	for name, refusal := range map[string][2][]string{
+		"OOM":        {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+		"READONLY":   {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+		"NOREPLICAS": {{"CONFIG", "SET", "min-replicas-to-write", "1"}, {"CONFIG", "SET", "min-replicas-to-write", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 2)
+			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			if _, err := l.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			bad := posts[0]
+			if shardOn(t, peek(t, l), bad.name).Used == 0 {
+				bad = posts[1]
+			}
+			bad.do(t, refusal[0]...)
+			sent := bad.takes.Load()
+			for range 100 {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			if n := bad.takes.Load() - sent; n > 50 {
+				t.Errorf("%d calls went to the node during 100 decisions", n)
+			}
+			if used := peek(t, l).Used; used != 101 {
+				t.Errorf("%d permits are used, want 101", used)
+			}
+			bad.do(t, refusal[1]...)
+			awaitThat(t, "the whole limit can be had", func() bool {
+				d, err := l.AllowN(t.Context(), 899)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Allowed
+			})
+		})
+	}
+}
+
+func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}
+	first := limiter(t, fl.client(t), "l", limit)
+	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := first.Refund(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	for _, full := range posts {
+		full.do(t, "CONFIG", "SET", "maxclients", "1")
+		l := limiter(t, fl.client(t), "l", limit)
+		for range 20 {
+			if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+				t.Fatalf("with %s full: %+v, %v", full.name, d, err)
+			}
+		}
+		full.do(t, "CONFIG", "SET", "maxclients", "1000")
+		full.do(t, "CONFIG", "SET", "maxclients", "1000")
+	}
+}

@@ -1,0 +1,174 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// What is not ours under our keys: a key of another type, a text, a damaged value.
+var intruders = map[string]func(testing.TB, *outpost, fleet, string){
+	"a text for the head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+		p.do(tb, "SET", f.prefix+"{"+tag+"}:h:n:l", "somebody else's")
+	},
+	"a list for the head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+		p.do(tb, "DEL", f.prefix+"{"+tag+"}:h:n:l")
+		p.do(tb, "RPUSH", f.prefix+"{"+tag+"}:h:n:l", "somebody else's")
+	},
+	"a damaged head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+		p.do(tb, "SETRANGE", f.prefix+"{"+tag+"}:h:n:l", "30", "####")
+	},
+	"a hash for the log": func(tb testing.TB, p *outpost, f fleet, tag string) {
+		p.do(tb, "DEL", f.prefix+"{"+tag+"}:l:n:l")
+		p.do(tb, "HSET", f.prefix+"{"+tag+"}:l:n:l", "owner", "somebody else")
+	},
+}
+
+func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
+	for name, intrude := range intruders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 2)
+			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			for range 3 { // so that there is a log
+				if _, err := l.AllowN(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bad := posts[0]
+			if shardOn(t, peek(t, l), bad.name).Used == 0 {
+				bad = posts[1]
+			}
+			tag := shardOn(t, peek(t, l), bad.name).Tag
+			intrude(t, bad, fl, tag)
+			before := dump(t, bad)
+
+			sent := bad.takes.Load()
+			for range 200 {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			if n := bad.takes.Load() - sent; n > 20 {
+				t.Errorf("%d calls went to the foreign keys during 200 decisions", n)
+			}
+			st, err := l.Peek(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			foreign := shardOn(t, st, bad.name).Err
+			if !errors.Is(foreign, script.ErrForeignState) {
+				t.Errorf("Peek: %v", foreign)
+			}
+			var where *shardlimit.ShardError
+			if err := l.Reset(t.Context()); !errors.As(err, &where) || where.Node != bad.name || where.Shard != tag || !errors.Is(err, script.ErrForeignState) {
+				t.Errorf("Reset: %v", err)
+			}
+			if after := dump(t, bad); after != before {
+				t.Errorf("what was there was changed:\n%s\n%s", before, after)
+			}
+			if name == "a damaged head" {
+				return // it is ours, so that Delete may clean it up
+			}
+			if err := l.Delete(t.Context()); !errors.As(err, &where) || where.Node != bad.name {
+				t.Errorf("Delete: %v", err)
+			}
+			if after := dump(t, bad); after != before {
+				t.Errorf("Delete changed what was there:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+// dump is every key of a shard on the node, with what it holds.
+func dump(tb testing.TB, p *outpost) string {
+	tb.Helper()
+	return p.do(tb, "EVAL", `
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if string.find(key, ':[hl]:n:l$') then
+    all[#all + 1] = key .. '=' .. redis.sha1hex(redis.call('DUMP', key))
+  end
+end
+table.sort(all)
+return table.concat(all, '\n')`, "0")
+}
+
+func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(1000))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	intruders["a text for the head"](t, posts[0], fl, peek(t, l).Shards[0].Tag)
+	sent := posts[0].takes.Load()
+	for i := range 200 {
+		d, err := l.AllowN(t.Context(), int64(1+i%2))
+		var where *shardlimit.ShardError
+		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) || !errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
+			t.Fatalf("%+v", where)
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n > 20 {
+		t.Errorf("%d calls went to the foreign key during 200 decisions", n)
+	}
+}
+
+func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
+	for name, plant := range map[string][]string{
+		"a text":                 {"SET", "", "somebody else's"},
+		"a hash":                 {"HSET", "", "owner", "somebody else"},
+		"a record of the future": {"HSET", "", "epoch", "5", "settled", "1", "born", "1", "blob", `{"v":99}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 1)
+			limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
+			keys := strings.Fields(posts[0].do(t, "EVAL", `return table.concat(redis.call('KEYS', '*:r:n:l'), ' ')`, "0"))
+			if len(keys) == 0 {
+				t.Fatal("no record was found")
+			}
+			for _, key := range keys {
+				posts[0].do(t, "DEL", key)
+				plant[1] = key
+				posts[0].do(t, plant...)
+			}
+			values := func() (all string) {
+				for _, key := range keys {
+					all += posts[0].do(t, "EVAL", `return redis.sha1hex(redis.call('DUMP', KEYS[1]))`, "1", key)
+				}
+				return all
+			}
+			before := values()
+			sent := posts[0].takes.Load()
+			c := fl.client(t)
+			for range 3 {
+				l, err := c.Limiter(t.Context(), "l", shardlimit.PerHour(10))
+				var where *shardlimit.ShardError
+				if l != nil || !errors.As(err, &where) || where.Limiter != "l" || where.Node != "n0" {
+					t.Errorf("%v", err)
+				}
+			}
+			if _, err := c.Open(t.Context(), "l"); err == nil {
+				t.Error("Open found a limit")
+			}
+			if n := posts[0].takes.Load() - sent; n > 60 {
+				t.Errorf("%d script calls for 4 attempts", n)
+			}
+			if values() != before {
+				t.Error("the record was changed")
+			}
+			if d, err := limiter(t, c, "another", shardlimit.PerHour(10)).Allow(t.Context()); err != nil || !d.Allowed {
+				t.Errorf("another limit: %+v, %v", d, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
+	node := func(change func(*shardlimit.Node)) shardlimit.Config {
+		n := shardlimit.Node{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}
+		change(&n)
+		return shardlimit.Config{Nodes: []shardlimit.Node{n}}
+	}
+	with := func(change func(*shardlimit.Config)) shardlimit.Config {
+		c := node(func(*shardlimit.Node) {})
+		change(&c)
+		return c
+	}
+	for name, cfg := range map[string]shardlimit.Config{
+		"no nodes":        {},
+		"no address":      node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
+		"NaN":             node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
+		"negative weight": node(func(n *shardlimit.Node) { n.Weight = -1 }),
+		"infinite weight": node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
+		"long node name":  node(func(n *shardlimit.Node) { n.Name = strings.Repeat("n", shardlimit.MaxName+1) }),
+		"two clients":     node(func(n *shardlimit.Node) { n.Client = refuseAll{tb: t} }),
+		"nameless client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: refuseAll{tb: t}} }),
+		"same names":      with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
+		"open brace":      with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
+		"closing brace":   with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
+		"long prefix":     with(func(c *shardlimit.Config) { c.KeyPrefix = strings.Repeat("p", shardlimit.MaxName+1) }),
+		"participant":     with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
+		"negative time":   with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
+		"short time":      with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
+		"outage policy":   with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
+		"loss policy":     with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
+	} {
+		if c, err := shardlimit.New(cfg); c != nil || !errors.Is(err, shardlimit.ErrInvalidConfig) {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+}
+
+func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].takes.Load()
+	ctx := t.Context()
+	for _, n := range []int64{0, -1, math.MinInt64} {
+		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("AllowN(%d): %v", n, err)
+		}
+		if _, err := l.AllowUpTo(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("AllowUpTo(%d): %v", n, err)
+		}
+		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("WaitN(%d): %v", n, err)
+		}
+	}
+	for _, n := range []int64{11, math.MaxInt64} {
+		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("AllowN(%d): %v", n, err)
+		}
+		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("WaitN(%d): %v", n, err)
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}

@@ -1,0 +1,393 @@
+package telemetrytest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
+	p := newProbe(t, 1, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
+	ctx := t.Context()
+	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	for _, n := range []int64{1, 1, 3} {
+		if d, err := l.AllowN(ctx, n); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	for range 4 { // this process knows that nothing is left
+		if d, err := l.Allow(ctx); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	taken := limiter(t, p.other(t), "taken", shardlimit.PerHour(2))
+	if d, err := taken.AllowN(ctx, 2); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx); err != nil || d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	leased := limiter(t, p.client, "leased", shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
+	for range 100 {
+		if d, err := leased.Allow(ctx); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	away := limiter(t, p.client, "away", shardlimit.PerHour(5))
+	p.server[0].Kill()
+	for range 2 {
+		if d, err := away.AllowN(ctx, 2); err != nil || !d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	p.client.Close()
+
+	const algorithm = "algorithm=sliding_log,"
+	decisions := points(p.metrics(t)["ratelimit.decisions"])
+	for attributes, want := range map[string]float64{
+		algorithm + "limiter=l,outcome=allowed,source=redis":     3,
+		algorithm + "limiter=l,outcome=denied,source=memory":     4,
+		algorithm + "limiter=taken,outcome=denied,source=redis":  1,
+		algorithm + "limiter=away,outcome=degraded,source=local": 2,
+	} {
+		if got := decisions[attributes].value; got != want {
+			t.Errorf("decisions{%s} is %v, want %v", attributes, got, want)
+		}
+	}
+	fromRedis := decisions[algorithm+"limiter=leased,outcome=allowed,source=redis"].value
+	fromLease := decisions[algorithm+"limiter=leased,outcome=allowed,source=lease"].value
+	if fromRedis+fromLease != 100 || fromLease < 50 {
+		t.Errorf("leased decisions: %v from Redis, %v from leases", fromRedis, fromLease)
+	}
+	for attributes, want := range map[string]float64{
+		"limiter=l,outcome=allowed":      5,
+		"limiter=l,outcome=denied":       4,
+		"limiter=taken,outcome=denied":   1,
+		"limiter=away,outcome=degraded":  4,
+		"limiter=leased,outcome=allowed": 100,
+	} {
+		if got := points(p.metrics(t)["ratelimit.permits"])[attributes].value; got != want {
+			t.Errorf("permits{%s} is %v, want %v", attributes, got, want)
+		}
+	}
+	if got := p.value(t, "ratelimit.decision.duration", "limiter=l,outcome=allowed"); got.count != 3 || got.value <= 0 || got.value > 60 {
+		t.Errorf("decision.duration: %+v", got)
+	}
+}
+
+func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	p.server[0].Kill()
+	for range 3 {
+		if _, err := l.Allow(t.Context()); err == nil {
+			t.Fatal("a call succeeded without Redis")
+		}
+	}
+	if got := p.value(t, "ratelimit.decisions", "algorithm=sliding_log,limiter=l,outcome=error,source=redis").value; got != 3 {
+		t.Errorf("%v errors, want 3", got)
+	}
+}
+
+func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
+	p := newProbe(t, 2)
+	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // two script calls and more
+		t.Fatalf("%+v, %v", d, err)
+	}
+	n0 := p.value(t, "ratelimit.script.duration", "node=n0,outcome=ok")
+	n1 := p.value(t, "ratelimit.script.duration", "node=n1,outcome=ok")
+	if n0.count != 1 || n1.count != 1 || n0.value <= 0 || n1.value <= 0 {
+		t.Errorf("script.duration: %+v, %+v", n0, n1)
+	}
+	if got := p.value(t, "ratelimit.batch.size", "limiter=l"); got.count != 2 || got.value != 2 {
+		t.Errorf("batch.size: %+v", got)
+	}
+	single := limiter(t, p.client, "single", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1})
+	if _, err := single.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batched(t, p, single, 7, func() context.Context { return t.Context() })
+	if got := p.value(t, "ratelimit.batch.size", "limiter=single"); got.count != 3 || got.value != 9 {
+		t.Errorf("batch.size after 1, 1 and 7 calls: %+v", got)
+	}
+}
+
+// batched has n calls made in one script call, behind one that holds them up.
+func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func() context.Context) {
+	t.Helper()
+	for _, x := range p.proxy {
+		x.Stall(true)
+	}
+	ended := make(chan error, n+1)
+	call := func(ctx context.Context) { _, err := l.Allow(ctx); ended <- err }
+	sent := p.sent.Load()
+	go call(t.Context())
+	await(t, "one call is under way", func() bool { return p.sent.Load() > sent })
+	for range n {
+		go call(caller())
+	}
+	await(t, "the others wait", func() bool { return asking() == n+1 })
+	for _, x := range p.proxy {
+		x.Stall(false)
+	}
+	for range n + 1 {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPermitsOfLostRepliesAndOfCallersThatLeftAreCountedAsUnknown(t *testing.T) {
+	p := newProbe(t, 2)
+	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	d, err := l.AllowN(t.Context(), 1000)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := l.Refund(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range p.proxy {
+		x.DropReplies(true)
+	}
+	if _, err := l.AllowN(t.Context(), 5); err == nil { // asked of both
+		t.Fatal("a call succeeded without an answer")
+	}
+	await(t, "5 permits at each of the shards are unknown", func() bool {
+		return p.value(t, "ratelimit.permits.unknown", "limiter=l").value == 10
+	})
+	for _, node := range []string{"n0", "n1"} {
+		await(t, "the lost call is timed as an error of "+node, func() bool {
+			return p.value(t, "ratelimit.script.duration", "node="+node+",outcome=error").count == 1
+		})
+	}
+	for _, x := range p.proxy {
+		x.DropReplies(false)
+	}
+
+	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = 20 * time.Second })
+	l = limiter(t, other.client, "m", shardlimit.PerHour(100))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.proxy[0].Stall(true)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	sent := other.sent.Load()
+	go func() { _, err := l.AllowN(ctx, 3); left <- err }()
+	await(t, "the call is under way", func() bool { return other.sent.Load() > sent })
+	leave()
+	<-left
+	other.proxy[0].Stall(false)
+	await(t, "what the caller left is counted", func() bool {
+		return other.value(t, "ratelimit.permits.unknown", "limiter=m").value == 3
+	})
+}
+
+func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(1))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 2)
+	for range cap(left) {
+		go func() { left <- l.Wait(ctx) }()
+	}
+	await(t, "both wait", func() bool { return p.value(t, "ratelimit.waiters", "limiter=l").value == 2 })
+	leave()
+	for range cap(left) {
+		<-left
+	}
+	if got := p.value(t, "ratelimit.waiters", "limiter=l").value; got != 0 {
+		t.Errorf("%v waiters after all have left", got)
+	}
+	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=error"); got.count != 2 || got.value <= 0 {
+		t.Errorf("wait.duration: %+v", got)
+	}
+	if err := limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.value(t, "ratelimit.wait.duration", "limiter=free,outcome=allowed"); got.count != 1 {
+		t.Errorf("wait.duration of a call that was served: %+v", got)
+	}
+}
+
+func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
+	p := newProbe(t, 2)
+	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	if d, err := l.AllowUpTo(t.Context(), 60); err != nil || d.Granted != 60 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	st, err := l.Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.Shards {
+		attributes := "limiter=l,node=" + s.Node + ",shard=" + s.Tag
+		if got := p.value(t, "ratelimit.shard.remaining", attributes).value; got != float64(s.Free) {
+			t.Errorf("shard.remaining{%s} is %v, want %d", attributes, got, s.Free)
+		}
+		if got, ok := points(p.metrics(t)["ratelimit.shard.available"])[attributes]; !ok || got.value != 1 {
+			t.Errorf("shard.available{%s} is %v, %v", attributes, got.value, ok)
+		}
+	}
+	down := st.Shards[0]
+	p.server[int(down.Node[1]-'0')].Kill()
+	await(t, "the shard of the node that is gone is not available", func() bool {
+		_, _ = l.Allow(t.Context())
+		_, _ = l.AllowN(t.Context(), 40)
+		got, ok := points(p.metrics(t)["ratelimit.shard.available"])["limiter=l,node="+down.Node+",shard="+down.Tag]
+		return ok && got.value == 0
+	})
+	up := st.Shards[1]
+	if got := p.value(t, "ratelimit.shard.available", "limiter=l,node="+up.Node+",shard="+up.Tag).value; got != 1 {
+		t.Errorf("the other shard is %v", got)
+	}
+	p.server[int(down.Node[1]-'0')].Restart()
+	await(t, "it is available again, although nobody calls", func() bool {
+		return p.value(t, "ratelimit.shard.available", "limiter=l,node="+down.Node+",shard="+down.Tag).value == 1
+	})
+}
+
+// Names from outside are never attributes: there may be millions of them.
+func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
+	p := newProbe(t, 1)
+	const secret = "user-that-must-not-be-told"
+	f, err := p.client.Family(t.Context(), "users", shardlimit.PerHour(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
+	for range 4 {
+		if _, err := f.Limiter(secret).Allow(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = f.Limiter(secret).Wait(shortly(t, time.Millisecond))
+	_ = limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
+	span.End()
+	if got := p.value(t, "ratelimit.decisions", "algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
+		t.Errorf("%v decisions of the family, want 2", got)
+	}
+	allowed := []string{"limiter", "algorithm", "outcome", "source", "node", "shard"}
+	for name, m := range p.metrics(t) {
+		if !strings.HasPrefix(name, "ratelimit.") {
+			t.Errorf("metric %s", name)
+		}
+		for attributes := range points(m) {
+			for pair := range strings.SplitSeq(attributes, ",") {
+				if key, _, _ := strings.Cut(pair, "="); !slices.Contains(allowed, key) {
+					t.Errorf("%s has the attribute %s", name, pair)
+				}
+			}
+			if strings.Contains(attributes, secret) || strings.Contains(attributes, participant) {
+				t.Errorf("%s{%s}", name, attributes)
+			}
+		}
+	}
+	for _, s := range p.spans.Ended() {
+		for _, a := range s.Attributes() {
+			if text := a.Value.String(); strings.Contains(text, secret) || strings.Contains(text, participant) {
+				t.Errorf("span %s: %s=%s", s.Name(), a.Key, text)
+			}
+		}
+	}
+}
+
+func shortly(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(1))
+	_ = l.Wait(t.Context())
+	all := p.metrics(t)
+	for name, want := range map[string]string{
+		"ratelimit.decisions":         "{decision} counter",
+		"ratelimit.permits":           "{permit} counter",
+		"ratelimit.decision.duration": "s histogram",
+		"ratelimit.wait.duration":     "s histogram",
+		"ratelimit.waiters":           "{call} gauge",
+		"ratelimit.batch.size":        "{call} histogram",
+		"ratelimit.script.duration":   "s histogram",
+		"ratelimit.shard.remaining":   "{permit} gauge",
+		"ratelimit.shard.available":   " gauge",
+	} {
+		kind := "nothing"
+		switch data := all[name].Data.(type) {
+		case metricdata.Sum[int64]:
+			if data.IsMonotonic {
+				kind = "counter"
+			}
+		case metricdata.Gauge[int64]:
+			kind = "gauge"
+		case metricdata.Histogram[int64], metricdata.Histogram[float64]:
+			kind = "histogram"
+		}
+		if got := all[name].Unit + " " + kind; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+		if all[name].Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+	}
+}
+
+func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
+	for name, providers := range map[string]struct {
+		meter  metric.MeterProvider
+		tracer trace.TracerProvider
+	}{
+		"no telemetry":              {},
+		"telemetry off":             {metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()},
+		"metrics on":                {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), tracenoop.NewTracerProvider()},
+		"metrics on, global tracer": {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Shared(t)
+			c, err := shardlimit.New(shardlimit.Config{
+				Nodes:          []shardlimit.Node{{Name: "n0", Redis: s.ClientOption()}},
+				KeyPrefix:      redistest.Prefix(t),
+				CallTimeout:    2 * time.Second,
+				MeterProvider:  providers.meter,
+				TracerProvider: providers.tracer,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			l := limiter(t, c, "l", shardlimit.PerHour(1))
+			ctx := t.Context()
+			if d, err := l.Allow(ctx); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			allocations := testing.AllocsPerRun(1000, func() {
+				if d, err := l.Allow(ctx); err != nil || d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+			if allocations != 0 {
+				t.Errorf("%v allocations per denial", allocations)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package telemetrytest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// scripts are the spans of script calls that have ended.
+func (p *probe) scripts() (found []sdktrace.ReadOnlySpan) {
+	for _, s := range p.spans.Ended() {
+		if s.InstrumentationScope().Name == "github.com/shardlimit/shardlimit" {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func attributes(s sdktrace.ReadOnlySpan) map[string]string {
+	found := map[string]string{}
+	for _, a := range s.Attributes() {
+		found[string(a.Key)] = a.Value.String()
+	}
+	return found
+}
+
+func TestAScriptCallHasOneSpanLinkedToAllItsCallers(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(100))
+	if _, err := l.Allow(t.Context()); err != nil { // not traced
+		t.Fatal(err)
+	}
+	if n := len(p.scripts()); n != 0 {
+		t.Fatalf("%d spans for callers that are not traced", n)
+	}
+	callers := map[trace.SpanID]bool{}
+	batched(t, p, l, 3, func() context.Context {
+		ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
+		callers[span.SpanContext().SpanID()] = true
+		return ctx
+	})
+	spans := p.scripts()
+	if len(spans) != 1 {
+		t.Fatalf("%d spans of script calls, want 1", len(spans))
+	}
+	s := spans[0]
+	if s.SpanKind() != trace.SpanKindClient || s.Status().Code != codes.Unset {
+		t.Errorf("kind %v, status %v", s.SpanKind(), s.Status())
+	}
+	got := attributes(s)
+	for key, want := range map[string]string{
+		"db.system.name":           "redis",
+		"db.operation.name":        "EVALSHA",
+		"db.operation.batch.size":  "3",
+		"db.stored_procedure.name": "slidinglog_take",
+		"ratelimit.limiter":        "l",
+		"ratelimit.node":           "n0",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+	if got["ratelimit.shard"] == "" {
+		t.Error("the span does not tell the shard")
+	}
+	if len(s.Links()) != 3 || !callers[s.Parent().SpanID()] {
+		t.Errorf("%d links; parent is a caller: %v", len(s.Links()), callers[s.Parent().SpanID()])
+	}
+	for _, link := range s.Links() {
+		if !callers[link.SpanContext.SpanID()] {
+			t.Errorf("a link to %v, which is no caller", link.SpanContext.SpanID())
+		}
+		delete(callers, link.SpanContext.SpanID())
+	}
+}
+
+func TestTheCallersSpanTellsTheDecision(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	request := func(n int64) map[string]string {
+		ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
+		if _, err := l.AllowN(ctx, n); err != nil {
+			t.Fatal(err)
+		}
+		span.End()
+		return attributes(span.(sdktrace.ReadOnlySpan))
+	}
+	if got := request(5); got["ratelimit.limiter"] != "l" || got["ratelimit.outcome"] != "allowed" || got["ratelimit.source"] != "redis" ||
+		got["ratelimit.permits"] != "5" || got["ratelimit.remaining"] != "0" || got["ratelimit.retry_after_ms"] != "0" {
+		t.Errorf("allowed: %v", got)
+	}
+	got := request(1)
+	if got["ratelimit.outcome"] != "denied" || got["ratelimit.source"] != "memory" || got["ratelimit.permits"] != "1" {
+		t.Errorf("denied: %v", got)
+	}
+	if after := attribute.StringValue(got["ratelimit.retry_after_ms"]).AsString(); len(after) < 7 { // about 3,600,000
+		t.Errorf("retry after %s ms", after)
+	}
+	if n := len(p.scripts()); n != 1 {
+		t.Errorf("%d script calls are traced, want 1: the denial came from memory", n)
+	}
+}
+
+func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
+	p := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = 200 * time.Millisecond })
+	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	await(t, "it is declared", func() bool { _, err := l.Allow(t.Context()); return err == nil })
+	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
+	p.proxy[0].Stall(true)
+	_, err := l.Allow(ctx)
+	p.proxy[0].Stall(false)
+	span.End()
+	if err == nil {
+		t.Fatal("a call succeeded without an answer")
+	}
+	if got := attributes(span.(sdktrace.ReadOnlySpan))["ratelimit.outcome"]; got != "error" {
+		t.Errorf("the caller's span: %s", got)
+	}
+	await(t, "the span has ended", func() bool { return len(p.scripts()) == 1 })
+	if s := p.scripts()[0]; s.Status().Code != codes.Error || attributes(s)["error.type"] != "timeout" {
+		t.Errorf("%v, %v", s.Status(), attributes(s))
+	}
+	client := p.server[0].Client(t)
+	if err := client.Do(t.Context(), client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the refusal is traced", func() bool {
+		_, _ = l.Allow(ctx)
+		for _, s := range p.scripts() {
+			if attributes(s)["db.response.status_code"] == "OOM" {
+				return true
+			}
+		}
+		return false
+	})
+}

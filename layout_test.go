@@ -1,0 +1,331 @@
+package shardlimit_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
+	t.Parallel()
+	base := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
+	f, _ := independent(t, 4)
+	for name, other := range map[string]shardlimit.Limit{
+		"shards":   {Permits: 400, Per: 200 * time.Millisecond, Shards: 8},
+		"rate":     {Permits: 900, Per: 200 * time.Millisecond, Shards: 4},
+		"window":   {Permits: 400, Per: 500 * time.Millisecond, Shards: 4},
+		"revision": {Permits: 150, Per: 200 * time.Millisecond, Shards: 8, Revision: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const processes = 6
+			limiters := make([]*shardlimit.Limiter, processes)
+			clients := make([]*shardlimit.Client, processes)
+			for i := range clients {
+				clients[i] = f.client(t)
+			}
+			callers := newTraffic(t)
+			var wg sync.WaitGroup
+			for i, c := range clients { // all at once, and in use from the first moment
+				wg.Go(func() {
+					declared := base
+					if i%2 == 1 {
+						declared = other
+					}
+					limiters[i] = limiter(t, c, name, declared)
+					callers.start(2, limiters[i])
+				})
+			}
+			wg.Wait()
+			awaitOneLayout(t, limiters)
+			from := history.Now()
+			ops, err := callers.during(3 * max(base.Per, other.Per))
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+			}
+			inForce := limiters[0].Limit()
+			if other.Revision > 0 && inForce != other {
+				t.Errorf("%s is in force, the highest revision is %s", inForce, other)
+			}
+			if inForce != base && inForce != other {
+				t.Errorf("nobody declared %s", inForce)
+			}
+			worst := keepsTo(t, inForce, since(from, ops))
+			if other.Revision == 0 { // never anything else was in force
+				worst = keepsTo(t, inForce, ops)
+			}
+			t.Logf("%s; worst window: %d; %s", inForce, worst.Permits, callers)
+		})
+	}
+}
+
+// since is what began at or after an instant.
+func since(from int64, ops []history.Op) (later []history.Op) {
+	for _, op := range ops {
+		if op.Start >= from {
+			later = append(later, op)
+		}
+	}
+	return later
+}
+
+// between is what lies wholly between two instants.
+func between(from, to int64, ops []history.Op) (inside []history.Op) {
+	for _, op := range since(from, ops) {
+		if op.End < to {
+			inside = append(inside, op)
+		}
+	}
+	return inside
+}
+
+// awaitOneLayout waits until all processes work with one layout and its capacity has arrived.
+func awaitOneLayout(tb testing.TB, limiters []*shardlimit.Limiter) shardlimit.State {
+	tb.Helper()
+	var first shardlimit.State
+	awaitThat(tb, "one settled layout everywhere", func() bool {
+		for i, l := range limiters {
+			st, err := l.Peek(context.Background())
+			if err != nil || !st.Settled {
+				return false
+			}
+			if i == 0 {
+				first = st
+			}
+			if st.Epoch != first.Epoch || st.Limit != first.Limit || l.Limit() != first.Limit {
+				return false
+			}
+		}
+		return true
+	})
+	return first
+}
+
+// change is one SetLimit under load.
+type change struct {
+	limit                   shardlimit.Limit
+	called, returned, after int64 // when it was called, when it returned, when the layout had settled
+}
+
+func TestSetLimitUnderLoadNeverExceedsTheGreaterLimit(t *testing.T) {
+	t.Parallel()
+	const w = 150 * time.Millisecond
+	f, _ := independent(t, 4)
+	limiters := f.group(t, 4, "l", shardlimit.Limit{Permits: 1000, Per: w, Shards: 4})
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	changes := []change{{limit: limiters[0].Limit(), returned: history.Now()}}
+	for i, next := range []shardlimit.Limit{
+		{Permits: 1000, Per: w, Shards: 4},
+		{Permits: 3000, Per: w, Shards: 4},    // rate up
+		{Permits: 500, Per: w, Shards: 4},     // rate down
+		{Permits: 500, Per: 2 * w, Shards: 4}, // longer window
+		{Permits: 500, Per: w, Shards: 4},     // shorter window
+		{Permits: 500, Per: w, Shards: 16},    // more shards
+		{Permits: 500, Per: w, Shards: 3},     // fewer shards
+		{Permits: 2000, Per: 2 * w, Shards: 7},
+		{Permits: 300, Per: w, Shards: 5},
+	} {
+		c := change{limit: next, called: history.Now()}
+		if err := limiters[i%len(limiters)].SetLimit(t.Context(), next); err != nil {
+			t.Fatalf("%s: %v", next, err)
+		}
+		c.returned = history.Now()
+		st := awaitOneLayout(t, limiters)
+		c.after = history.Now()
+		if st.Limit != next {
+			t.Errorf("%s is in force instead of %s", st.Limit, next)
+		}
+		if i > 0 {
+			sharesSumTo(t, limiters[i%len(limiters)], next.Permits)
+		}
+		changes = append(changes, c)
+		awaitThat(t, "half of "+next.String()+" is in use", func() bool {
+			st, err := limiters[0].Peek(context.Background())
+			return err == nil && st.Used >= next.Permits/2
+		})
+		time.Sleep(3 * next.Per) // how long it is in use; nothing is right because of it
+	}
+	end := history.Now()
+	ops, err := callers.stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	t.Log(callers)
+	for i, c := range changes[1:] {
+		before := changes[i]
+		until := end
+		if i+2 < len(changes) {
+			until = changes[i+2].called
+		}
+		t.Run(c.limit.String(), func(t *testing.T) {
+			greater := shardlimit.Limit{Permits: max(before.limit.Permits, c.limit.Permits), Per: min(before.limit.Per, c.limit.Per)}
+			during := keepsTo(t, greater, between(before.returned, until, ops))
+			after := keepsTo(t, c.limit, between(c.returned, until, ops))
+			counts := history.PerWindow(c.limit.Per, c.after, until, ops)
+			used := history.Utilisation(c.limit.Permits, counts)
+			t.Logf("during: %d of %d; after: %d of %d; settled after %s; %.0f %% used then",
+				during.Permits, greater.Permits, after.Permits, c.limit.Permits, time.Duration(c.after-c.returned).Round(time.Millisecond), 100*used)
+		})
+	}
+}
+
+func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
+	t.Parallel()
+	const most, shortest = 800, 100 * time.Millisecond
+	f, _ := independent(t, 3)
+	limiters := f.group(t, 5, "l", shardlimit.Limit{Permits: 500, Per: 200 * time.Millisecond, Shards: 4})
+	callers := newTraffic(t)
+	callers.start(1, limiters...)
+	declared := sync.Map{}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			next := shardlimit.Limit{
+				Permits: 50 + rand.Int64N(most-50),
+				Per:     shortest + time.Duration(rand.IntN(100))*time.Millisecond,
+				Shards:  1 + rand.IntN(16),
+			}
+			declared.Store(next, true)
+			if err := limiters[i%len(limiters)].SetLimit(context.Background(), next); err != nil {
+				t.Errorf("%s: %v", next, err)
+			}
+		})
+	}
+	wg.Wait()
+	stored := time.Since(begin)
+	st := awaitOneLayout(t, limiters)
+	from := history.Now()
+	if _, ok := declared.Load(st.Limit); !ok {
+		t.Errorf("%s is a mixture: nobody asked for it", st.Limit)
+	}
+	sharesSumTo(t, limiters[0], st.Limit.Permits)
+	ops, err := callers.during(3 * st.Limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	during := keepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
+	after := keepsTo(t, st.Limit, since(from, ops))
+	t.Logf("100 changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s", stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
+}
+
+// A process changes the limit and is gone half-way: others that use the limit
+// find the change and finish it. If a shard has heard of it they learn it from
+// there with their next call; if only the record has, when they next look it up.
+func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
+	f, servers := independent(t, 2)
+	before := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
+	for _, death := range []struct {
+		name  string
+		heard int64 // shards that heard of the change
+		after shardlimit.Limit
+	}{
+		{"before any shard heard of it", 0, shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
+		{"when one shard had heard of it, more shards", 1, shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
+		{"when two shards had heard of it, fewer shards", 2, shardlimit.Limit{Permits: 100, Per: 300 * time.Millisecond, Shards: 2}},
+	} {
+		t.Run(death.name, func(t *testing.T) {
+			t.Parallel()
+			limiters := f.group(t, 3, death.name, before)
+			var dying *shardlimit.Client
+			d := &demise{heard: death.heard, end: func() { go dying.Close() }}
+			broken := fleet{prefix: f.prefix}
+			for i, s := range servers {
+				broken.nodes = append(broken.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
+			}
+			dying = broken.client(t)
+			setter := limiter(t, dying, death.name, before)
+			callers := newTraffic(t)
+			callers.start(1, limiters...)
+			called := history.Now()
+			d.armed.Store(true)
+			if err := setter.SetLimit(t.Context(), death.after); err == nil {
+				t.Error("SetLimit succeeded in a process that had died")
+			}
+			if !d.dead.Load() {
+				t.Fatal("the process did not die")
+			}
+			awaitThat(t, "the change is known and finished", func() bool {
+				for _, l := range limiters {
+					if st, err := l.Peek(context.Background()); err != nil || st.Limit != death.after || !st.Settled {
+						return false
+					}
+				}
+				return true
+			})
+			settled := history.Now()
+			sharesSumTo(t, limiters[0], death.after.Permits)
+			ops, err := callers.during(3 * death.after.Per)
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+			}
+			keepsTo(t, shardlimit.Limit{Permits: max(before.Permits, death.after.Permits), Per: min(before.Per, death.after.Per)}, ops)
+			keepsTo(t, death.after, since(settled, ops))
+			t.Logf("finished after %s; %s", time.Duration(settled-called).Round(time.Millisecond), callers)
+		})
+	}
+}
+
+// demise is the end of a process: when it has changed a limit's record and told
+// so many shards, nothing that it sends arrives any more.
+type demise struct {
+	armed, dead atomic.Bool
+	heard       int64 // shards to be told before
+	end         func()
+	changed     atomic.Bool
+	told        atomic.Int64
+	writers     sync.Map // names of the script that writes a record
+}
+
+// mortal is a Redis client of a process that dies.
+type mortal struct {
+	rueidis.Client
+	*demise
+}
+
+func (m *mortal) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	words := cmd.Commands()
+	writes, takes := false, false
+	switch words[0] {
+	case "EVAL":
+		if writes = strings.HasPrefix(words[1], "-- Write a limit's record"); writes {
+			m.writers.Store(sha(words[1]), true)
+		}
+		takes = strings.Contains(words[1], takeMark)
+	case "EVALSHA":
+		_, writes = m.writers.Load(words[1])
+		takes = !writes // near enough: between the record and the shards it only proposes
+	}
+	if m.changed.Load() && takes && m.told.Add(1) > m.heard {
+		m.die()
+	}
+	if m.dead.Load() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		cancel()
+		return m.Client.Do(ctx, cmd)
+	}
+	result := m.Client.Do(ctx, cmd)
+	if writes && m.armed.Load() {
+		m.changed.Store(true)
+		if m.heard == 0 {
+			m.die()
+		}
+	}
+	return result
+}
+
+func (d *demise) die() {
+	if !d.dead.Swap(true) {
+		d.end()
+	}
+}

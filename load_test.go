@@ -1,0 +1,180 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// patience is how long a test waits for what must come by itself, before it fails.
+const patience = 30 * time.Second
+
+// awaitThat polls until the condition holds; the pause only spares the processor.
+func awaitThat(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("after %s still not: %s", patience, what)
+		}
+	}
+}
+
+// traffic is callers that take permits as hard as they can, in different ways
+// and sizes, and the history of what they were granted. A grant that was given
+// back does not count as admitted.
+type traffic struct {
+	record   history.Recorder
+	calls    atomic.Int64
+	denials  atomic.Int64
+	refunds  atomic.Int64
+	failures atomic.Int64
+
+	mu      sync.Mutex
+	failure error // the first
+
+	end    context.CancelFunc
+	ending context.Context
+	wg     sync.WaitGroup
+}
+
+// newTraffic is no callers yet. They end with the test at the latest.
+func newTraffic(tb testing.TB) *traffic {
+	t := makeTraffic()
+	tb.Cleanup(func() { _, _ = t.stop() }) // in case the test failed before it looked
+	return t
+}
+
+func makeTraffic() *traffic {
+	t := &traffic{}
+	t.ending, t.end = context.WithCancel(context.Background())
+	return t
+}
+
+// start begins the given number of callers on each of the limiters.
+func (t *traffic) start(callers int, limiters ...*shardlimit.Limiter) {
+	for i, l := range limiters {
+		for k := range callers {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(k)))
+			t.wg.Go(func() {
+				tally := t.record.Tally()
+				for t.ending.Err() == nil {
+					t.call(l, rng, tally)
+				}
+			})
+		}
+	}
+}
+
+// stop ends all callers and returns the history, and the first error any met.
+func (t *traffic) stop() ([]history.Op, error) {
+	t.end()
+	t.wg.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.record.Ops(), t.failure
+}
+
+// during runs the traffic for a while.
+func (t *traffic) during(d time.Duration) ([]history.Op, error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+	return t.stop()
+}
+
+func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally) {
+	limit := l.Limit()
+	n, upTo := t.size(limit.Permits, rng), rng.IntN(3) == 0
+	ask := l.AllowN
+	if upTo {
+		ask = l.AllowUpTo
+	}
+	t.calls.Add(1)
+	start := history.Now()
+	d, err := ask(context.Background(), n)
+	end := history.Now()
+	switch {
+	case errors.Is(err, shardlimit.ErrExceedsLimit):
+		// The limit was lowered after it was looked at.
+	case err != nil:
+		t.fail(err)
+	case d.Allowed != (d.Granted > 0) || d.Granted > n || !upTo && d.Allowed && d.Granted != n:
+		t.fail(fmt.Errorf("asked for %d: %+v", n, d))
+	case !d.Allowed:
+		t.denials.Add(1)
+		t.nap(min(d.RetryAfter, limit.Per/8, 20*time.Millisecond))
+	case rng.IntN(10) == 0:
+		if err := l.Refund(context.Background(), d); err != nil {
+			t.fail(err)
+			return
+		}
+		t.refunds.Add(1)
+	default:
+		tally.Add(start, end, d.Granted)
+	}
+}
+
+// size draws how much to ask for: mostly little, now and then half of all.
+func (t *traffic) size(permits int64, rng *rand.Rand) int64 {
+	most := int64(1)
+	switch rng.IntN(20) {
+	case 0:
+		most = permits / 2
+	case 1, 2, 3, 4:
+		most = permits / 20
+	case 5, 6, 7, 8, 9:
+		most = min(permits, 5)
+	}
+	return 1 + rng.Int64N(max(most, 1))
+}
+
+// nap spares the processor between denials.
+func (t *traffic) nap(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.ending.Done():
+	}
+}
+
+func (t *traffic) fail(err error) {
+	t.failures.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.failure = err
+	}
+}
+
+func (t *traffic) String() string {
+	return fmt.Sprintf("%d calls, %d denied, %d given back, %d failed", t.calls.Load(), t.denials.Load(), t.refunds.Load(), t.failures.Load())
+}
+
+// keepsTo fails the test if any window of the history holds more than the limit.
+func keepsTo(tb testing.TB, limit shardlimit.Limit, ops []history.Op) history.Window {
+	tb.Helper()
+	worst, ok := history.Check(limit.Per, limit.Permits, ops)
+	if !ok {
+		tb.Errorf("%s: %s", limit, worst)
+	}
+	return worst
+}
+
+// group is several processes of a fleet that share one limiter.
+func (f fleet) group(tb testing.TB, processes int, name string, limit shardlimit.Limit, change ...func(*shardlimit.Config)) []*shardlimit.Limiter {
+	tb.Helper()
+	limiters := make([]*shardlimit.Limiter, processes)
+	for i := range limiters {
+		limiters[i] = limiter(tb, f.client(tb, change...), name, limit)
+	}
+	return limiters
+}

@@ -1,0 +1,211 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// forget makes a node lose what it remembers.
+var forget = map[string]func(testing.TB, *outpost){
+	"restarted empty": func(_ testing.TB, p *outpost) { p.server.Kill(); p.server.Restart() },
+	"flushed":         func(tb testing.TB, p *outpost) { p.do(tb, "FLUSHALL") },
+}
+
+// With quarantine the limit holds in every window, whatever the node forgets: by
+// the history of all calls of two processes.
+func TestQuarantineKeepsToTheLimitAlthoughANodeForgets(t *testing.T) {
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ops := whileForgetting(t, lose, shardlimit.Quarantine)
+			if worst, ok := history.Check(lossLimit.Per, lossLimit.Permits, ops); !ok {
+				t.Errorf("a window holds %v, the limit is %d", worst, lossLimit.Permits)
+			}
+		})
+	}
+}
+
+// The same load with Resume goes over: the test above can fail.
+func TestResumeExceedsTheLimitByWhatWasForgotten(t *testing.T) {
+	t.Parallel()
+	ops := whileForgetting(t, forget["flushed"], shardlimit.Resume)
+	worst, ok := history.Check(lossLimit.Per, lossLimit.Permits, ops)
+	if ok {
+		t.Error("nothing went over although a node has forgotten its window")
+	}
+	if worst.Permits > 2*lossLimit.Permits {
+		t.Errorf("a window holds %v, more than the limit and every share once more (%d)", worst, 2*lossLimit.Permits)
+	}
+}
+
+var lossLimit = shardlimit.Limit{Permits: 40, Per: 1200 * time.Millisecond, Shards: 2}
+
+// whileForgetting takes permits as fast as they come, makes both nodes forget,
+// one after the other, and goes on until permits are granted again by both.
+func whileForgetting(t *testing.T, lose func(testing.TB, *outpost), policy shardlimit.LossPolicy) []history.Op {
+	fl, posts := outposts(t, 2)
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var limiters []*shardlimit.Limiter
+	for range 2 {
+		limiters = append(limiters, limiter(t, fl.client(t, afterLoss(policy)), "l", lossLimit))
+	}
+	settled(t, limiters[0])
+	granted := make(chan struct{}, 1)
+	for i := range 6 {
+		tally := record.Tally()
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := history.Now()
+				d, err := limiters[i%2].Allow(context.Background())
+				ended := history.Now()
+				if err != nil { // both nodes may be seen as away for an instant
+					continue
+				}
+				if d.Allowed {
+					tally.Add(began, ended, d.Granted)
+					select {
+					case granted <- struct{}{}:
+					default:
+					}
+					continue
+				}
+				time.Sleep(min(d.RetryAfter, 10*time.Millisecond))
+			}
+		})
+	}
+	full := func() bool {
+		st, err := limiters[0].Peek(t.Context())
+		return err == nil && st.Used >= lossLimit.Permits*9/10
+	}
+	awaitThat(t, "the window is full", full)
+	for _, p := range posts {
+		lose(t, p)
+		awaitThat(t, "the window is full again", full)
+	}
+	stop()
+	wg.Wait()
+	return record.Ops()
+}
+
+func TestQuarantineShutsAShardUntilWhatWasForgottenHasLeftTheWindow(t *testing.T) {
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 1)
+			l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(10))
+			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			lose(t, posts[0])
+			var d shardlimit.Decision
+			awaitThat(t, "it is answered", func() (ok bool) {
+				var err error
+				d, err = l.Allow(t.Context())
+				return err == nil
+			})
+			if d.Allowed || d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+			if d.RetryAfter < 58*time.Minute || d.RetryAfter > time.Hour {
+				t.Errorf("RetryAfter is %s", d.RetryAfter)
+			}
+			if s := peek(t, l).Shards[0]; s.Quarantine < 58*time.Minute || s.Free != 0 {
+				t.Errorf("%+v", s)
+			}
+			if err := l.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+				t.Errorf("Reset did not lift the quarantine: %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestResumeStartsFreshAfterALoss(t *testing.T) {
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 1)
+			l := limiter(t, fl.client(t, afterLoss(shardlimit.Resume)), "l", shardlimit.PerMinute(10))
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			lose(t, posts[0])
+			awaitThat(t, "the whole limit is free", func() bool {
+				d, err := l.AllowN(t.Context(), 10)
+				return err == nil && d.Allowed
+			})
+			if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
+				t.Errorf("more than one share too much: %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
+	for window, shut := range map[time.Duration]bool{time.Minute: true, time.Minute + time.Millisecond: false} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 1)
+			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 10, Per: window})
+			if _, err := l.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			posts[0].do(t, "FLUSHALL")
+			d, err := l.Allow(t.Context())
+			if err != nil || d.Allowed == shut {
+				t.Errorf("quarantine wanted: %v; %+v, %v", shut, d, err)
+			}
+		})
+	}
+}
+
+func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 4)
+	for _, p := range posts {
+		p.server.Restart() // its uptime is far below the window
+	}
+	l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A process that never used the shard learns of the loss from the node's uptime
+// and from how long the record says that the limit has existed.
+func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
+	first := fl.client(t, afterLoss(shardlimit.Quarantine))
+	l := limiter(t, first, "l", limit)
+	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	began := time.Now()
+	awaitThat(t, "the limit is older than the seconds that uptimes are told in", func() bool {
+		return time.Since(began) > 2*time.Second
+	})
+	first.Close()
+	posts[0].server.Restart()
+	second := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", limit)
+	settled(t, second)
+	for range 5 {
+		if d, err := second.Allow(t.Context()); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if s := shardOn(t, peek(t, second), posts[0].name); s.Quarantine < 58*time.Minute {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,270 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// gone is a limiter that has lost all its nodes.
+func gone(tb testing.TB, limit shardlimit.Limit, change ...func(*shardlimit.Config)) (*shardlimit.Limiter, []*outpost) {
+	tb.Helper()
+	fl, posts := outposts(tb, 2)
+	l := limiter(tb, fl.client(tb, change...), "l", limit)
+	settled(tb, l)
+	for _, p := range posts {
+		p.server.Kill()
+	}
+	return l, posts
+}
+
+func TestFailClosedReturnsErrUnavailableWhenAllNodesAreGone(t *testing.T) {
+	t.Parallel()
+	l, _ := gone(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+	for i := range 20 {
+		d, err := l.AllowN(t.Context(), int64(1+i%3))
+		if !errors.Is(err, shardlimit.ErrUnavailable) || d.Allowed {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		var where *shardlimit.ShardError
+		if !errors.As(err, &where) || where.Limiter != "l" || where.Node == "" {
+			t.Errorf("call %d does not tell which shard failed: %v", i, err)
+		}
+	}
+	if _, err := l.AllowUpTo(t.Context(), 5); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("AllowUpTo: %v", err)
+	}
+	if err := l.Wait(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("Wait: %v", err)
+	}
+	if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("Peek: %v", err)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("SetLimit: %v", err)
+	}
+}
+
+func TestFailOpenAllowsDegradedWhenAllNodesAreGone(t *testing.T) {
+	t.Parallel()
+	l, posts := gone(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2},
+		onOutage(shardlimit.FailOpen), afterLoss(shardlimit.Resume))
+	for i := range 100 {
+		n := int64(1 + i%3)
+		d, err := l.AllowN(t.Context(), n)
+		if err != nil || !d.Allowed || !d.Degraded || d.Granted != n || d.Limit != 10 {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.WaitN(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	for _, p := range posts {
+		p.server.Restart()
+	}
+	awaitThat(t, "Redis decides again", func() bool {
+		d, err := l.Allow(t.Context())
+		return err == nil && !d.Degraded
+	})
+}
+
+func TestFailLocalAllowsItsPartAndCountsWhatRedisGranted(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2)
+	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2}
+	var l *shardlimit.Limiter
+	for range 4 { // four participants, of which the last knows of all
+		l = limiter(t, fl.client(t, onOutage(shardlimit.FailLocal)), "l", limit)
+	}
+	if got := peek(t, l).Participants; got != 4 {
+		t.Fatalf("%d participants", got)
+	}
+	for range 10 {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	for _, p := range posts {
+		p.server.Kill()
+	}
+	for i := range 15 {
+		d, err := l.Allow(t.Context())
+		if err != nil || !d.Allowed || !d.Degraded {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if i == 0 { // what was not used goes back to the local part
+			if err := errors.Join(l.Refund(t.Context(), d), l.Refund(t.Context(), d)); err != nil {
+				t.Fatal(err)
+			}
+			if d, _ = l.Allow(t.Context()); !d.Allowed {
+				t.Fatalf("after a refund: %+v", d)
+			}
+		}
+	}
+	d, err := l.Allow(t.Context())
+	if err != nil || d.Allowed || !d.Degraded || d.Granted != 0 {
+		t.Fatalf("call 26 of 100 for 4 participants: %+v, %v", d, err)
+	}
+	if d.RetryAfter <= 0 || d.RetryAfter > time.Hour {
+		t.Errorf("RetryAfter is %s", d.RetryAfter)
+	}
+	if d, err := l.AllowN(t.Context(), 26); err != nil || d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("more than the part: %+v, %v", d, err)
+	}
+	if d, err := l.AllowUpTo(t.Context(), 26); err != nil || d.Allowed {
+		t.Errorf("AllowUpTo: %+v, %v", d, err)
+	}
+}
+
+func TestFailLocalGivesEachProcessAtLeastOnePermit(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	var l *shardlimit.Limiter
+	for range 3 {
+		l = limiter(t, fl.client(t, onOutage(shardlimit.FailLocal)), "l", shardlimit.PerHour(2))
+	}
+	posts[0].server.Kill()
+	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || !d.Degraded {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Callers that were overtaken on their way must not make the local clock run
+// fast: its windows would become shorter than the limit's.
+func TestFailLocalNeverExceedsItsPartUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	const permits, window = 50, 300 * time.Millisecond
+	l, _ := gone(t, shardlimit.Limit{Permits: permits, Per: window, Shards: 2}, onOutage(shardlimit.FailLocal))
+	var granted atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range 64 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				d, err := l.Allow(context.Background())
+				if err != nil || !d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	awaitThat(t, "ten windows have passed", func() bool { return time.Since(began) > 10*window || t.Failed() })
+	stop()
+	wg.Wait()
+	windows := int64(time.Since(began)/window) + 1
+	if got := granted.Load(); got > windows*permits {
+		t.Errorf("%d permits in %d windows of %d", got, windows, permits)
+	}
+}
+
+func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
+	for name, policy := range map[string]shardlimit.OutagePolicy{
+		"FailClosed": shardlimit.FailClosed,
+		"FailOpen":   shardlimit.FailOpen,
+		"FailLocal":  shardlimit.FailLocal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := outposts(t, 2)
+			for _, p := range posts {
+				p.server.Kill()
+			}
+			l := limiter(t, fl.client(t, onOutage(policy)), "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
+				t.Errorf("before it is declared: %v", got)
+			}
+			allowed := 0
+			for range 20 {
+				d, err := l.Allow(t.Context())
+				if policy == shardlimit.FailClosed {
+					if !errors.Is(err, shardlimit.ErrUnavailable) {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					continue
+				}
+				if err != nil || !d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				allowed += int(d.Granted)
+			}
+			if want := map[shardlimit.OutagePolicy]int{shardlimit.FailOpen: 20, shardlimit.FailLocal: 10}[policy]; allowed != want {
+				t.Errorf("%d of 20 calls were allowed, want %d", allowed, want)
+			}
+			for _, p := range posts {
+				p.server.Restart()
+			}
+			awaitThat(t, "it declares itself", func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Settled })
+			awaitThat(t, "Redis decides", func() bool {
+				d, err := l.Allow(t.Context())
+				return err == nil && !d.Degraded
+			})
+			other := limiter(t, fl.client(t), "l", shardlimit.PerSecond(1))
+			if got := other.Limit(); got.Permits != 10 || got.Shards != 2 {
+				t.Errorf("another process found %v", got)
+			}
+		})
+	}
+}
+
+// A limit that nobody has ever used has nothing to forget: that this process
+// had to wait for Redis is no reason to shut it for a window.
+func TestFirstUseDoesNotWaitAlthoughTheProcessHadToWaitForRedis(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	posts[0].server.Kill()
+	l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.PerMinute(10))
+	began := time.Now()
+	awaitThat(t, "it has waited for more than the second that uptimes are told in", func() bool {
+		_, _ = l.Allow(t.Context())
+		return time.Since(began) > 2500*time.Millisecond
+	})
+	posts[0].server.Restart()
+	settled(t, l)
+	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestLimiterReturnsByItsContextAlthoughAnotherCallWaitsForTheRecord(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	c := fl.client(t, patientFor(20*time.Second))
+	limiter(t, c, "other", shardlimit.PerMinute(10)) // connects
+	posts[0].proxy.Stall(true)
+	defer posts[0].proxy.Stall(false)
+	sent := posts[0].takes.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan struct{})
+	go func() {
+		_, _ = c.Limiter(ctx, "l", shardlimit.PerMinute(10))
+		close(first)
+	}()
+	awaitThat(t, "the record is asked for", func() bool { return posts[0].takes.Load() > sent })
+	second := make(chan struct{})
+	go func() {
+		_, _ = c.Limiter(shortly(t, time.Millisecond), "l", shardlimit.PerMinute(10))
+		close(second)
+	}()
+	select {
+	case <-second:
+	case <-first:
+		t.Error("it waited for the other call")
+	}
+	cancel()
+	<-first
+	<-second
+}

@@ -1,0 +1,180 @@
+package shardlimit_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// loads are limits and the traffic under which they are watched. Together they
+// have 1 to 16 shards, 1 to 1,000,000 permits and windows from 10 ms to 10 s.
+var loads = []shardlimit.Limit{
+	{Permits: 1, Per: 50 * time.Millisecond, Shards: 1},
+	{Permits: 7, Per: 10 * time.Millisecond, Shards: 2},
+	{Permits: 60, Per: 100 * time.Millisecond, Shards: 16},
+	{Permits: 1000, Per: 250 * time.Millisecond, Shards: 3},
+	{Permits: 9_999, Per: 500 * time.Millisecond, Shards: 8},
+	{Permits: 1_000_000, Per: 500 * time.Millisecond, Shards: 16},
+}
+
+func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
+	for name, place := range map[string]func(testing.TB) fleet{
+		"standalone": standalone,
+		"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
+		"cluster":    func(tb testing.TB) fleet { f, _ := clustered(tb, 0); return f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := place(t)
+			for _, limit := range loads {
+				t.Run(limit.String(), func(t *testing.T) { watch(t, f, limit, max(3*limit.Per, 300*time.Millisecond)) })
+			}
+		})
+	}
+	t.Run("ten seconds", func(t *testing.T) {
+		t.Parallel()
+		watch(t, standalone(t), shardlimit.Limit{Permits: 500, Per: 10 * time.Second, Shards: 4}, 11*time.Second)
+	})
+}
+
+// watch has four processes use the limit as hard as they can and checks their history.
+func watch(t *testing.T, f fleet, limit shardlimit.Limit, d time.Duration) {
+	limiters := f.group(t, 4, fmt.Sprint(limit), limit)
+	callers := newTraffic(t)
+	callers.start(3, limiters...)
+	ops, err := callers.during(d)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := keepsTo(t, limit, ops)
+	if total := history.Total(ops); total <= limit.Permits {
+		t.Errorf("only %d permits were admitted in %s: that shows nothing", total, d)
+	}
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+func TestNoWindowHoldsMoreThanTheLimitOverProcesses(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Servers(t, 2)
+	j := job{
+		Addrs:   []string{servers[0].Addr(), servers[1].Addr()},
+		Prefix:  redistest.Prefix(t),
+		Name:    "l",
+		Limit:   shardlimit.Limit{Permits: 300, Per: 300 * time.Millisecond, Shards: 5},
+		Callers: 2,
+	}
+	workers := make([]*worker, 4)
+	for i := range workers {
+		workers[i] = hire(t, j)
+	}
+	time.Sleep(5 * j.Limit.Per) // how long they work; nothing is right because of it
+	var files []string
+	for _, w := range workers {
+		files = append(files, w.dismiss(t))
+	}
+	ops, err := history.ReadFiles(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := keepsTo(t, j.Limit, ops)
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Size() == 0 {
+			t.Errorf("a process admitted nothing: %v", err)
+		}
+	}
+	t.Logf("%d grants, worst window: %d of %d", len(ops), worst.Permits, j.Limit.Permits)
+}
+
+func TestABrokenScriptIsCaught(t *testing.T) {
+	server := redistest.Standalone(t)
+	for _, broken := range []struct {
+		name, line, instead string
+		loss                shardlimit.LossPolicy
+	}{
+		{
+			name: "permits come back early",
+			line: "local cut = now - span", instead: "local cut = now - math.floor(span * 3 / 4)",
+		},
+		{
+			name: "one permit of each batch is not counted",
+			line: "total, used = (total + granted) % TURN", instead: "total, used = (total + granted - 1) % TURN",
+		},
+		{
+			name:    "shares are twice as large",
+			line:    "epoch, target, span, renew = proposed, ARGV[2] + 0, window, true",
+			instead: "epoch, target, share, span, renew = proposed, ARGV[2] * 2, ARGV[2] * 2, window, true",
+		},
+		{
+			name: "the state expires early, and the loss is not noticed",
+			line: "done = redis.pcall('SET', KEYS[1], text, 'PX', ARGV[5])", instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
+			loss: shardlimit.Resume,
+		},
+	} {
+		t.Run(broken.name, func(t *testing.T) {
+			limit := shardlimit.Limit{Permits: 1000, Per: 200 * time.Millisecond, Shards: 4}
+			f, m := mutants(t, server, broken.line, broken.instead)
+			callers := newTraffic(t)
+			callers.start(4, f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss })...)
+			ops, _ := callers.during(5 * limit.Per) // what is broken may well fail
+			if m.changed.Load() == 0 {
+				t.Fatal("the broken script did not run")
+			}
+			worst, ok := history.Check(limit.Per, limit.Permits, ops)
+			if ok {
+				t.Errorf("not caught: %s, %s", worst, callers)
+			}
+			t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+		})
+	}
+}
+
+// Grants so close together that they share an entry of the log are dated at the
+// newest of them. Dated at the first, the others would come back early.
+func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
+	limit := shardlimit.Limit{Permits: 500, Per: time.Second, Shards: 1}
+	server := redistest.Standalone(t)
+	for name, instead := range map[string]string{"as it is": mergeLine, "broken": "merged = true"} {
+		t.Run(name, func(t *testing.T) {
+			f, m := mutants(t, server, mergeLine, instead)
+			l := limiter(t, f.client(t), "l", limit)
+			var record history.Recorder
+			tally := record.Tally()
+			for slow := int64(0); slow < limit.Permits; slow++ { // one by one, but close together
+				mustTake(t, tally, l, 1)
+			}
+			for quick := int64(0); quick < limit.Permits; { // as soon as they come back, all that there are
+				got := mustTake(t, tally, l, limit.Permits)
+				if quick += got; got == 0 {
+					time.Sleep(500 * time.Microsecond) // spares the processor
+				}
+			}
+			if m.changed.Load() == 0 {
+				t.Fatal("the script did not run")
+			}
+			worst, ok := history.Check(limit.Per, limit.Permits, record.Ops())
+			if want := instead == mergeLine; ok != want {
+				t.Errorf("within the limit: %t, want %t: %s", ok, want, worst)
+			}
+			t.Log(worst)
+		})
+	}
+}
+
+const mergeLine = "newest, merged = now, true"
+
+// mustTake takes up to n permits and returns how many there were.
+func mustTake(t *testing.T, tally *history.Tally, l *shardlimit.Limiter, n int64) int64 {
+	t.Helper()
+	start := history.Now()
+	d, err := l.AllowUpTo(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally.Add(start, history.Now(), d.Granted)
+	return d.Granted
+}

@@ -1,0 +1,191 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
+	c := standalone(t).client(t)
+	ctx := t.Context()
+	for _, permits := range []int64{1, 2, 7, 11, 9_999_991} {
+		for shards := 1; shards <= 16; shards++ {
+			l := limiter(t, c, fmt.Sprint(permits, "/", shards), shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards})
+			sharesSumTo(t, l, permits) // nothing used yet
+			if d, err := l.AllowN(ctx, permits); err != nil || !d.Allowed {
+				t.Fatalf("%d permits over %d shards: the whole limit: %+v, %v", permits, shards, d, err)
+			}
+			if st := sharesSumTo(t, l, permits); st.Used != permits || st.Remaining != 0 {
+				t.Errorf("%d permits over %d shards: %d used, %d remain", permits, shards, st.Used, st.Remaining)
+			}
+		}
+	}
+}
+
+// sharesSumTo fails the test unless the shares that are wanted, and those in
+// force, sum to the limit, each at least one permit.
+func sharesSumTo(t *testing.T, l *shardlimit.Limiter, permits int64) shardlimit.State {
+	t.Helper()
+	st, err := l.Peek(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var target, share int64
+	for _, s := range st.Shards {
+		target, share = target+s.Target, share+s.Share
+		if s.Err != nil || s.Target < 1 {
+			t.Errorf("shard %+v", s)
+		}
+	}
+	if target != permits || share != permits || st.Limit.Permits != permits {
+		t.Errorf("%d permits over %d shards: targets sum to %d, shares to %d, the limit is %s", permits, len(st.Shards), target, share, st.Limit)
+	}
+	return st
+}
+
+// The last permit is on one of many shards, and whoever wants it knows nothing
+// of them: a newcomer, or a process that already has work elsewhere.
+func TestTheLastPermitIsFoundWhereverItIs(t *testing.T) {
+	f := standalone(t)
+	for _, shards := range []int{1, 2, 7, 16} {
+		limit := shardlimit.Limit{Permits: 48, Per: time.Minute, Shards: shards}
+		spender := limiter(t, f.client(t), fmt.Sprint(shards), limit)
+		for round := range 8 {
+			if err := spender.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range limit.Permits - 1 {
+				if d, err := spender.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			newcomer := limiter(t, f.client(t), fmt.Sprint(shards), limit)
+			if d, err := newcomer.Allow(t.Context()); err != nil || !d.Allowed {
+				t.Fatalf("%d shards, round %d: the last permit was not found: %+v, %v", shards, round, d, err)
+			}
+			if d, err := newcomer.Allow(t.Context()); err != nil || d.Allowed {
+				t.Fatalf("%d shards, round %d: one too many: %+v, %v", shards, round, d, err)
+			}
+		}
+	}
+}
+
+// Whatever number callers ask for, none is denied while so many are free: the
+// limit is used up to less than the number. Of collections that compete for the
+// last permits none may succeed; that is rare, and one that comes alone then does.
+func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
+	f := standalone(t)
+	for _, n := range []int64{1, 3, 10, 40} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			const rounds = 8
+			limit := shardlimit.Limit{Permits: 400, Per: time.Minute, Shards: 16}
+			want := limit.Permits / n * n
+			var together []int64
+			for round := range rounds {
+				name := fmt.Sprint("by-", n, "-", round)
+				got := takeAll(t, f.group(t, 6, name, limit), 4, n)
+				together = append(together, got)
+				last := limiter(t, f.client(t), name, limit)
+				if all := got + takeAll(t, []*shardlimit.Limiter{last}, 1, n); all != want {
+					t.Errorf("asking for %d: %d granted, want %d", n, all, want)
+				}
+			}
+			slices.Sort(together)
+			t.Logf("asking for %d: of %d they got %v", n, want, together)
+			if together[1] < want {
+				t.Errorf("asking for %d: in more than one round of %d permits were left behind", n, rounds)
+			}
+		})
+	}
+}
+
+// takeAll has callers ask for n permits until each is denied, and returns how
+// many they got.
+func takeAll(t *testing.T, limiters []*shardlimit.Limiter, callers int, n int64) int64 {
+	var granted atomic.Int64
+	var wg sync.WaitGroup
+	for _, l := range limiters {
+		for range callers {
+			wg.Go(func() {
+				for {
+					d, err := l.AllowN(context.Background(), n)
+					if err != nil {
+						t.Error(err)
+					}
+					if err != nil || !d.Allowed {
+						return
+					}
+					granted.Add(n)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return granted.Load()
+}
+
+// The demand is half as much again as the limit and comes from 32 processes,
+// each of which knows only what its own calls have told it. The processor may
+// be taken away from the test for a while, but hardly in three runs out of three.
+func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) {
+	for range 3 {
+		if least := overload(t); least >= 0.97 || t.Failed() {
+			return
+		}
+	}
+	t.Error("in each of three runs a window had less than 97 % of the limit")
+}
+
+// overload returns the least part of the limit that was admitted in a window
+// after the first.
+func overload(t *testing.T) (least float64) {
+	const (
+		processes = 32
+		demand    = 15_000 // permits a second
+		ask       = 5      // permits a call
+		windows   = 4      // that count
+	)
+	limit := shardlimit.Limit{Permits: 10_000, Per: time.Second, Shards: 16}
+	limiters := standalone(t).group(t, processes, "l", limit)
+	for _, l := range limiters { // connect
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	var record history.Recorder
+	first, begin := history.Now(), time.Now()
+	var wg sync.WaitGroup
+	for i, l := range limiters {
+		wg.Go(func() {
+			tally := record.Tally()
+			const every = time.Second * processes * ask / demand
+			due := begin.Add(every * time.Duration(i) / processes)
+			for end := begin.Add((windows + 1) * limit.Per); due.Before(end); due = due.Add(every) {
+				time.Sleep(time.Until(due)) // a call that is late is made all the same
+				start := history.Now()
+				d, err := l.AllowUpTo(context.Background(), ask)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tally.Add(start, history.Now(), d.Granted)
+			}
+		})
+	}
+	wg.Wait()
+	ops := record.Ops()
+	keepsTo(t, limit, ops)
+	from := first + int64(limit.Per)
+	counts := history.PerWindow(limit.Per, from, from+windows*int64(limit.Per), ops)
+	least = float64(slices.Min(counts)) / float64(limit.Permits)
+	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least, 100*history.Utilisation(limit.Permits, counts))
+	return least
+}

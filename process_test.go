@@ -1,0 +1,127 @@
+package shardlimit_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// jobVariable makes this test binary a worker instead: a process of its own
+// that uses a limiter until its standard input ends.
+const jobVariable = "SHARDLIMIT_TEST_JOB"
+
+// job is what a worker is to do.
+type job struct {
+	Addrs   []string // of independent nodes n0, n1 ...
+	Prefix  string
+	Name    string
+	Limit   shardlimit.Limit
+	Callers int
+	History string // file to write it to
+}
+
+func init() {
+	if text, ok := os.LookupEnv(jobVariable); ok {
+		if err := work(text, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func work(text string, stop io.Reader, out io.Writer) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: 2 * time.Second}
+	for i, addr := range j.Addrs {
+		cfg.Nodes = append(cfg.Nodes, shardlimit.Node{
+			Name: fmt.Sprintf("n%d", i), Redis: rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
+		})
+	}
+	client, err := shardlimit.New(cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := client.Limiter(context.Background(), j.Name, j.Limit)
+	if err != nil {
+		return err
+	}
+	callers := makeTraffic()
+	callers.start(j.Callers, l)
+	if _, err := fmt.Fprintln(out, "working"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, stop)
+	ops, failure := callers.stop()
+	return errors.Join(err, failure, history.WriteFile(j.History, ops))
+}
+
+// worker is a process that does a job.
+type worker struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr strings.Builder
+	job    job
+}
+
+// hire starts a worker and returns when it is at work. It ends with the test at
+// the latest, and by itself when the test binary dies, as its input ends then.
+func hire(tb testing.TB, j job) *worker {
+	tb.Helper()
+	j.History = filepath.Join(tb.TempDir(), "history")
+	text, err := json.Marshal(j)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &worker{job: j, cmd: exec.Command(os.Args[0])}
+	w.cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+	w.cmd.Stderr = &w.stderr
+	stdin, err := w.cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.stdin = stdin
+	if err := w.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = w.cmd.Process.Kill() // it has ended unless the test failed
+		_ = w.cmd.Wait()
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		tb.Fatalf("worker: %q, %v", line, err)
+	}
+	return w
+}
+
+// dismiss ends the work and returns the file with the worker's history.
+func (w *worker) dismiss(tb testing.TB) string {
+	tb.Helper()
+	_ = w.stdin.Close()
+	if err := w.cmd.Wait(); err != nil {
+		tb.Errorf("worker: %v: %s", err, w.stderr.String())
+	}
+	return w.job.History
+}

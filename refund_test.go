@@ -1,0 +1,221 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestADecisionIsRefundedOnceHoweverOftenItIsCopied(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
+			if _, err := l.AllowN(t.Context(), 20); err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.AllowN(t.Context(), 60) // more than one of four shards has
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			var wg sync.WaitGroup
+			for range 16 {
+				wg.Go(func() {
+					if err := l.Refund(t.Context(), d); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if used := peek(t, l).Used; used != 20 {
+				t.Errorf("%d permits are used after the refund, want 20", used)
+			}
+		})
+	}
+}
+
+func TestConcurrentRefundsOfManyDecisionsGiveBackExactlyWhatTheyGot(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3})
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			for k := range 5 {
+				d, err := l.AllowN(t.Context(), int64(1+(i+k)%4))
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				for range 2 {
+					if err := l.Refund(t.Context(), d); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if st := peek(t, l); st.Used != 0 || st.Remaining != 1000 {
+		t.Errorf("%d used, %d free", st.Used, st.Remaining)
+	}
+}
+
+func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
+	c := standalone(t).client(t)
+	l := limiter(t, c, "l", shardlimit.PerHour(10))
+	other := limiter(t, c, "other", shardlimit.PerHour(10))
+	d, err := l.AllowN(t.Context(), 10)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	denied, err := l.Allow(t.Context())
+	if err != nil || denied.Allowed {
+		t.Fatalf("%+v, %v", denied, err)
+	}
+	if err := errors.Join(l.Refund(t.Context(), denied), l.Refund(t.Context(), shardlimit.Decision{}),
+		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}), other.Refund(t.Context(), d)); err != nil {
+		t.Error(err)
+	}
+	if used := peek(t, l).Used; used != 10 {
+		t.Errorf("%d permits are used, want 10", used)
+	}
+	forged := d
+	forged.Granted = 1000
+	if err := l.Refund(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	if st := peek(t, l); st.Used != 0 || st.Remaining != 10 {
+		t.Errorf("%d used, %d free: the refund was not clamped", st.Used, st.Remaining)
+	}
+}
+
+func TestARefundAfterTheWindowGivesNothing(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
+	old, err := l.AllowN(t.Context(), 10)
+	if err != nil || !old.Allowed {
+		t.Fatalf("%+v, %v", old, err)
+	}
+	if err := l.WaitN(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
+		t.Fatal(err)
+	}
+	before := peek(t, l).Used
+	if err := l.Refund(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if after := peek(t, l).Used; after != before {
+		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
+	}
+}
+
+// The window grows while the decision is in it. That it was refunded must be
+// remembered for as long as there is something that could be given back.
+func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 300 * time.Millisecond})
+	var same []shardlimit.Decision // in one entry of the log, as calls of one batch are
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			d, err := l.Allow(t.Context())
+			if err != nil || !d.Allowed {
+				t.Errorf("%+v, %v", d, err)
+			}
+			mu.Lock()
+			same = append(same, d)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	again := same[:9]
+	for _, d := range again {
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refunded := time.Now()
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil {
+		t.Fatal(err)
+	}
+	awaitThat(t, "the old window has passed", func() bool { return time.Since(refunded) > 400*time.Millisecond })
+	before := peek(t, l).Used
+	if before == 0 {
+		t.Log("the machine was too slow: the window had passed before it grew")
+		return
+	}
+	for _, d := range again {
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := peek(t, l).Used; after != before {
+		t.Errorf("%d permits were used, %d after one decision was refunded again", before, after)
+	}
+}
+
+func TestARefundThatCouldNotBeSentMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 2, redistest.Persistent())
+	for i, p := range posts {
+		fl.nodes[i].Redis.InitAddress = []string{p.server.Addr()} // a proxy would accept the connection
+	}
+	l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	d, err := l.AllowN(t.Context(), 100) // of both nodes
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	posts[0].server.Kill()
+	awaitThat(t, "the node is seen as gone", func() bool {
+		st, err := l.Peek(t.Context())
+		return err == nil && shardOn(t, st, posts[0].name).Err != nil
+	})
+	err = l.Refund(t.Context(), d)
+	var where *shardlimit.ShardError
+	if !errors.As(err, &where) || where.Node != posts[0].name {
+		t.Fatalf("%v", err)
+	}
+	if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
+		t.Errorf("%d permits are used at the other node, want 0; %v", st.Used, err)
+	}
+	posts[0].server.Restart()
+	awaitThat(t, "the rest is given back", func() bool {
+		_ = l.Refund(t.Context(), d)
+		st, err := l.Peek(t.Context())
+		return err == nil && st.Used == 0 && st.Remaining == 100
+	})
+}
+
+// Grants that share an entry of the log: giving one back twice would take what
+// another caller still uses.
+func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10_000, Per: time.Hour, Shards: 1})
+	for range 40 { // from here on, what is granted within half a minute is one entry
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.AllowN(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.AllowN(t.Context(), 60)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := l.Refund(t.Context(), d); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if used := peek(t, l).Used; used != 140 {
+		t.Errorf("%d permits are used after the refund, want 140", used)
+	}
+}

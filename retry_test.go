@@ -1,0 +1,92 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Whoever is alone and sleeps RetryAfter succeeds, for one permit and for many,
+// whether Redis or the memory of the process answered.
+func TestSleepingRetryAfterSucceeds(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 3, 7, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
+				for range 3 {
+					drain(t, l)
+					for range 3 { // the later answers come from memory
+						d, err := l.AllowN(t.Context(), n)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d.Allowed {
+							break // the machine was slow
+						}
+						if d.RetryAfter <= 0 || d.RetryAfter > 250*time.Millisecond {
+							t.Fatalf("%+v", d)
+						}
+					}
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed {
+						continue
+					}
+					time.Sleep(d.RetryAfter)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("after RetryAfter: %+v, %v", d, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// drain takes all permits, one by one and spread over time, so that they come
+// back one by one.
+func drain(tb testing.TB, l *shardlimit.Limiter) {
+	tb.Helper()
+	for range 100 {
+		d, err := l.Allow(context.Background())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if !d.Allowed {
+			return
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+}
+
+// RetryAfter is not earlier than the permits come: by the shards' own forecast,
+// read afterwards, n permits are not free 5 % before it.
+func TestRetryAfterIsNotEarly(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 5, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
+				drain(t, l)
+				for i := range 3 {
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil || d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					st := peek(t, l)
+					if early := st.RetryAfter - d.RetryAfter; n == 1 && early > 3*time.Second {
+						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter, st.RetryAfter)
+					}
+					if early := st.ResetAfter - d.RetryAfter; n == 10 && early > 20*time.Millisecond {
+						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter, st.ResetAfter)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package shardlimit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestASentinelSetIsANodeAndAFailoverGoesOnWithTheLog(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	f := fleet{
+		nodes:  []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
+		prefix: redistest.Prefix(t),
+	}
+	l := limiter(t, f.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(100))
+	settled(t, l)
+	if d, err := l.AllowN(t.Context(), 60); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	old := set.Master()
+	master := old.Client(t)
+	if n, err := master.Do(t.Context(), master.B().Wait().Numreplicas(1).Timeout(10_000).Build()).ToInt64(); err != nil || n != 1 {
+		t.Fatalf("the log was not replicated: %d, %v", n, err)
+	}
+	old.Kill()
+	set.AwaitFailover(old)
+	var d shardlimit.Decision
+	awaitThat(t, "the new master decides", func() bool {
+		var err error
+		d, err = l.Allow(t.Context())
+		return err == nil
+	})
+	if !d.Allowed || d.Degraded {
+		t.Fatalf("%+v", d)
+	}
+	// A lost call may have been executed: it is spent, but nothing is free twice.
+	more, err := l.AllowUpTo(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := 60 + d.Granted + more.Granted; got > 100 || got < 80 {
+		t.Errorf("%d permits were granted in all, want about 100 and no more", got)
+	}
+	if st := peek(t, l); st.Used != 100 || st.Shards[0].Quarantine != 0 {
+		t.Errorf("%+v", st)
+	}
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
