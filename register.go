@@ -172,12 +172,12 @@ func (r *register) look(ctx context.Context) (Limit, error) {
 
 // drop removes the record everywhere.
 func (r *register) drop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, registerWait)
-	defer cancel()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	defer r.end()
+	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
+	defer cancel()
 	var errs []error
 	for i, p := range r.places {
 		e, ref, err := r.at(ctx, i)
@@ -194,12 +194,12 @@ func (r *register) drop(ctx context.Context) error {
 // sync learns the layout from the record: joins it, declares it if there is
 // none, and mends the record where it was lost.
 func (r *register) sync(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, registerWait)
-	defer cancel()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	defer r.end()
+	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
+	defer cancel()
 	sent := r.core.client.now()
 	found := r.readAll(ctx)
 	anchor := &found[0]
