@@ -64,7 +64,7 @@ func startSentinel(tb testing.TB, host, port string) *Server {
 	file := filepath.Join(tb.TempDir(), "sentinel.conf")
 	lines := []string{
 		fmt.Sprintf("sentinel monitor %s %s %s 1", masterSet, host, port),
-		fmt.Sprintf("sentinel down-after-milliseconds %s 1000", masterSet),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 3000", masterSet),
 		fmt.Sprintf("sentinel failover-timeout %s 5000", masterSet),
 	}
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {

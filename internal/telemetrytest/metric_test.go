@@ -2,6 +2,7 @@ package telemetrytest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -190,7 +191,9 @@ func TestPermitsOfLostRepliesAndOfCallersThatLeftAreCountedAsUnknown(t *testing.
 	go func() { _, err := l.AllowN(ctx, 3); left <- err }()
 	await(t, "the call is under way", func() bool { return other.sent.Load() > sent })
 	leave()
-	<-left
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller left with %v", err)
+	}
 	other.proxy[0].Stall(false)
 	await(t, "what the caller left is counted", func() bool {
 		return other.value(t, "ratelimit.permits.unknown", "limiter=m").value == 3
@@ -211,7 +214,9 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	await(t, "both wait", func() bool { return p.value(t, "ratelimit.waiters", "limiter=l").value == 2 })
 	leave()
 	for range cap(left) {
-		<-left
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a waiter left with %v", err)
+		}
 	}
 	if got := p.value(t, "ratelimit.waiters", "limiter=l").value; got != 0 {
 		t.Errorf("%v waiters after all have left", got)

@@ -50,7 +50,7 @@ type sizeCase struct {
 }
 
 func runSize(ctx context.Context, env Env, result *report.Result) error {
-	exponents, window := []int{2, 3, 4, 5, 6, 7}, env.span(200*time.Millisecond, time.Second)
+	exponents, window := []int{2, 3, 4, 5, 6, 7}, env.span(time.Second, time.Second)
 	if env.Smoke {
 		exponents = []int{2, 7}
 	}
