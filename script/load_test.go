@@ -74,7 +74,9 @@ func TestLoadTellsOthers(t *testing.T) {
 	if loaded, failed := fate(gone); loaded || failed != nil {
 		t.Error("one that gave up:", loaded, failed)
 	}
-	m.Set(ref.head, "foreign")
+	if err := m.Set(ref.head, "foreign"); err != nil {
+		t.Fatal(err)
+	}
 	if loaded, failed := fate(context.Background()); !loaded || failed != nil {
 		t.Error("one whose script found foreign state:", loaded, failed)
 	}

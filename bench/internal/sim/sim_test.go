@@ -120,7 +120,7 @@ func TestOverload(t *testing.T) {
 	cfg := asking(quiet(50, 4, 4), 100_000)
 	cfg.Permits, cfg.Warm, cfg.For = 10_000, 2*time.Second, 3*time.Second
 	r := run(t, cfg)
-	if most := int64(4 * cfg.Permits); r.Granted > most {
+	if most := 4 * cfg.Permits; r.Granted > most {
 		t.Errorf("%d permits in 3 s, at most %d are allowed", r.Granted, most)
 	}
 	near(t, "the use of the limit", float64(r.Granted)/3, 10_000, 0.03)
