@@ -46,7 +46,7 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
-			c.giveBack(d)
+			c.handBack(ctx, d, since)
 			return Decision{}, e
 		}
 		failure = err
@@ -56,7 +56,7 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 		c.complete(&d, t, now)
 		return d, nil
 	}
-	c.giveBack(d)
+	c.handBack(ctx, d, since)
 	if !reached {
 		return c.outage(t, n, false, failure)
 	}
@@ -81,6 +81,27 @@ func (c *core) myTurn(ctx context.Context, since int64) error {
 		return errTooLate
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// handBack is giveBack on behalf of a call that began at since. It goes on in
+// the background when ctx ends or the call has used up its timeout, so that a
+// node that stalls meanwhile does not hold the caller up.
+func (c *core) handBack(ctx context.Context, d Decision, since int64) {
+	if d.Granted == 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() { // ends within refundTimeout
+		defer close(done)
+		c.giveBack(d)
+	}()
+	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -87,7 +87,7 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since int64) (d Decis
 		ls.core.local.refund(d)
 		return d, nil, false // the outage policy decides about n alone
 	case d.Granted < n:
-		ls.core.giveBack(d)
+		ls.core.handBack(ctx, d, since)
 		return d, nil, false // it may still be that n can be had
 	case d.Granted > n:
 		ls.begin(t, d.last(d.Granted-n), since)
@@ -114,7 +114,7 @@ func (ls *leases) begin(t *table, grant Decision, since int64) {
 	l.left.Store(grant.Granted)
 	left := time.Duration(l.until - ls.core.client.now())
 	if left <= 0 { // the answer took longer than the lease
-		ls.core.giveBack(grant)
+		ls.core.client.spawn(func(context.Context) { ls.core.giveBack(grant) })
 		return
 	}
 	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
