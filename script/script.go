@@ -21,8 +21,12 @@ var (
 	luaTrim string
 	//go:embed slidinglog_adopt.lua
 	luaAdopt string
+	//go:embed slidinglog_settle.lua
+	luaSettle string
 	//go:embed slidinglog_take.lua
 	luaTake string
+	//go:embed slidinglog_enter.lua
+	luaEnter string
 	//go:embed slidinglog_refund.lua
 	luaRefund string
 	//go:embed slidinglog_peek.lua
@@ -41,6 +45,9 @@ var (
 
 // luaCut says what has left the window, for operations that adopt nothing.
 const luaCut = "local cut = now - window\n"
+
+// luaReply ends operations that have nothing to add to the common reply.
+const luaReply = "return reply\n"
 
 // program is a script ready to be sent: its text and the name under which servers cache it.
 type program struct {
@@ -63,7 +70,7 @@ const (
 )
 
 var programs = [programCount]program{
-	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaTake),
+	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaEnter, luaReply),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
 	clearProgram:       compose("clear", luaLoad, luaClear),

@@ -11,21 +11,24 @@
 --
 -- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
 --   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   = 217 bytes
+--  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
+-- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
 --   -1 a value under key number reply[2] is not ours   0 absent   1 ok   2 fresh   3 lost
 local sub, format = string.sub, string.format
-local FORM = 'SLG1%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d'
+local FORM = 'SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
+local CALM = '               0               0' -- contended and booked, where there is nothing to tell
 local TURN = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
 local epoch, target, share, start, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, 0, now
 local entries, base, oldest, opened, before, newest, total = 0, 0, 0, now, 0, now, 0
+local contended, booked = 0, 0
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  if type(head) ~= 'string' or #head ~= 217 or sub(head, 1, 4) ~= 'SLG1' then
+  if type(head) ~= 'string' or #head ~= 249 or sub(head, 1, 4) ~= 'SLG2' then
     return {-1, 1}
   end
   local sound
@@ -36,6 +39,9 @@ if head then
         sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 124) + 0, sub(head, 125, 139) + 0,
         sub(head, 140, 155) + 0, sub(head, 156, 171) + 0, sub(head, 172, 186) + 0, sub(head, 187, 202) + 0, sub(head, 203, 217) + 0
     end)
+  if sound and sub(head, 218, 249) ~= CALM then
+    sound, contended, booked = pcall(function() return sub(head, 218, 233) + 0, sub(head, 234, 249) + 0 end)
+  end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and epoch >= 1 and window >= 1000 and (total - base) % TURN <= share and opened <= newest and newest < 1e16 and touched < 1e16) then
     return {-1, 1}

@@ -3,7 +3,7 @@
 -- KEYS  1 head  2 log
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted, -2 with the server's refusal)
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or #head ~= 217 or string.sub(head, 1, 4) ~= 'SLG1') then
+if head and (type(head) ~= 'string' or #head ~= 249 or string.sub(head, 1, 4) ~= 'SLG2') then
   return {-1, 1}
 end
 if redis.call('TYPE', KEYS[2]).ok ~= 'none' then

@@ -54,7 +54,7 @@ end
 
 if refunded > 0 or lowered then
   -- The first write is one that needs memory: where the server refuses it, nothing has been written.
-  local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG1')
+  local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
   if type(done) == 'table' then
     return {-2, done.err}
   end
@@ -92,7 +92,7 @@ if refunded > 0 or lowered then
     end
   end
   redis.call('SETRANGE', KEYS[1], '0',
-    format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total))
+    format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then

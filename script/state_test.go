@@ -69,7 +69,7 @@ func TestForeignState(t *testing.T) {
 			"other text":    {ref.head, []string{"SET", ref.head, "hello"}, "take look refund peek clear drop"},
 			"no text":       {ref.head, []string{"SET", ref.head, ""}, "take look refund peek clear drop"},
 			"too long":      {ref.head, []string{"SET", ref.head, good + " "}, "take look refund peek clear drop"},
-			"another magic": {ref.head, []string{"SET", ref.head, with(0, "SLG2")}, "take look refund peek clear drop"},
+			"another magic": {ref.head, []string{"SET", ref.head, with(0, "SLG1")}, "take look refund peek clear drop"},
 			"no number":     {ref.head, []string{"SET", ref.head, with(30, "x")}, "take look refund peek clear"},
 			"two numbers":   {ref.head, []string{"SET", ref.head, with(58, " ")}, "take look refund peek clear"},
 			"not a number":  {ref.head, []string{"SET", ref.head, with(214, "nan")}, "take look refund peek clear"},

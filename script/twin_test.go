@@ -25,8 +25,8 @@ func (l *SlidingLog) head() string {
 	if len(l.closed) > 0 {
 		oldest = l.closed[0].date
 	}
-	return fmt.Sprintf("SLG1%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d", l.epoch, l.target, l.share, l.start, l.window,
-		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total)
+	return fmt.Sprintf("SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", l.epoch, l.target, l.share, l.start, l.window,
+		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, 0, 0)
 }
 
 // log renders the twin's closed entries as the scripts store them.
