@@ -38,8 +38,9 @@ type core struct {
 
 // place identifies a shard.
 type place struct {
-	slot int
-	node string
+	slot      int
+	node      string
+	algorithm string
 }
 
 // table is a layout with the lanes to its shards. It never changes; a new
@@ -178,7 +179,7 @@ func (c *core) abandon() {
 
 // lane is laneTo with c.mu held.
 func (c *core) lane(s shard.Shard) *lane {
-	at := place{s.Slot, s.Node}
+	at := place{s.Slot, s.Node, s.Algorithm}
 	if l := c.lanes[at]; l != nil {
 		return l
 	}
@@ -186,7 +187,7 @@ func (c *core) lane(s shard.Shard) *lane {
 	if n == nil {
 		return nil
 	}
-	l := newLane(c, n, s.Slot)
+	l := newLane(c, n, s)
 	c.lanes[at] = l
 	return l
 }

@@ -26,12 +26,13 @@ var (
 // at most one call of this limiter under way, however many callers there are.
 // No lock is held while Redis is waited for.
 type lane struct {
-	core  *core
-	slot  int
-	node  *node
-	tag   string
-	ref   script.ShardRef
-	terms atomic.Pointer[terms]
+	core      *core
+	slot      int
+	node      *node
+	algorithm string
+	tag       string
+	ref       script.ShardRef
+	terms     atomic.Pointer[terms]
 
 	waiting atomic.Int64 // asks that wait or are in flight
 
@@ -60,9 +61,9 @@ type terms struct {
 	looked *script.Proposal // otherwise: claims nothing for a shard that has no state
 }
 
-func newLane(c *core, n *node, slot int) *lane {
-	tag := shard.Tag(slot)
-	l := &lane{core: c, slot: slot, node: n, tag: tag}
+func newLane(c *core, n *node, s shard.Shard) *lane {
+	tag := shard.Tag(s.Slot)
+	l := &lane{core: c, slot: s.Slot, node: n, algorithm: s.Algorithm, tag: tag}
 	l.ref = script.ShardKeys(c.client.cfg.KeyPrefix, tag, c.id)
 	return l
 }

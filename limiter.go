@@ -195,7 +195,7 @@ func (c *core) peek(ctx context.Context) (State, error) {
 	}
 	err := c.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)
-		i := t.layout.Index(ln.slot, ln.node.name)
+		i := t.layout.Index(ln.slot, ln.node.name, ln.algorithm)
 		if i < 0 {
 			return err // the layout changed in between
 		}

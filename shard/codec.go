@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,17 +20,28 @@ type layoutJSON struct {
 	Permits   int64       `json:"permits"`
 	Window    int64       `json:"window_ns"`
 	Algorithm string      `json:"algorithm"`
+	Burst     int64       `json:"burst,omitempty"`
 	Revision  int64       `json:"revision"`
 	Lease     int64       `json:"lease_ns,omitempty"`
+	Anchor    *anchorJSON `json:"anchor,omitempty"`
 	Shards    []shardJSON `json:"shards"`
 }
 
-// shardJSON is the stored form of a Shard; Start is present only while the layout is unsettled.
+// anchorJSON is the stored form of the Anchor of a Layout that has one.
+type anchorJSON struct {
+	Slot int    `json:"slot"`
+	Node string `json:"node"`
+}
+
+// shardJSON is the stored form of a Shard; Start is present only while the layout is
+// unsettled, Algorithm only where it is not that of the layout.
 type shardJSON struct {
-	Slot  int    `json:"slot"`
-	Node  string `json:"node"`
-	Share int64  `json:"share"`
-	Start *int64 `json:"start,omitempty"`
+	Slot      int    `json:"slot"`
+	Node      string `json:"node"`
+	Algorithm string `json:"algorithm,omitempty"`
+	Share     int64  `json:"share"`
+	Burst     int64  `json:"burst,omitempty"`
+	Start     *int64 `json:"start,omitempty"`
 }
 
 // MarshalJSON returns the stored form of l, or an error if l is not valid.
@@ -39,10 +51,16 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
-		Algorithm: l.Algorithm, Revision: l.Revision, Lease: int64(l.Lease), Shards: make([]shardJSON, len(l.Shards)),
+		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Shards: make([]shardJSON, len(l.Shards)),
+	}
+	if l.Anchor != (Location{}) {
+		stored.Anchor = &anchorJSON{Slot: l.Anchor.Slot, Node: l.Anchor.Node}
 	}
 	for i, s := range l.Shards {
-		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share}
+		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share, Burst: s.Burst}
+		if s.Algorithm != l.Algorithm {
+			stored.Shards[i].Algorithm = s.Algorithm
+		}
 		if !l.Settled {
 			stored.Shards[i].Start = &s.Start
 		}
@@ -73,11 +91,14 @@ func decode(data []byte) (Layout, error) {
 	}
 	l := Layout{
 		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
-		Algorithm: stored.Algorithm, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
+		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
 		Shards: make([]Shard, len(stored.Shards)),
 	}
+	if stored.Anchor != nil {
+		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
+	}
 	for i, s := range stored.Shards {
-		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Share: s.Share}
+		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Algorithm: cmp.Or(s.Algorithm, l.Algorithm), Share: s.Share, Burst: s.Burst}
 		if s.Start != nil {
 			l.Shards[i].Start = *s.Start
 		}

@@ -16,6 +16,9 @@ const (
 	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
+// goldenMoved has what only some layouts have: a burst, an anchor, shards of another algorithm.
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"anchor":{"slot":4,"node":"b"},"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+
 // TestGolden pins the stored form.
 func TestGolden(t *testing.T) {
 	s := spec(30)
@@ -23,7 +26,14 @@ func TestGolden(t *testing.T) {
 	settled := must(t)(shard.New(5, s, on("a", 10, "b", 20)))
 	s = spec(36)
 	s.Window = 1500 * time.Microsecond
-	for want, l := range map[string]shard.Layout{goldenSettled: settled, goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36)))} {
+	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72}
+	moved := settled
+	moved.Anchor = shard.Location{Slot: 4, Node: "b"}
+	for want, l := range map[string]shard.Layout{
+		goldenSettled:   settled,
+		goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36))),
+		goldenMoved:     must(t)(moved.Change(7, bucket, on("a", 36))),
+	} {
 		got, err := json.Marshal(l)
 		if err != nil || string(got) != want {
 			t.Errorf("stored as %s, %v\nwant      %s", got, err, want)
@@ -59,6 +69,9 @@ func TestDecodeStrict(t *testing.T) {
 		"not UTF-8":       edit(`"node":"a"`, "\"node\":\"\xff\""),
 		"sum":             edit(`"share":36`, `"share":35`),
 		"settled, starts": edit(`"settled":false`, `"settled":true`),
+		"null anchor":     edit(`"shards":`, `"anchor":null,"shards":`),
+		"no anchor":       edit(`"shards":`, `"anchor":{"slot":0,"node":""},"shards":`),
+		"same algorithm":  edit(`"node":"a",`, `"node":"a","algorithm":"slidinglog",`),
 		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
 	} {
 		before := must(t)(shard.New(1, spec(1), on("a", 1)))
@@ -81,7 +94,7 @@ func TestDecodeStrict(t *testing.T) {
 
 // FuzzDecode: what is accepted is valid, and is written as it was read.
 func FuzzDecode(f *testing.F) {
-	for _, data := range []string{goldenSettled, goldenUnsettled, `{}`, `{"v":1}`, strings.ToUpper(goldenSettled)} {
+	for _, data := range []string{goldenSettled, goldenUnsettled, goldenMoved, `{}`, `{"v":1}`, strings.ToUpper(goldenSettled)} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -17,6 +17,7 @@ type Spec struct {
 	Permits   int64
 	Window    time.Duration
 	Algorithm string
+	Burst     int64 // permits that may come at once, where the algorithm has such a bound: 0 (whatever its default is) to MaxPermits
 	Revision  int64
 	Lease     time.Duration // how long permits may be held before they are used; 0 to Window
 }
@@ -35,9 +36,11 @@ type Layout struct {
 	Permits   int64
 	Window    time.Duration
 	Algorithm string
+	Burst     int64
 	Revision  int64
 	Lease     time.Duration
-	Shards    []Shard // live ones first, in position order; leaving ones after
+	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
+	Shards    []Shard  // live ones first, in position order; leaving ones after
 }
 
 // New returns the first layout of a limit that nobody has used before. It is settled at
@@ -47,16 +50,19 @@ type Layout struct {
 func New(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := s.layout(epoch)
 	l.Settled = true
-	l.Shards = withStart(shards, func(Shard) int64 { return 0 })
+	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
 	return l.checked()
 }
 
 // Change returns the layout that is to follow l: the given shards (all live)
 // under a greater epoch, and everything else that l lists, leaving. It is
 // unsettled, with Start as [Layout.Plan] needs it, unless nothing has to move:
-// if l is settled and the shards, their shares, the window and the algorithm
+// if l is settled and the shards, their shares and bursts, the window and the algorithm
 // are the same, it is settled at once, because every shard holds the right share whether
 // it has heard of the new epoch or not.
+//
+// Under another algorithm all shards are new ones, and those of the old algorithm leave: the
+// capacity moves as they empty, as it does between places. The anchor stays what it is.
 func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	if epoch <= l.Epoch {
 		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
@@ -64,21 +70,46 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	if slices.ContainsFunc(shards, func(s Shard) bool { return s.Share == 0 }) {
 		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
 	}
+	shards = s.live(shards)
 	next := s.layout(epoch)
-	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Algorithm == s.Algorithm && sameShares(l.Shards, shards)
+	next.Anchor = l.Anchor
+	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
 		return next.checked()
 	}
 	held := l.held()
 	next.Shards = withStart(shards, held)
-	listed := places(next.Shards)
-	for _, s := range l.Shards {
+	next.Shards = withLeaving(next.Shards, l.Shards, held)
+	return next.checked()
+}
+
+// Merge returns the layout that is to follow both l and other, for a limit that came to have
+// two layouts which nobody put in an order, as after two first declarations: the live shards of l under an epoch that
+// is greater than both, and everything else that either lists, leaving. What any shard
+// holds is unknown, so nothing is raised before all of them were seen.
+func (l Layout) Merge(epoch int64, other Layout) (Layout, error) {
+	if epoch <= other.Epoch {
+		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
+	}
+	l.Settled = false
+	next, err := l.Change(epoch, l.Spec(), l.Live())
+	if err != nil {
+		return Layout{}, err
+	}
+	next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
+	return next.checked()
+}
+
+// withLeaving appends to shards, as leaving ones, those of old that they do not list.
+func withLeaving(shards, old []Shard, held func(Shard) int64) []Shard {
+	listed := places(shards)
+	for _, s := range old {
 		if _, ok := listed[s.place()]; !ok {
-			next.Shards = append(next.Shards, Shard{Slot: s.Slot, Node: s.Node, Start: held(s)})
+			shards = append(shards, Shard{Slot: s.Slot, Node: s.Node, Algorithm: s.Algorithm, Start: held(s)})
 		}
 	}
-	return next.checked()
+	return shards
 }
 
 // held returns a function that tells what a shard holds under l: its share, or
@@ -106,7 +137,9 @@ func (l Layout) Settle() Layout {
 
 // Spec returns what l divides.
 func (l Layout) Spec() Spec {
-	return Spec{Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Revision: l.Revision, Lease: l.Lease}
+	return Spec{
+		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease,
+	}
 }
 
 // Span is how long a permit stays in a shard's log: the window, and before that
@@ -122,9 +155,10 @@ func (l Layout) Live() []Shard {
 	return l.Shards[:n:n]
 }
 
-// Index returns the index in Shards of the shard at (slot, node), or -1.
-func (l Layout) Index(slot int, node string) int {
-	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.Slot == slot && s.Node == node })
+// Index returns the index in Shards of the shard of an algorithm at (slot, node), or -1.
+func (l Layout) Index(slot int, node, algorithm string) int {
+	at := site{Location{slot, node}, algorithm}
+	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.place() == at })
 }
 
 // Validate returns an error that wraps ErrInvalidLayout unless l could have come from New,
@@ -148,15 +182,23 @@ func (l Layout) validate() error {
 		return fmt.Errorf("lease %v is outside 0..window, or the two exceed 744h", l.Lease)
 	case l.Algorithm == "" || !utf8.ValidString(l.Algorithm):
 		return fmt.Errorf("algorithm %q is empty or not UTF-8", l.Algorithm)
+	case l.Burst < 0 || l.Burst > MaxPermits:
+		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
 		return fmt.Errorf("revision %d is negative", l.Revision)
+	case l.Anchor != Location{} && !l.Anchor.valid():
+		return fmt.Errorf("the anchor %+v is not a place", l.Anchor)
 	}
 	return l.validateShards()
 }
 
+func (l Location) valid() bool {
+	return l.Slot >= 0 && l.Slot < Slots && l.Node != "" && utf8.ValidString(l.Node)
+}
+
 func (l Layout) validateShards() error {
-	rest, leaving := l.Permits, false
-	seen := make(map[Location]bool, len(l.Shards))
+	rest, burst, leaving := l.Permits, l.Burst, false
+	seen := make(map[site]bool, len(l.Shards))
 	for i, s := range l.Shards {
 		if err := s.validate(l.Settled); err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
@@ -164,6 +206,13 @@ func (l Layout) validateShards() error {
 		if seen[s.place()] {
 			return fmt.Errorf("shard %d: %q has slot %d twice", i, s.Node, s.Slot)
 		}
+		if s.Share > 0 && s.Algorithm != l.Algorithm {
+			return fmt.Errorf("shard %d: live with algorithm %q, not %q", i, s.Algorithm, l.Algorithm)
+		}
+		if s.Burst > burst || (s.Burst > 0) != (s.Share > 0 && l.Burst > 0) {
+			return fmt.Errorf("shard %d: a burst of %d, with %d left of %d", i, s.Burst, burst, l.Burst)
+		}
+		burst -= s.Burst
 		seen[s.place()] = true
 		if leaving && s.Share > 0 {
 			return fmt.Errorf("shard %d: live after a leaving one", i)
@@ -177,6 +226,9 @@ func (l Layout) validateShards() error {
 	if rest != 0 {
 		return fmt.Errorf("the shares sum to %d less than %d permits", rest, l.Permits)
 	}
+	if burst != 0 {
+		return fmt.Errorf("the bursts sum to %d less than %d", burst, l.Burst)
+	}
 	return nil
 }
 
@@ -186,8 +238,10 @@ func (s Shard) validate(settled bool) error {
 		return fmt.Errorf("slot %d is outside 0..%d", s.Slot, Slots-1)
 	case s.Node == "" || !utf8.ValidString(s.Node):
 		return fmt.Errorf("node %q is empty or not UTF-8", s.Node)
-	case s.Share < 0:
-		return fmt.Errorf("share %d is negative", s.Share)
+	case s.Algorithm == "" || !utf8.ValidString(s.Algorithm):
+		return fmt.Errorf("algorithm %q is empty or not UTF-8", s.Algorithm)
+	case s.Share < 0 || s.Burst < 0:
+		return fmt.Errorf("share %d or burst %d is negative", s.Share, s.Burst)
 	case settled && s.Share == 0:
 		return errors.New("a settled layout has no leaving shards")
 	case settled && s.Start != 0:
@@ -200,11 +254,33 @@ func (s Shard) validate(settled bool) error {
 
 func (s Spec) layout(epoch int64) Layout {
 	return Layout{
-		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Revision: s.Revision, Lease: s.Lease,
+		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease,
 	}
 }
 
-func (s Shard) place() Location { return Location{s.Slot, s.Node} }
+// live returns a copy of shards with the algorithm, and each with its part of the burst. Shards
+// that cannot be live are left for Validate to find.
+func (s Spec) live(shards []Shard) []Shard {
+	copied := slices.Clone(shards)
+	for i := range copied {
+		copied[i].Algorithm, copied[i].Burst = s.Algorithm, 0
+	}
+	if s.Burst <= 0 || s.Burst < int64(len(copied)) || slices.ContainsFunc(copied, func(s Shard) bool { return s.Share < 1 || s.Share > MaxPermits }) {
+		return copied
+	}
+	for i, part := range apportion(s.Burst, copied) {
+		copied[i].Burst = part
+	}
+	return copied
+}
+
+// site is what identifies a shard.
+type site struct {
+	Location
+	algorithm string
+}
+
+func (s Shard) place() site { return site{Location{s.Slot, s.Node}, s.Algorithm} }
 
 // checked returns l if it is valid.
 func (l Layout) checked() (Layout, error) {
@@ -224,19 +300,19 @@ func withStart(shards []Shard, start func(Shard) int64) []Shard {
 }
 
 // places returns the index of every shard by its place.
-func places(shards []Shard) map[Location]int {
-	at := make(map[Location]int, len(shards))
+func places(shards []Shard) map[site]int {
+	at := make(map[site]int, len(shards))
 	for i, s := range shards {
 		at[s.place()] = i
 	}
 	return at
 }
 
-// sameShares reports whether a and b, each free of duplicates, give the same shares to the same places.
+// sameShares reports whether a and b, each free of duplicates, give the same shares and bursts to the same places.
 func sameShares(a, b []Shard) bool {
 	at := places(a)
 	for _, s := range b {
-		if i, ok := at[s.place()]; !ok || a[i].Share != s.Share {
+		if i, ok := at[s.place()]; !ok || a[i].Share != s.Share || a[i].Burst != s.Burst {
 			return false
 		}
 	}

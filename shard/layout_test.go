@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -99,11 +101,91 @@ func TestChange(t *testing.T) {
 	if show(third) != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" || show(old) != "a:10 b:20" {
 		t.Error("a method changed its receiver")
 	}
-	if i, j := third.Index(1, "b"), third.Index(2, "b"); i != 3 || j != -1 {
+	if i, j := third.Index(1, "b", "slidinglog"), third.Index(2, "b", "slidinglog"); i != 3 || j != -1 {
 		t.Errorf("indices %d, %d", i, j)
 	}
 	if live := third.Live(); len(live) != 2 || cap(live) != 2 {
 		t.Errorf("live: %v, room for %d", live, cap(live))
+	}
+}
+
+// TestChangeAlgorithm: the shards of the old algorithm leave, whatever place they are at.
+func TestChangeAlgorithm(t *testing.T) {
+	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	bucket := spec(30)
+	bucket.Algorithm, bucket.Burst = "bucket", 60
+	next := must(t)(old.Change(6, bucket, on("a", 10, "b", 20)))
+	if got := show(next); next.Settled || got != "a:10<0 b:20<0 a:0<10 b:0<20" {
+		t.Errorf("changed: %s", got)
+	}
+	if next.Shards[0].Algorithm != "bucket" || next.Shards[2].Algorithm != "slidinglog" || next.Shards[1].Burst != 40 || next.Shards[3].Burst != 0 {
+		t.Errorf("changed: %+v", next.Shards)
+	}
+	if i, j := next.Index(1, "a", "bucket"), next.Index(1, "a", "slidinglog"); i != 0 || j != 2 {
+		t.Errorf("at %d and %d", i, j)
+	}
+	// Nothing is free for the new shards before the old ones gave something up.
+	if step := next.Plan(nil); slices.Max(step.Raise) != 0 {
+		t.Errorf("raised to %v while everything may be in use", step.Raise)
+	}
+	back := must(t)(next.Change(7, spec(30), on("a", 30)))
+	if got := show(back); got != "a:30<-1 a:0<-1 b:0<-1 b:0<-1" || back.Shards[0].Algorithm != "slidinglog" {
+		t.Errorf("back again: %s", got)
+	}
+	if settled := next.Settle(); show(settled) != "a:10 b:20" || settled.Validate() != nil {
+		t.Errorf("settled: %+v", settled)
+	}
+}
+
+// TestBurst: the parts of a burst are in proportion to the shares, none is 0, and they sum to it exactly.
+func TestBurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shares := rapid.SliceOfN(rapid.Int64Range(1, rapid.SampledFrom([]int64{3, 1000, 1e9}).Draw(t, "greatest")), 1, 40).Draw(t, "shares")
+		s := spec(0)
+		var shards []shard.Shard
+		for i, share := range shares {
+			shards = append(shards, shard.Shard{Slot: i, Node: "a", Share: share})
+			s.Permits += share
+		}
+		s.Burst = rapid.Int64Range(int64(len(shares)), rapid.SampledFrom([]int64{int64(len(shares)), 5000, shard.MaxPermits}).Draw(t, "most")).Draw(t, "burst")
+		l, err := shard.New(1, s, shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		poor := int64(0)
+		for _, x := range l.Shards {
+			if x.Burst == 1 {
+				poor++
+			}
+		}
+		for _, x := range l.Shards {
+			exact := float64(s.Burst) * float64(x.Share) / float64(s.Permits)
+			if got := float64(x.Burst); got > max(1, exact+1) || got < max(1, exact-1-float64(poor)) {
+				t.Fatalf("share %d of %d has %d of %d, exactly %f", x.Share, s.Permits, x.Burst, s.Burst, exact)
+			}
+		}
+	})
+	s := spec(30)
+	s.Burst = 1
+	if _, err := shard.New(1, s, on("a", 10, "b", 20)); !errors.Is(err, shard.ErrInvalidLayout) {
+		t.Errorf("a burst of 1 for two shards: %v", err)
+	}
+}
+
+// TestMerge: of two layouts that know nothing of each other one goes on, and nothing is
+// raised before every shard of both was seen.
+func TestMerge(t *testing.T) {
+	l := must(t)(shard.New(50, spec(30), on("a", 10, "b", 20)))
+	l.Anchor = shard.Location{Slot: 9, Node: "a"}
+	other := must(t)(shard.New(60, spec(40), on("b", 10, "c", 30)))
+	merged := must(t)(l.Merge(61, other))
+	if got := show(merged); merged.Settled || got != "a:10<-1 b:20<-1 c:0<-1" || merged.Anchor != l.Anchor || merged.Spec() != l.Spec() {
+		t.Errorf("merged: %+v", merged)
+	}
+	for _, epoch := range []int64{50, 60} {
+		if _, err := l.Merge(epoch, other); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("epoch %d: %v", epoch, err)
+		}
 	}
 }
 
@@ -113,6 +195,8 @@ func TestChangeSettled(t *testing.T) {
 	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40)))
 	slower, other, revised := spec(30), spec(30), spec(30)
 	slower.Window, other.Algorithm, revised.Revision = time.Minute, "tokenbucket", 3
+	bursting := spec(30)
+	bursting.Burst = 90
 	for name, c := range map[string]struct {
 		from    shard.Layout
 		spec    shard.Spec
@@ -127,6 +211,7 @@ func TestChangeSettled(t *testing.T) {
 		"fewer":              {old, spec(10), on("a", 10), false},
 		"more":               {old, spec(31), on("a", 10, "b", 20, "c", 1), false},
 		"window":             {old, slower, on("a", 10, "b", 20), false},
+		"burst":              {old, bursting, on("a", 10, "b", 20), false},
 		"algorithm":          {old, other, on("a", 10, "b", 20), false},
 		"unsettled and same": {unsettled, spec(60), on("a", 20, "b", 40), false},
 	} {
@@ -151,6 +236,15 @@ func TestInvalid(t *testing.T) {
 		"revision":            func(l *shard.Layout) { l.Revision = -1 },
 		"slot -1":             func(l *shard.Layout) { l.Shards[0].Slot = -1 },
 		"slot 16384":          func(l *shard.Layout) { l.Shards[0].Slot = shard.Slots },
+		"shard's algorithm":   func(l *shard.Layout) { l.Shards[0].Algorithm = "bucket" },
+		"shard without one":   func(l *shard.Layout) { l.Shards[1].Algorithm = "" },
+		"burst unshared":      func(l *shard.Layout) { l.Burst = 30 },
+		"burst too large":     func(l *shard.Layout) { l.Burst, l.Shards[0].Burst = 30, 31 },
+		"burst too small":     func(l *shard.Layout) { l.Burst, l.Shards[0].Burst = 30, 29 },
+		"burst of nothing":    func(l *shard.Layout) { l.Shards[0].Burst = 30 },
+		"negative burst":      func(l *shard.Layout) { l.Burst, l.Shards[0].Burst = -1, -1 },
+		"leaving burst":       func(l *shard.Layout) { l.Burst, l.Shards[0].Burst, l.Shards[1].Burst = 30, 29, 1 },
+		"anchor":              func(l *shard.Layout) { l.Anchor.Slot = 3 },
 		"no node":             func(l *shard.Layout) { l.Shards[0].Node = "" },
 		"node not UTF-8":      func(l *shard.Layout) { l.Shards[0].Node = "a\xff" },
 		"negative share":      func(l *shard.Layout) { l.Shards[1].Share, l.Shards[0].Share = -1, 31 },

@@ -32,6 +32,7 @@ func TestTransitionBites(t *testing.T) {
 		"quarantined shards take floors":    broken(func(r *rules) { r.looseQuarantine = true }),
 		"unsettled layouts create targets":  broken(func(r *rules) { r.eagerCreate = true }),
 		"starts of an unsettled layout":     broken(func(r *rules) { r.boldChange = true }),
+		"a new algorithm starts afresh":     broken(func(r *rules) { r.newAlgorithm, r.noLoss = true, true }),
 	}
 	for name, r := range mutants {
 		t.Run(name, func(t *testing.T) {

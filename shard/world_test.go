@@ -17,6 +17,7 @@ type rules struct {
 	looseQuarantine bool // a quarantined shard accepts floors
 	eagerCreate     bool // an unsettled layout creates shards with their whole target
 	boldChange      bool // a change of an unsettled layout takes its shares for starts
+	newAlgorithm    bool // a change of the algorithm forgets the shards of the old one
 	noLoss          bool // shards do not lose their memory
 }
 
@@ -31,7 +32,7 @@ type world struct {
 	register shard.Layout
 	chain    []int64 // limits since the last settled layout, that one included
 	windows  []interval
-	cells    map[shard.Location]*cell
+	cells    map[home]*cell
 	down     map[shard.Location]bool
 	clients  []view
 	drivers  []driver
@@ -53,9 +54,15 @@ type driver struct {
 	obs []shard.Observation
 }
 
+// home is where a shard has its state: every algorithm its own.
+type home struct {
+	shard.Location
+	algorithm string
+}
+
 // message is a proposal under way to a shard; answer is a reply under way to a driver.
 type message struct {
-	to            shard.Location
+	to            home
 	p             proposal
 	driver, shard int
 	confirmed     int
@@ -73,7 +80,7 @@ type interval struct{ window, until int }
 const forever = 1 << 30
 
 func newWorld(rng *rand.Rand, r rules) *world {
-	w := &world{rules: r, pace: newPace(rng), rng: rng, cells: map[shard.Location]*cell{}, down: map[shard.Location]bool{}}
+	w := &world{rules: r, pace: newPace(rng), rng: rng, cells: map[home]*cell{}, down: map[shard.Location]bool{}}
 	spec, shards := w.arrangement()
 	l, err := shard.New(1, spec, shards)
 	if err != nil {
@@ -104,6 +111,10 @@ func (w *world) arrangement() (shard.Spec, []shard.Shard) {
 	if w.register.Epoch > 0 && w.rng.IntN(2) == 0 {
 		spec.Permits, spec.Window = max(w.register.Permits, int64(n)), w.register.Window
 	}
+	if w.rng.IntN(3) == 0 {
+		spec.Algorithm = "bucket"
+		spec.Burst = int64(w.rng.IntN(2)) * (int64(n) + w.rng.Int64N(60))
+	}
 	shares := shard.Split(spec.Permits, n)
 	if n > 1 && shares[0] > 1 {
 		moved := w.rng.Int64N(shares[0])
@@ -117,7 +128,7 @@ func (w *world) arrangement() (shard.Spec, []shard.Shard) {
 	return spec, shards
 }
 
-func (w *world) cell(at shard.Location) *cell {
+func (w *world) cell(at home) *cell {
 	c := w.cells[at]
 	if c == nil {
 		c = &cell{looseQuarantine: w.looseQuarantine}
@@ -135,7 +146,9 @@ func (w *world) proposalFor(l shard.Layout, j int) proposal {
 	return p
 }
 
-func place(s shard.Shard) shard.Location { return shard.Location{Slot: s.Slot, Node: s.Node} }
+func place(s shard.Shard) home {
+	return home{shard.Location{Slot: s.Slot, Node: s.Node}, s.Algorithm}
+}
 
 // pace is how often what happens in one history, in thousandths. Histories differ, so that
 // some are calm enough to complete many transitions and some are stormy.
@@ -160,7 +173,10 @@ func (w *world) step() error {
 		delete(w.down, w.somewhere())
 	case happens(w.pace.lose):
 		if !w.noLoss {
-			w.cell(w.somewhere()).lose()
+			at := w.somewhere()
+			for _, algorithm := range []string{"log", "bucket"} {
+				w.cell(home{at, algorithm}).lose()
+			}
 		}
 	case happens(250):
 		w.take(&w.clients[w.rng.IntN(len(w.clients))])
@@ -184,7 +200,7 @@ func (w *world) take(c *view) {
 	}
 	j := w.rng.IntN(len(c.layout.Shards))
 	at := place(c.layout.Shards[j])
-	if w.down[at] {
+	if w.down[at.Location] {
 		return
 	}
 	s := w.cell(at)
@@ -254,7 +270,7 @@ func (w *world) deliver() {
 		i := w.rng.IntN(len(w.wire))
 		m := w.wire[i]
 		w.wire = slices.Delete(w.wire, i, i+1)
-		if w.rng.IntN(10) == 0 || w.down[m.to] || !w.fresh(view{at: m.confirmed}) {
+		if w.rng.IntN(10) == 0 || w.down[m.to.Location] || !w.fresh(view{at: m.confirmed}) {
 			return
 		}
 		r := w.cell(m.to).propose(w.now, w.memory, m.p)
@@ -287,10 +303,13 @@ func (w *world) change(a *view) {
 	if w.boldChange && !a.layout.Settled {
 		for i, s := range next.Shards {
 			next.Shards[i].Start = 0
-			if j := a.layout.Index(s.Slot, s.Node); j >= 0 {
+			if j := a.layout.Index(s.Slot, s.Node, s.Algorithm); j >= 0 {
 				next.Shards[i].Start = a.layout.Shards[j].Share
 			}
 		}
+	}
+	if w.newAlgorithm {
+		next.Shards = slices.DeleteFunc(next.Shards, func(s shard.Shard) bool { return s.Algorithm != next.Algorithm })
 	}
 	w.register = next
 	w.chain = append(w.chain, next.Permits)
