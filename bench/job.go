@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.BoolVar(&j.env.Smoke, "smoke", false, "try everything once, quickly; the figures mean nothing and are kept out of the results")
 	flags.IntVar(&j.env.Rounds, "rounds", 0, "how often each point is measured (0: the scenario's choice)")
 	flags.DurationVar(&j.env.For, "for", 0, "how long each point is measured (0: the scenario's choice)")
+	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured, where --for is not given")
 	flags.StringVar(&goroutines, "goroutines", "", "numbers of goroutines, with commas (default: the scenario's choice)")
 	flags.StringVar(&rivals, "rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
@@ -71,7 +73,7 @@ func (j *job) complete(name, goroutines, rivals string) error {
 	if j.scenarios, err = named(name); err != nil {
 		return err
 	}
-	if j.env.Rivals, err = rival.Named(rivals); err != nil {
+	if j.env.Lineup, err = rival.Named(rivals); err != nil {
 		return fmt.Errorf("%w: --rivals: %w", errUsage, err)
 	}
 	if j.env.Goroutines, err = numbers(goroutines); err != nil {
@@ -79,6 +81,9 @@ func (j *job) complete(name, goroutines, rivals string) error {
 	}
 	if j.env.Rounds < 0 || j.env.For < 0 {
 		return fmt.Errorf("%w: --rounds and --for cannot be negative", errUsage)
+	}
+	if !(j.env.Time > 0 && j.env.Time <= 100) {
+		return fmt.Errorf("%w: --time must be above 0, and at most 100", errUsage)
 	}
 	if j.env.Smoke || j.results != "" {
 		j.document = ""
@@ -131,6 +136,7 @@ func usage(flags *flag.FlagSet) {
 	for _, r := range rival.All() {
 		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
 	}
+	fmt.Fprintf(out, "  %-15s %s\n  %-15s %s\n", rival.Uber.Name, rival.Uber.Algorithm, rival.RedissonName, "its real RRateLimiter, in a JVM")
 	fmt.Fprint(out, "\nflags:\n")
 	flags.PrintDefaults()
 	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64,1024\n")
@@ -145,19 +151,24 @@ func (j *job) do(ctx context.Context) error {
 		defer os.RemoveAll(dir)
 		j.results = dir
 	}
+	var failed []error // one scenario must not cost the others of a long run
 	for _, s := range j.scenarios {
 		if err := j.measure(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
+			fmt.Fprintln(j.out, "bench:", failed[len(failed)-1])
+		}
+		if ctx.Err() != nil {
+			return errors.Join(failed...)
 		}
 	}
-	if j.document == "" {
-		return nil
+	if j.document != "" {
+		var names []string
+		for _, s := range scenario.All() {
+			names = append(names, s.Name)
+		}
+		failed = append(failed, report.Document(j.document, j.results, names))
 	}
-	var names []string
-	for _, s := range scenario.All() {
-		names = append(names, s.Name)
-	}
-	return report.Document(j.document, j.results, names)
+	return errors.Join(failed...)
 }
 
 func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
@@ -170,7 +181,7 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 		Smoke:    j.env.Smoke,
 		Began:    began,
 		Machine:  j.machine,
-		Software: report.GoVersions(modules(j.env.Rivals)...),
+		Software: report.GoVersions(modules(j.env.Lineup)...),
 	}
 	env := j.env
 	env.Progress = func(format string, a ...any) {
@@ -192,8 +203,12 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 }
 
 // modules are the modules whose versions belong into a result.
-func modules(rivals []rival.Rival) []string {
+func modules(lineup rival.Lineup) []string {
 	paths := []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9"}
+	rivals := lineup.Rivals
+	if lineup.Uber {
+		rivals = append(slices.Clone(rivals), rival.Uber)
+	}
 	for _, r := range rivals {
 		if r.Module != "" {
 			paths = append(paths, r.Module)

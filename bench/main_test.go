@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(j.scenarios) != 1 || j.scenarios[0].Name != "exact" || j.env.Rounds != 3 || j.env.For != 2*time.Second ||
-		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 {
+		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 || j.env.Redisson {
 		t.Errorf("parsed %+v", j)
 	}
 	if j.results != "results" || j.document == "" {
@@ -42,7 +42,7 @@ func TestSmokeStaysOutOfTheResults(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"nothing"}, {"exact", "more"}, {"exact", "--no-such-flag"}, {"exact", "--goroutines", "0"},
-		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"}, {"--smoke"},
+		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"}, {"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"},
 	} {
 		if _, err := parse(args, &strings.Builder{}); !errors.Is(err, errUsage) {
 			t.Errorf("%v: err %v, want a usage error", args, err)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 )
 
 // environment is the variable that makes this program a worker.
@@ -118,7 +120,7 @@ func (f *Fleet) measure(ctx context.Context, j Job, warm, span time.Duration, be
 				return total, err
 			}
 		}
-		if err := sleep(ctx, step.wait); err != nil {
+		if err := load.Sleep(ctx, step.wait); err != nil {
 			return total, err
 		}
 		if step.then != nil {
@@ -172,16 +174,5 @@ func (f *Fleet) Close() {
 	defer late.Stop()
 	for _, m := range f.workers {
 		<-m.done
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

@@ -138,7 +138,7 @@ func pause(ctx context.Context, mean time.Duration) bool {
 	if mean <= 0 {
 		return ctx.Err() == nil
 	}
-	return sleep(ctx, time.Duration(rand.ExpFloat64()*float64(mean))) == nil
+	return load.Sleep(ctx, time.Duration(rand.ExpFloat64()*float64(mean))) == nil
 }
 
 func (t *tally) call(ctx context.Context, a allow) {
@@ -149,7 +149,8 @@ func (t *tally) call(ctx context.Context, a allow) {
 		return
 	case err != nil:
 		t.failed.Add(1)
-		t.err.Store(&err)
+		keep := err // on the heap only if there is one
+		t.err.Store(&keep)
 		return
 	case ok:
 		t.allowed.Add(1)

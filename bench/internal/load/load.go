@@ -85,7 +85,8 @@ func step(ctx context.Context, allow func(context.Context) (bool, error), t *tal
 	switch {
 	case err != nil:
 		t.failed.Add(1)
-		lastErr.Store(&err)
+		keep := err // on the heap only if there is one
+		lastErr.Store(&keep)
 	case ok:
 		t.allowed.Add(1)
 	default:
@@ -95,7 +96,7 @@ func step(ctx context.Context, allow func(context.Context) (bool, error), t *tal
 
 // observe reads everything at the two ends of the counted time.
 func observe(ctx context.Context, plan Plan, tallies []tally) (Sample, error) {
-	if err := sleep(ctx, plan.Warm); err != nil {
+	if err := Sleep(ctx, plan.Warm); err != nil {
 		return Sample{}, err
 	}
 	if err := call(plan.Before); err != nil {
@@ -103,7 +104,7 @@ func observe(ctx context.Context, plan Plan, tallies []tally) (Sample, error) {
 	}
 	first, began := sum(tallies), time.Now()
 	first.CPU = cpu()
-	if err := sleep(ctx, plan.For); err != nil {
+	if err := Sleep(ctx, plan.For); err != nil {
 		return Sample{}, err
 	}
 	last := sum(tallies)
@@ -131,15 +132,4 @@ func call(f func() error) error {
 		return nil
 	}
 	return f()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -114,3 +114,12 @@ func TestSampleOfNothing(t *testing.T) {
 		t.Error("an empty sample has a rate")
 	}
 }
+
+func TestStepAllocatesNothing(t *testing.T) {
+	var counts tally
+	var lastErr atomic.Pointer[error]
+	allow := func(context.Context) (bool, error) { return true, nil }
+	if n := testing.AllocsPerRun(1000, func() { step(t.Context(), allow, &counts, &lastErr) }); n != 0 {
+		t.Errorf("%v allocations a call; what is measured should not be those of the loop", n)
+	}
+}

@@ -63,6 +63,9 @@ func (r *Result) section(link string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n", r.Scenario, r.Title, r.Question)
 	for _, v := range r.Views {
+		if len(r.series(v.Metric)) == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "\n### %s (%s)\n\n", v.Title, v.Unit)
 		if v.Plot {
 			fmt.Fprintf(&b, "![%s](%s)\n\n", v.Title, path.Join(link, r.plotName(v)))

@@ -22,10 +22,21 @@ const (
 	lineHeight  = 14 // of the legend, points
 )
 
-// palette is Okabe and Ito's, which colour-blind readers can tell apart too.
+// palette is Okabe and Ito's, which colour-blind readers can tell apart too, and
+// four of Tol's dark ones.
 var palette = []color.RGBA{
 	{0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x72, 0xb2, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x80, 0x80, 0x80, 0xff}, {0x00, 0x00, 0x00, 0xff},
+	{0x33, 0x22, 0x88, 0xff}, {0x88, 0x22, 0x55, 0xff}, {0x99, 0x99, 0x33, 0xff}, {0x66, 0x33, 0x00, 0xff},
+}
+
+// dashes tell series apart whose colours are alike or the same: neighbours in
+// the palette differ, and so do all of three rounds through it.
+var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2)}, {vg.Points(2), vg.Points(2)}}
+
+// ink is the colour and the dashes of series i, different for the first 36.
+func ink(i int) (color.RGBA, []vg.Length) {
+	return palette[i%len(palette)], dashes[(i+i/len(palette))%len(dashes)]
 }
 
 // plot draws the medians of a view, with bars from the least to the most of the
@@ -130,8 +141,9 @@ func addLine(p *plot.Plot, legend *plot.Legend, i int, name string, s spots) err
 	if err != nil {
 		return err
 	}
-	shade := palette[i%len(palette)]
+	shade, dash := ink(i)
 	line.Color, dots.Color, bars.Color = shade, shade, shade
+	line.Dashes = dash
 	line.Width = vg.Points(1.5)
 	if i == 0 {
 		line.Width = vg.Points(2.5)
@@ -162,7 +174,7 @@ func (r *Result) ticks(v View) plot.ConstantTicks {
 		if v.Nominal {
 			at = float64(i)
 		}
-		ticks = append(ticks, plot.Tick{Value: at, Label: Count(x)})
+		ticks = append(ticks, plot.Tick{Value: at, Label: v.label(x)})
 	}
 	return ticks
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -187,5 +188,48 @@ func TestMachine(t *testing.T) {
 	}
 	if got := loadAverages("0.10 0.20 0.30 1/99 1234"); got != "0.10 0.20 0.30" {
 		t.Errorf("load averages = %q", got)
+	}
+}
+
+func TestInkDiffers(t *testing.T) {
+	seen := make(map[string]int)
+	for i := range 36 {
+		shade, dash := ink(i)
+		key := fmt.Sprint(shade, dash)
+		if before, ok := seen[key]; ok {
+			t.Errorf("series %d is drawn like series %d", i, before)
+		}
+		seen[key] = i
+		if i < 12 {
+			if other := palette[(i+1)%len(palette)]; other == shade {
+				t.Errorf("series %d has the colour of the next", i)
+			}
+		}
+	}
+}
+
+func TestCases(t *testing.T) {
+	r := &Result{}
+	v := View{Metric: "jain", X: "case", Nominal: true, Cases: []string{"equal", "hog"}}
+	r.Add("ours", 0, "jain", 1)
+	r.Add("ours", 1, "jain", 0.5)
+	r.Add("ours", 7, "jain", 2) // has no name
+	const want = `| case | equal | hog | 7 |
+|---|--:|--:|--:|
+| ours | 1.00 | 0.500 | 2.00 |
+`
+	if got := r.table(v); got != want {
+		t.Errorf("table:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestViewsOfNothingAreLeftOut(t *testing.T) {
+	r := sample()
+	r.Views = append(r.Views, View{Metric: "none", Title: "Nothing to see", Plot: true})
+	if files, err := r.Write(t.TempDir()); err != nil || len(files) != 3 {
+		t.Errorf("files %v, err %v; want JSON and two plots", files, err)
+	}
+	if text := r.section("x"); strings.Contains(text, "Nothing to see") {
+		t.Error("the document shows a table of nothing")
 	}
 }

@@ -46,7 +46,9 @@ type View struct {
 	Plot    bool   `json:"plot,omitempty"`
 	LogX    bool   `json:"logX,omitempty"`    // X that are not positive are left out of the plot
 	LogY    bool   `json:"logY,omitempty"`    // so are points that are not positive
-	Nominal bool   `json:"nominal,omitempty"` // the X are names of cases: plotted side by side
+	Nominal bool   `json:"nominal,omitempty"` // the X are cases: plotted side by side
+	// Cases are the names of the X 0, 1, 2 and so on, if they are no quantities.
+	Cases []string `json:"cases,omitempty"`
 }
 
 // Point is one measured quantity.
@@ -82,7 +84,7 @@ func (r *Result) Write(dir string) ([]string, error) {
 		return nil, err
 	}
 	for _, v := range r.Views {
-		if !v.Plot {
+		if !v.Plot || len(r.series(v.Metric)) == 0 { // nobody who was asked for has any
 			continue
 		}
 		file := filepath.Join(dir, r.plotName(v))
@@ -107,6 +109,14 @@ func Read(file string) (Result, error) {
 		return r, fmt.Errorf("%s: %w", file, err)
 	}
 	return r, nil
+}
+
+// label is how an X of the view is shown.
+func (v View) label(x float64) string {
+	if i := int(x); float64(i) == x && i >= 0 && i < len(v.Cases) {
+		return v.Cases[i]
+	}
+	return Count(x)
 }
 
 // series lists the series of a metric in order of appearance.

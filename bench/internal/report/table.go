@@ -15,7 +15,7 @@ func (r *Result) table(v View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s |", v.X)
 	for _, x := range xs {
-		fmt.Fprintf(&b, " %s |", Count(x))
+		fmt.Fprintf(&b, " %s |", v.label(x))
 	}
 	b.WriteString("\n|---|" + strings.Repeat("--:|", len(xs)) + "\n")
 	for _, series := range r.series(v.Metric) {

@@ -40,25 +40,43 @@ type Rival struct {
 // All lists every rival, ours first.
 func All() []Rival {
 	return []Rival{
-		shardlimitRival, scriptRival,
+		Shardlimit, scriptRival,
 		redisRate, rueidisLimiter, ulule, goZero, throttledRival,
 		xTime, roundRobin,
 	}
 }
 
+// Lineup is who takes part in a scenario.
+type Lineup struct {
+	Rivals []Rival // of All
+	// Those that are no functions which answer at once in this process. Scenarios
+	// that have no place for them leave them out.
+	Uber, Redisson bool
+}
+
+// Everybody is every rival there is.
+func Everybody() Lineup { return Lineup{Rivals: All(), Uber: true, Redisson: true} }
+
 // Named picks rivals by name, separated by commas; "" is all of them.
-func Named(names string) ([]Rival, error) {
-	all := All()
+func Named(names string) (Lineup, error) {
 	if names == "" {
-		return all, nil
+		return Everybody(), nil
 	}
-	var picked []Rival
+	var picked Lineup
+	all := All()
 	for name := range strings.SplitSeq(names, ",") {
+		name = strings.TrimSpace(name)
 		i := slices.IndexFunc(all, func(r Rival) bool { return r.Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("no rival is named %q; there are %s", name, strings.Join(namesOf(all), ", "))
+		switch {
+		case i >= 0:
+			picked.Rivals = append(picked.Rivals, all[i])
+		case name == Uber.Name:
+			picked.Uber = true
+		case name == RedissonName:
+			picked.Redisson = true
+		default:
+			return Lineup{}, fmt.Errorf("no rival is named %q; there are %s, %s and %s", name, strings.Join(namesOf(all), ", "), Uber.Name, RedissonName)
 		}
-		picked = append(picked, all[i])
 	}
 	return picked, nil
 }

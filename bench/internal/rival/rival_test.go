@@ -67,14 +67,18 @@ func testRival(t *testing.T, s *server.Server, r Rival) {
 
 func TestNamed(t *testing.T) {
 	all, err := Named("")
-	if err != nil || len(all) != len(All()) {
-		t.Errorf("no names: %d rivals, err %v", len(all), err)
+	if err != nil || len(all.Rivals) != len(All()) || !all.Uber || !all.Redisson {
+		t.Errorf("no names: %+v, err %v", all, err)
 	}
-	two, err := Named("x/time/rate,shardlimit")
-	if err != nil || len(two) != 2 || two[0].Name != "x/time/rate" || two[1].Name != "shardlimit" {
-		t.Errorf("two names: %v, err %v", namesOf(two), err)
+	two, err := Named("x/time/rate, shardlimit")
+	if err != nil || len(two.Rivals) != 2 || two.Rivals[0].Name != "x/time/rate" || two.Rivals[1].Name != "shardlimit" || two.Uber || two.Redisson {
+		t.Errorf("two names: %v, err %v", namesOf(two.Rivals), err)
 	}
-	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") {
+	apart, err := Named(RedissonName + "," + Uber.Name)
+	if err != nil || len(apart.Rivals) != 0 || !apart.Uber || !apart.Redisson {
+		t.Errorf("those apart: %+v, err %v", apart, err)
+	}
+	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") || !strings.Contains(err.Error(), RedissonName) {
 		t.Errorf("an unknown name: err %v, want one that lists the names", err)
 	}
 }

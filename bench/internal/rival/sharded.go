@@ -22,7 +22,7 @@ func (s Sharded) Open(limit Limit) (Handle, error) {
 		// The names place the shards; ports differ from run to run.
 		nodes[i] = shardlimit.Node{Name: fmt.Sprintf("node-%d", i), Redis: server.Option(addr)}
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Second}) // as in shardlimitRival
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Second}) // as in Shardlimit
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
-// shardlimitRival has one node and one shard, so that all of its speed comes
+// Shardlimit has one node and one shard, so that all of its speed comes
 // from coalescing and none from more servers.
-var shardlimitRival = Rival{
+var Shardlimit = Rival{
 	Name:      "shardlimit",
 	Algorithm: "sliding log, one script a batch",
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {

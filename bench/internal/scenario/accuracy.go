@@ -66,13 +66,11 @@ type accuracyRun struct {
 }
 
 func runAccuracy(ctx context.Context, env Env, result *report.Result) error {
-	nodes, run := []int{1, 4, 16}, &accuracyRun{clients: 8, windows: 10, found: newFindings(), result: result}
+	nodes, run := []int{1, 4, 16}, &accuracyRun{clients: 8, found: newFindings(), result: result}
 	if env.Smoke {
-		nodes, run.clients, run.windows = []int{1, 2}, 2, 1
+		nodes, run.clients = []int{1, 2}, 2
 	}
-	if env.For > 0 {
-		run.windows = max(1, int(env.For/accuracyLimit.Per))
-	}
+	run.windows = env.windows(accuracyLimit.Per, 1, 8)
 	rounds := env.rounds(3)
 	for _, pattern := range []string{"random", "skewed"} {
 		result.Views = append(result.Views,
@@ -109,7 +107,7 @@ func runAccuracy(ctx context.Context, env Env, result *report.Result) error {
 
 func (run *accuracyRun) open(ctx context.Context, env Env, servers farm, nodes []int) (err error) {
 	rivals := env.Rivals
-	if env.everybody() {
+	if env.Uber {
 		rivals = append(rivals[:len(rivals):len(rivals)], rival.Uber)
 	}
 	if run.crews, err = servers.crews(ctx, rivals, accuracyLimit, run.clients, nodes); err != nil {

@@ -17,7 +17,7 @@ import (
 // server and rounds of their own; a JVM that idled beside the others' rounds
 // would disturb them.
 var exactApart = Scenario{Name: exact.Name, Title: exact.Title, Question: exact.Question, Run: func(ctx context.Context, env Env, result *report.Result) error {
-	if err := exact.Run(ctx, env, result); err != nil || !env.everybody() {
+	if err := exact.Run(ctx, env, result); err != nil || !env.Uber && !env.Redisson {
 		return err
 	}
 	return runApart(ctx, env, result)
@@ -37,7 +37,7 @@ func runApart(ctx context.Context, env Env, result *report.Result) error {
 			goroutines = []int{64}
 		}
 	}
-	rounds, span := env.rounds(5), env.span(100*time.Millisecond, 800*time.Millisecond)
+	rounds, span := env.rounds(exactRounds), env.span(100*time.Millisecond, exactSpan)
 	setting(result, "Apart", "after the others: %s, up to %d threads of its JVM, and %s, which lets no more than the limit through and denies nothing",
 		rival.RedissonName, apartThreads, rival.Uber.Name)
 	s, err := server.Start(ctx, env.Redis)
@@ -45,41 +45,58 @@ func runApart(ctx context.Context, env Env, result *report.Result) error {
 		return err
 	}
 	defer s.Close()
-	redisson, err := env.redisson(ctx, result, s.Addr(), exactLimit, 1)
-	if err != nil {
-		return err
+	if env.Uber {
+		if err := uberApart(ctx, env, result, s, goroutines, rounds, span); err != nil {
+			return fmt.Errorf("%s: %w", rival.Uber.Name, err)
+		}
 	}
-	if redisson != nil {
-		defer redisson.Close()
-	}
+	return redissonApart(ctx, env, result, s, goroutines, rounds, span)
+}
+
+func uberApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int, span time.Duration) error {
 	uber, err := rival.Uber.Open(ctx, s.Addr(), exactLimit)
 	if err != nil {
 		return err
 	}
 	defer uber.Close()
-	found := newFindings()
 	for _, g := range goroutines {
 		var rates []exactRound
 		for round := range rounds {
-			name := fmt.Sprintf("apart-%d-%d", g, round)
-			r, err := measureExact(ctx, s, uber, name, load.Plan{Goroutines: g, Warm: span / 4, For: span})
+			r, err := measureExact(ctx, s, uber, apartName(g, round), load.Plan{Goroutines: g, Warm: span / 4, For: span})
 			if err != nil {
-				return fmt.Errorf("%s: %w", rival.Uber.Name, err)
+				return err
 			}
 			rates = append(rates, r)
-			if redisson == nil || g > apartThreads {
-				continue
-			}
-			if err := measureRedisson(ctx, s, redisson, name, g, span, found, result); err != nil {
+		}
+		addExact(result, rival.Uber, g, rates)
+		env.Progress("%s: %d goroutines done", rival.Uber.Name, g)
+	}
+	return nil
+}
+
+func redissonApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int, span time.Duration) error {
+	redisson, err := env.redisson(ctx, result, s.Addr(), exactLimit, 1)
+	if err != nil || redisson == nil {
+		return err
+	}
+	defer redisson.Close()
+	found := newFindings()
+	for _, g := range goroutines {
+		if g > apartThreads {
+			continue
+		}
+		for round := range rounds {
+			if err := measureRedisson(ctx, s, redisson, apartName(g, round), g, span, found, result); err != nil {
 				return fmt.Errorf("%s: %w", rival.RedissonName, err)
 			}
 		}
-		addExact(result, rival.Uber, g, rates)
-		env.Progress("%d goroutines done, apart", g)
+		env.Progress("%s: %d threads done", rival.RedissonName, g)
 	}
 	found.addTo(result)
 	return nil
 }
+
+func apartName(goroutines, round int) string { return fmt.Sprintf("apart-%d-%d", goroutines, round) }
 
 // measureRedisson notes the same quantities that addExact does.
 func measureRedisson(ctx context.Context, s *server.Server, r *rival.Redisson, name string, threads int, span time.Duration, found *findings, result *report.Result) error {

@@ -90,7 +90,7 @@ func (f farm) crews(ctx context.Context, rivals []rival.Rival, limit rival.Limit
 		return err
 	}
 	for i, r := range rivals {
-		if r.Name == "shardlimit" {
+		if r.Name == rival.Shardlimit.Name {
 			for _, n := range nodes {
 				sharded := rival.Sharded{Addrs: f.addrs(n)}
 				if err := add(shardedName(n), false, func() (rival.Handle, error) { return sharded.Open(limit) }); err != nil {
@@ -120,19 +120,15 @@ func shardedName(nodes int) string {
 	return fmt.Sprintf("shardlimit, %d nodes", nodes)
 }
 
-// everybody says whether the rivals were not narrowed down; those that are not
-// of rival.All take part only then.
-func (e Env) everybody() bool { return len(e.Rivals) == len(rival.All()) }
-
 // networked are the rivals that ask a server.
 func (e Env) networked() []rival.Rival {
 	return slices.DeleteFunc(slices.Clone(e.Rivals), func(r rival.Rival) bool { return r.Local })
 }
 
-// redisson opens Redisson if everybody takes part. Where it cannot run it
-// returns nil, and the result says why.
+// redisson opens Redisson if it takes part. Where it cannot run it returns nil,
+// and the result says why.
 func (e Env) redisson(ctx context.Context, result *report.Result, addr string, limit rival.Limit, clients int) (*rival.Redisson, error) {
-	if !e.everybody() {
+	if !e.Redisson {
 		return nil, nil
 	}
 	r, err := rival.OpenRedisson(ctx, addr, limit, clients)

@@ -28,6 +28,12 @@ shared one round trip.`,
 // point of the rivals that compute an interval of 1/rate.
 var exactLimit = rival.Limit{Permits: 5_000_000, Per: time.Second}
 
+// What suits exact: seven numbers of goroutines and ten rivals take four minutes.
+const (
+	exactRounds = 3
+	exactSpan   = 800 * time.Millisecond
+)
+
 // exactRound is what one rival did in one round at one number of goroutines.
 type exactRound struct {
 	sample load.Sample
@@ -42,7 +48,7 @@ func runExact(ctx context.Context, env Env, result *report.Result) error {
 			goroutines = []int{1, 64}
 		}
 	}
-	rounds, span := env.rounds(5), env.span(100*time.Millisecond, 800*time.Millisecond)
+	rounds, span := env.rounds(exactRounds), env.span(100*time.Millisecond, exactSpan)
 	result.Views = []report.View{
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "goroutines", Plot: true, LogX: true, LogY: true},
 		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", X: "goroutines", Plot: true, LogX: true, LogY: true},

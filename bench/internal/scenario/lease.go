@@ -49,11 +49,15 @@ type leaseRun struct {
 
 func runLease(ctx context.Context, env Env, result *report.Result) error {
 	lengths := []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}
-	run := &leaseRun{windows: 5, found: newFindings(), result: result, span: env.span(100*time.Millisecond, time.Second)}
-	if env.Smoke {
-		lengths, run.windows = []time.Duration{0, 20 * time.Millisecond}, 1
+	run := &leaseRun{
+		span:    env.span(100*time.Millisecond, 800*time.Millisecond),
+		windows: env.windows(leaseLimit.Per, 1, 4),
+		found:   newFindings(), result: result,
 	}
-	rounds := env.rounds(5)
+	if env.Smoke {
+		lengths = []time.Duration{0, 20 * time.Millisecond}
+	}
+	rounds := env.rounds(3)
 	x := "lease, ms"
 	result.Views = []report.View{
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: x, Plot: true, Nominal: true, LogY: true},

@@ -68,11 +68,7 @@ func runLone(ctx context.Context, env Env, result *report.Result) error {
 }
 
 func loneContestants(ctx context.Context, s *server.Server) (_ []contestant, end func(), err error) {
-	ours, err := rival.Named("shardlimit")
-	if err != nil {
-		return nil, nil, err
-	}
-	handle, err := ours[0].Open(ctx, s.Addr(), loneLimit)
+	handle, err := rival.Shardlimit.Open(ctx, s.Addr(), loneLimit)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,8 +16,9 @@ import (
 var overload = Scenario{
 	Name:  "overload",
 	Title: "what a demand far beyond the limit costs, and whom",
-	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, whatever is
-answered. Goodput is what was admitted, per window after the first, over the limit.
+	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, one after the
+other, whatever is answered. Goodput is what was admitted, per window after a first one
+that fills the log, over the limit.
 Script calls (EVAL and EVALSHA by INFO commandstats) and server CPU are those of all
 servers together, for each permit that was granted: what a denial costs the server shows
 in how they grow with the demand. The cost of a denial for the client is measured apart:
@@ -45,8 +46,8 @@ const (
 // overloadRun is one run of the scenario.
 type overloadRun struct {
 	servers  farm
-	windows  int           // counted, after the first
-	span     time.Duration // of a demand
+	fill     time.Duration // until the log is full
+	span     time.Duration // of each demand after that
 	denials  time.Duration
 	redisson *rival.Redisson // or nil
 	found    *findings
@@ -54,19 +55,17 @@ type overloadRun struct {
 }
 
 func runOverload(ctx context.Context, env Env, result *report.Result) error {
-	run := &overloadRun{windows: 3, found: newFindings(), result: result}
+	run := &overloadRun{found: newFindings(), result: result}
 	demands, nodes := []float64{1, 10, 100}, []int{1, 4}
 	if env.Smoke {
 		demands, nodes = []float64{10}, []int{1}
 	}
-	if env.For > 0 {
-		run.windows = max(1, int(env.For/overloadLimit.Per))
+	run.fill = overloadLimit.Per + overloadLimit.Per/10
+	run.span = time.Duration(env.windows(overloadLimit.Per, 1, 1)) * overloadLimit.Per
+	if env.Smoke { // the permits of the first window, which come as soon as they are asked for
+		run.fill, run.span = 0, overloadLimit.Per/5
 	}
-	run.span = time.Duration(run.windows+1)*overloadLimit.Per + overloadLimit.Per/10
-	if env.Smoke {
-		run.windows, run.span = 0, overloadLimit.Per/5
-	}
-	run.denials = env.span(100*time.Millisecond, time.Second)
+	run.denials = env.span(100*time.Millisecond, 500*time.Millisecond)
 	rounds := env.rounds(3)
 	result.Views = []report.View{
 		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
@@ -78,7 +77,7 @@ func runOverload(ctx context.Context, env Env, result *report.Result) error {
 	}
 	setting(result, "Limit", "%d permits per %s; for the cost of a denial one that is used up", overloadLimit.Permits, overloadLimit.Per)
 	setting(result, "Clients", "%d", overloadClients)
-	setting(result, "Rounds", "%d of %d windows after the first, and of %s of denials, for each point", rounds, run.windows, run.denials)
+	setting(result, "Rounds", "%d of %s, and of %s of denials, for each point", rounds, run.span, run.denials)
 
 	var err error
 	if run.servers, err = env.startFarm(ctx, result, nodes[len(nodes)-1]); err != nil {
@@ -110,60 +109,71 @@ func (run *overloadRun) demands(ctx context.Context, env Env, demands []float64,
 	}
 	defer closeCrews(crews)
 	for round := range rounds {
-		for i, times := range demands {
-			name := fmt.Sprintf("overload-%d-%d", round, i)
-			for _, j := range rotated(len(crews), round) {
-				allows, err := crews[j].limiters(ctx, name)
-				if err != nil {
-					return err
-				}
-				if err := run.demand(ctx, crews[j].name, times, func(d demand) (outcome, error) { return offer(ctx, d, allows) }); err != nil {
-					return err
-				}
+		name := fmt.Sprintf("overload-%d", round)
+		for _, j := range rotated(len(crews), round) {
+			allows, err := crews[j].limiters(ctx, name)
+			if err != nil {
+				return err
 			}
-			if run.redisson != nil {
-				if err := run.demand(ctx, rival.RedissonName, times, func(d demand) (outcome, error) {
-					return offerRedisson(ctx, d, run.redisson, name)
-				}); err != nil {
-					return err
-				}
+			if err := run.ladder(ctx, crews[j].name, demands, func(d demand) (outcome, error) { return offer(ctx, d, allows) }); err != nil {
+				return err
 			}
-			env.Progress("round %d of %d: demand of %v times the limit done", round+1, rounds, times)
 		}
+		if run.redisson != nil {
+			if err := run.ladder(ctx, rival.RedissonName, demands, func(d demand) (outcome, error) {
+				return offerRedisson(ctx, d, run.redisson, name)
+			}); err != nil {
+				return err
+			}
+		}
+		env.Progress("round %d of %d: demands done", round+1, rounds)
 	}
 	return nil
 }
 
-// demand offers one demand to one limiter.
-func (run *overloadRun) demand(ctx context.Context, name string, times float64, make func(demand) (outcome, error)) error {
-	before, err := run.servers.usage(ctx)
-	if err != nil {
-		return err
+// ladder offers one demand after the other to one limiter.
+func (run *overloadRun) ladder(ctx context.Context, name string, demands []float64, make func(demand) (outcome, error)) error {
+	if run.fill > 0 {
+		if _, err := make(run.of(1, run.fill)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	o, err := make(demand{
+	for _, times := range demands {
+		before, err := run.servers.usage(ctx)
+		if err != nil {
+			return err
+		}
+		o, err := make(run.of(times, run.span))
+		if err != nil {
+			return fmt.Errorf("%s at %v times the limit: %w", name, times, err)
+		}
+		after, err := run.servers.usage(ctx)
+		if err != nil {
+			return err
+		}
+		run.note(name, times, o, after.Since(before))
+	}
+	return nil
+}
+
+// of is a demand of so many times the limit.
+func (run *overloadRun) of(times float64, span time.Duration) demand {
+	return demand{
 		rate:    times * float64(overloadLimit.Permits) / overloadLimit.Per.Seconds(),
 		weights: load.Zipf(overloadClients, 0),
-		span:    run.span,
+		span:    span,
 		workers: overloadWorkers,
-	})
-	if err != nil {
-		return fmt.Errorf("%s at %v times the limit: %w", name, times, err)
 	}
-	after, err := run.servers.usage(ctx)
-	if err != nil {
-		return err
-	}
-	run.note(name, times, o, after.Since(before))
-	return nil
 }
 
 func (run *overloadRun) note(name string, times float64, o outcome, used server.Usage) {
-	if granted := float64(history.Total(o.admitted)); granted > 0 {
+	granted := float64(history.Total(o.admitted))
+	if granted > 0 {
 		run.found.add(name, times, "calls", float64(used.Scripts)/granted)
 		run.found.add(name, times, "server-cpu", used.CPU*1e6/granted)
 	}
-	v := judge(overloadLimit.Per, overloadLimit.Permits, run.windows, o.admitted)
-	run.found.add(name, times, "goodput", 100*v.mean)
+	windows := max(1, run.span.Seconds()/overloadLimit.Per.Seconds()) // a part of the first one holds all of its permits
+	run.found.add(name, times, "goodput", 100*granted/windows/float64(overloadLimit.Permits))
 	if o.failed+o.unsent > 0 {
 		run.result.Remark("%s at %v times the limit: of %d calls %d failed (for example: %v) and %d were never sent.",
 			name, times, o.calls, o.failed, o.err, o.unsent)

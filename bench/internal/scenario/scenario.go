@@ -34,15 +34,28 @@ type Env struct {
 	Smoke      bool          // try everything once, as quickly as possible
 	Rounds     int           // how often each point is measured
 	For        time.Duration // how long each point is measured
+	Time       float64       // factor on how long scenarios that choose themselves measure each point; 0 is 1
 	Goroutines []int
-	Rivals     []rival.Rival
-	Progress   func(format string, a ...any) // tells a waiting person what happens
+	rival.Lineup
+	Progress func(format string, a ...any) // tells a waiting person what happens
 }
 
 func (e Env) rounds(usual int) int { return choose(e.Rounds, e.Smoke, 1, usual) }
 
 func (e Env) span(smoke, usual time.Duration) time.Duration {
-	return choose(e.For, e.Smoke, smoke, usual)
+	return choose(e.For, e.Smoke, smoke, e.scaled(usual))
+}
+
+// windows is how many windows a point is measured for, at least one.
+func (e Env) windows(window time.Duration, smoke, usual int) int {
+	return max(1, int(e.span(time.Duration(smoke)*window, time.Duration(usual)*window)/window))
+}
+
+func (e Env) scaled(d time.Duration) time.Duration {
+	if e.Time == 0 {
+		return d
+	}
+	return time.Duration(e.Time * float64(d))
 }
 
 func choose[T comparable](asked T, small bool, smoke, usual T) T {

@@ -22,7 +22,7 @@ func TestSmoke(t *testing.T) {
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
 			result := &report.Result{Scenario: s.Name}
-			env := Env{Redis: "redis-server", Smoke: true, Rivals: rival.All(), Progress: t.Logf}
+			env := Env{Redis: "redis-server", Smoke: true, Lineup: rival.Everybody(), Progress: t.Logf}
 			if err := s.Run(t.Context(), env, result); err != nil {
 				t.Fatal(err)
 			}

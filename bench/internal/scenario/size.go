@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/replay"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/server"
@@ -148,7 +149,7 @@ func (c *sizeCase) measure(ctx context.Context, found map[string][]float64) erro
 		{"after half a window", c.window / 2},
 		{"after a whole window", c.window + c.window/20},
 	} {
-		if err := pause(ctx, idle.wait); err != nil {
+		if err := load.Sleep(ctx, idle.wait); err != nil {
 			return err
 		}
 		if err := repeat(sizeDenied, func() error { return c.burst(ctx, c.other) }); err != nil {
@@ -270,15 +271,4 @@ func addSize(result *report.Result, permits float64, found map[string][]float64)
 	}
 	result.Add("head and log", permits, "memory", found["memory"]...)
 	result.Add("log", permits, "entries", found["entries"]...)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
