@@ -25,6 +25,7 @@ type core struct {
 	register *register             // nil for a key of a family
 	queue    queue
 	local    local
+	alone    alone
 	leases   leases
 	refunded tickets
 	metrics  *outcomes
@@ -56,6 +57,7 @@ type table struct {
 func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), collect: make(chan struct{}, 1)}
 	co.queue.core, co.local.core, co.leases.core = co, co, co
+	co.local.engine.client, co.alone.mine.client = c, c
 	return co
 }
 

@@ -11,3 +11,25 @@ func (l *Limiter) NotBefore() int64 {
 	defer l.core.queue.mu.Unlock()
 	return l.core.queue.notBefore
 }
+
+// Stale has the limiter believe that its layout was last confirmed too long ago.
+func (l *Limiter) Stale() {
+	r := l.core.record()
+	r.confirmedAt.Store(l.core.client.now() - int64(confirmEvery) - 1)
+}
+
+// Participants drives a limit of Scope PerParticipant as other participants: it
+// returns how many permits each of them was granted of n, and how many of them
+// are remembered.
+func (l *Limiter) Participants(n int64, names ...string) (granted []int64, remembered int) {
+	a := &l.core.alone
+	for _, name := range names {
+		d := Decision{core: l.core}
+		a.of(l.core.client, name).decide(&d, l.Limit(), n, true)
+		granted = append(granted, d.Granted)
+	}
+	if a.others != nil {
+		remembered = a.others.Len()
+	}
+	return granted, remembered
+}

@@ -111,6 +111,10 @@ func (c *core) giveBack(d Decision) {
 	if d.Granted == 0 {
 		return
 	}
+	if d.engine != nil {
+		d.engine.refund(d)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), refundTimeout)
 	defer cancel()
 	for _, p := range d.parts() {

@@ -84,7 +84,7 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since int64) (d Decis
 	case err != nil:
 		return d, err, true
 	case d.Degraded:
-		ls.core.local.refund(d)
+		ls.core.giveBack(d)
 		return d, nil, false // the outage policy decides about n alone
 	case d.Granted < n:
 		ls.core.handBack(ctx, d, since)

@@ -39,6 +39,51 @@ func algorithmNamed(name string) (Algorithm, error) {
 	return 0, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
 }
 
+// Scope says whom a Limit holds for.
+type Scope uint8
+
+const (
+	// Global is one limit for all participants together.
+	Global Scope = iota
+	// PerParticipant gives every participant the whole limit for itself, for
+	// instance to keep each process of a fleet from overloading its own machine.
+	// Decisions are made in this process by the algorithm that the shards run
+	// for other limits, without asking Redis and whether or not it is there;
+	// they are exact, and never Degraded. Only the declaration is shared, so a
+	// change reaches a process within 15 seconds of use, and then keeps what
+	// was used. Peek and Reset concern this process. What a process used is
+	// forgotten when it ends; of the keys of a Family it remembers 65,536.
+	PerParticipant
+)
+
+// String returns the name under which the scope is reported.
+func (s Scope) String() string {
+	switch s {
+	case Global:
+		return "global"
+	case PerParticipant:
+		return "per_participant"
+	}
+	return fmt.Sprintf("scope(%d)", uint8(s))
+}
+
+// stored is the name of the scope in a record: nothing for Global, as before there were others.
+func (s Scope) stored() string {
+	if s == Global {
+		return ""
+	}
+	return s.String()
+}
+
+func scopeNamed(name string) (Scope, error) {
+	for _, s := range []Scope{Global, PerParticipant} {
+		if name == s.stored() {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: scope %q", errUnreadable, name)
+}
+
 // Limit is how many permits may be admitted per window, and how that is counted.
 type Limit struct {
 	// Permits that may be admitted in any window, 1 to MaxPermits.
@@ -52,6 +97,8 @@ type Limit struct {
 	// the nodes and Permits. A limit never gets more shards than it has
 	// permits, so a small limit may get fewer than asked for.
 	Shards int
+	// Scope says for whom; the zero value is all participants together.
+	Scope Scope
 	// Lease is for how long this process may hold permits that it was granted in
 	// advance, 0 to Per. With 0 every decision asks Redis. With more, most
 	// decisions are made in memory, and the limit still holds in every window: a
@@ -82,6 +129,9 @@ func (l Limit) String() string {
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
 	}
+	if l.Scope == PerParticipant {
+		s += " for each participant"
+	}
 	return s
 }
 
@@ -97,6 +147,10 @@ func (l Limit) validate() error {
 		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
 	case l.Shards < 0 || l.Shards > MaxShards:
 		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
+	case l.Scope > PerParticipant:
+		return fmt.Errorf("%w: Scope %d is not known to this version", ErrInvalidLimit, l.Scope)
+	case l.Scope == PerParticipant && l.Lease != 0:
+		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory anyway", ErrInvalidLimit)
 	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
 		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit, l.Lease, MaxWindow)
 	case l.Lease%time.Microsecond != 0:

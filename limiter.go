@@ -99,6 +99,9 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
 	defer l.core.queue.wake() // there is room for those who wait
+	if l.Limit().Scope == PerParticipant {
+		return l.core.resetApart(ctx)
+	}
 	return l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
 		_, err := e.scripts.Clear(ctx, ln.ref)
 		if err == nil {
@@ -184,7 +187,14 @@ func (c *core) peek(ctx context.Context) (State, error) {
 		if c.client.closed.Load() {
 			return State{}, ErrClosed
 		}
-		return State{Limit: c.declaration()}, ErrUnavailable
+		limit := c.declaration()
+		if limit.Scope == PerParticipant {
+			return c.peekApart(limit, 0), nil
+		}
+		return State{Limit: limit}, ErrUnavailable
+	}
+	if t.limit.Scope == PerParticipant {
+		return c.peekApart(t.limit, t.layout.Epoch), nil
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))

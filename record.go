@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -150,17 +151,19 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout) {
 }
 
 func specOf(l Limit) shard.Spec {
-	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease}
+	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease, Scope: l.Scope.stored()}
 }
 
 func limitOf(l shard.Layout) (Limit, error) {
 	algorithm, err := algorithmNamed(l.Algorithm)
+	scope, unknown := scopeNamed(l.Scope)
 	return Limit{
+		Scope:     scope,
 		Permits:   l.Permits,
 		Per:       l.Window,
 		Algorithm: algorithm,
 		Shards:    len(l.Live()),
 		Lease:     l.Lease,
 		Revision:  l.Revision,
-	}, err
+	}, errors.Join(err, unknown)
 }

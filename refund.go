@@ -21,6 +21,7 @@ type tickets struct {
 type ticketKey struct {
 	first  *lane // with lease and number: which decision
 	lease  *lease
+	engine *engine
 	number uint64
 	lane   *lane // which of its parts
 }
@@ -61,15 +62,16 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 		return nil
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
-	if d.Degraded {
-		if c.refunded.claim(ticketKey{number: d.ticket}, now, d.until) {
-			c.local.refund(d)
+	if d.engine != nil {
+		if c.refunded.claim(ticketKey{engine: d.engine, number: d.ticket}, now, d.until) {
+			d.engine.refund(d)
+			c.queue.wake()
 		}
 		return nil
 	}
 	var errs []error
 	for _, p := range d.parts() {
-		key := ticketKey{d.first.lane, d.lease, d.ticket, p.lane}
+		key := ticketKey{first: d.first.lane, lease: d.lease, number: d.ticket, lane: p.lane}
 		if !c.refunded.claim(key, now, d.until) {
 			continue
 		}

@@ -58,6 +58,9 @@ func (t *table) shutOut(now int64) (empty, reachable bool, next int64) {
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
 func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, error) {
+	if t.limit.Scope == PerParticipant {
+		return c.apart(t.limit, n, false), nil
+	}
 	now := since
 	if d, ok := c.knownDenial(t, n, now); ok {
 		return d, nil
@@ -101,6 +104,9 @@ func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, e
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
 func (c *core) some(ctx context.Context, t *table, n, since int64) (Decision, error) {
+	if t.limit.Scope == PerParticipant {
+		return c.apart(t.limit, n, true), nil
+	}
 	now := since
 	n = min(n, t.limit.Permits)
 	if d, ok := c.knownDenial(t, 1, now); ok {

@@ -303,7 +303,7 @@ func (q *queue) hand(d Decision, singles bool) {
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()
-	if left > 0 && !d.Degraded {
+	if left > 0 {
 		q.core.giveBack(d.last(left))
 	}
 }
@@ -317,6 +317,7 @@ func (d *Decision) last(n int64) (rest Decision) {
 		n -= p.n
 		rest.add(p, 0)
 	}
+	rest.engine = d.engine
 	return rest
 }
 

@@ -23,6 +23,7 @@ type layoutJSON struct {
 	Burst     int64       `json:"burst,omitempty"`
 	Revision  int64       `json:"revision"`
 	Lease     int64       `json:"lease_ns,omitempty"`
+	Scope     string      `json:"scope,omitempty"`
 	Anchor    *anchorJSON `json:"anchor,omitempty"`
 	Shards    []shardJSON `json:"shards"`
 }
@@ -51,7 +52,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
-		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Shards: make([]shardJSON, len(l.Shards)),
+		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope, Shards: make([]shardJSON, len(l.Shards)),
 	}
 	if l.Anchor != (Location{}) {
 		stored.Anchor = &anchorJSON{Slot: l.Anchor.Slot, Node: l.Anchor.Node}
@@ -91,7 +92,7 @@ func decode(data []byte) (Layout, error) {
 	}
 	l := Layout{
 		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
-		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
+		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
 	if stored.Anchor != nil {

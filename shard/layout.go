@@ -20,6 +20,7 @@ type Spec struct {
 	Burst     int64 // permits that may come at once, where the algorithm has such a bound: 0 (whatever its default is) to MaxPermits
 	Revision  int64
 	Lease     time.Duration // how long permits may be held before they are used; 0 to Window
+	Scope     string        // whom the limit holds for; "" is everybody together
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -39,6 +40,7 @@ type Layout struct {
 	Burst     int64
 	Revision  int64
 	Lease     time.Duration
+	Scope     string
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Shards    []Shard  // live ones first, in position order; leaving ones after
 }
@@ -57,8 +59,8 @@ func New(epoch int64, s Spec, shards []Shard) (Layout, error) {
 // Change returns the layout that is to follow l: the given shards (all live)
 // under a greater epoch, and everything else that l lists, leaving. It is
 // unsettled, with Start as [Layout.Plan] needs it, unless nothing has to move:
-// if l is settled and the shards, their shares and bursts, the window and the algorithm
-// are the same, it is settled at once, because every shard holds the right share whether
+// if l is settled and the shards, their shares and bursts, the window, the scope and the
+// algorithm are the same, it is settled at once, because every shard holds the right share whether
 // it has heard of the new epoch or not.
 //
 // Under another algorithm all shards are new ones, and those of the old algorithm leave: the
@@ -73,7 +75,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	shards = s.live(shards)
 	next := s.layout(epoch)
 	next.Anchor = l.Anchor
-	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && sameShares(l.Shards, shards)
+	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
 		return next.checked()
@@ -138,7 +140,7 @@ func (l Layout) Settle() Layout {
 // Spec returns what l divides.
 func (l Layout) Spec() Spec {
 	return Spec{
-		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease,
+		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease, Scope: l.Scope,
 	}
 }
 
@@ -182,6 +184,8 @@ func (l Layout) validate() error {
 		return fmt.Errorf("lease %v is outside 0..window, or the two exceed 744h", l.Lease)
 	case l.Algorithm == "" || !utf8.ValidString(l.Algorithm):
 		return fmt.Errorf("algorithm %q is empty or not UTF-8", l.Algorithm)
+	case !utf8.ValidString(l.Scope):
+		return fmt.Errorf("scope %q is not UTF-8", l.Scope)
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
@@ -254,7 +258,7 @@ func (s Shard) validate(settled bool) error {
 
 func (s Spec) layout(epoch int64) Layout {
 	return Layout{
-		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease,
+		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease, Scope: s.Scope,
 	}
 }
 

@@ -233,6 +233,7 @@ func TestInvalid(t *testing.T) {
 		"long window":         func(l *shard.Layout) { l.Window = 31*24*time.Hour + 1 },
 		"no algorithm":        func(l *shard.Layout) { l.Algorithm = "" },
 		"algorithm not UTF-8": func(l *shard.Layout) { l.Algorithm = "\xff" },
+		"scope not UTF-8":     func(l *shard.Layout) { l.Scope = "\xff" },
 		"revision":            func(l *shard.Layout) { l.Revision = -1 },
 		"slot -1":             func(l *shard.Layout) { l.Shards[0].Slot = -1 },
 		"slot 16384":          func(l *shard.Layout) { l.Shards[0].Slot = shard.Slots },

@@ -1,0 +1,90 @@
+package shardlimit
+
+import (
+	"context"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// aloneParticipants is for how many participants other than the process itself
+// a limit of Scope PerParticipant is remembered, least recently used first out.
+// One takes up to 4 KB.
+const aloneParticipants = 1024
+
+// alone holds the engines of a limit of Scope PerParticipant, one for each
+// participant that this process answers for.
+type alone struct {
+	mine engine // of the process itself
+
+	mu     sync.Mutex
+	others *lru.Cache[string, *engine] // nil until there is one
+}
+
+// of returns the engine of a participant. One that was forgotten begins anew,
+// with the whole limit: that is what any new name gets.
+func (a *alone) of(c *Client, participant string) *engine {
+	if participant == c.cfg.Participant {
+		return &a.mine
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.others == nil {
+		a.others, _ = lru.New[string, *engine](aloneParticipants) // fails only for a size below 1
+	}
+	e, ok := a.others.Get(participant)
+	if !ok {
+		e = &engine{client: c}
+		a.others.Add(participant, e)
+	}
+	return e
+}
+
+// clear forgets what every participant used.
+func (a *alone) clear() {
+	a.mine.clear()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.others != nil {
+		for _, e := range a.others.Values() {
+			e.clear()
+		}
+	}
+}
+
+// apart decides a call on a limit of Scope PerParticipant. Redis is not asked,
+// except in the background whether the limit was changed.
+func (c *core) apart(limit Limit, n int64, upTo bool) Decision {
+	c.confirmed()
+	d := Decision{Limit: limit.Permits, source: sourceLocal, core: c}
+	c.alone.of(c.client, c.client.cfg.Participant).decide(&d, limit, n, upTo)
+	return d
+}
+
+// peekApart is the state of a limit of Scope PerParticipant: that of this process.
+func (c *core) peekApart(limit Limit, epoch int64) State {
+	c.confirmed()
+	p := c.alone.of(c.client, c.client.cfg.Participant).peek(limit)
+	st := State{
+		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
+		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
+	}
+	if p.Free == 0 && len(p.Releases) > 0 {
+		st.RetryAfter = p.Releases[0].In
+	}
+	return st
+}
+
+// resetApart is Reset for a limit of Scope PerParticipant.
+func (c *core) resetApart(ctx context.Context) error {
+	switch {
+	case c.invalid != nil:
+		return c.invalid
+	case c.client.closed.Load():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	c.alone.clear()
+	return nil
+}

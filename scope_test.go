@@ -1,0 +1,212 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// each is n permits per window for every participant.
+func each(n int64, per time.Duration) shardlimit.Limit {
+	return shardlimit.Limit{Permits: n, Per: per, Scope: shardlimit.PerParticipant}
+}
+
+func TestEveryParticipantHasThePerParticipantLimitForItself(t *testing.T) {
+	f := standalone(t)
+	first := limiter(t, f.client(t), "l", each(10, time.Hour))
+	second := limiter(t, f.client(t), "l", shardlimit.PerHour(99)) // joins what is stored, with its scope
+	if got := second.Limit(); got.Scope != shardlimit.PerParticipant || got.Permits != 10 {
+		t.Fatalf("joined %v", got)
+	}
+	for i, l := range []*shardlimit.Limiter{first, second} {
+		d, err := l.AllowN(t.Context(), 4)
+		if err != nil || !d.Allowed || d.Degraded || d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour || d.ResetAfter > time.Hour+time.Millisecond {
+			t.Fatalf("process %d: %+v, %v", i, d, err)
+		}
+		if got := grants(t, l); got != 6 {
+			t.Errorf("process %d had %d of the 6 permits left", i, got)
+		}
+		st := peek(t, l)
+		if st.Used != 10 || st.Remaining != 0 || st.RetryAfter <= 0 || st.ResetAfter <= 0 || len(st.Shards) != 0 {
+			t.Errorf("process %d: %+v", i, st)
+		}
+		if _, err := l.AllowN(t.Context(), 11); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("process %d: 11 of 10: %v", i, err)
+		}
+	}
+	if err := first.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := grants(t, first), grants(t, second); a != 10 || b != 0 {
+		t.Errorf("after a reset of the first: %d and %d permits", a, b)
+	}
+}
+
+func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	c := fl.client(t)
+	l := limiter(t, c, "l", each(1000, time.Hour))
+	users := keyed(t, c, "users", each(3, time.Hour))
+	posts[0].proxy.Stall(true) // whoever asks would wait
+	defer posts[0].proxy.Stall(false)
+	sent := posts[0].takes.Load()
+	for range 300 {
+		d, err := l.AllowN(t.Context(), 3)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.WaitN(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if d, err = l.AllowUpTo(t.Context(), 1); err != nil || d.Granted != 1 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if st := peek(t, l); st.Used != 900 || st.Remaining != 100 {
+		t.Errorf("%+v", st)
+	}
+	for i := range 20 {
+		if got := grants(t, users.Limiter(fmt.Sprint(i))); got != 3 {
+			t.Errorf("key %d had %d permits, want 3", i, got)
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+func TestAPerParticipantLimitServesWithoutRedisWhateverThePolicy(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	posts[0].server.Kill()
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		l := limiter(t, fl.client(t, onOutage(policy)), "l", each(7, time.Hour))
+		for i := range 8 {
+			d, err := l.Allow(t.Context())
+			if err != nil || d.Degraded || d.Allowed != (i < 7) {
+				t.Errorf("policy %d, call %d: %+v, %v", policy, i, d, err)
+			}
+		}
+		if st := peek(t, l); st.Used != 7 {
+			t.Errorf("policy %d: %+v", policy, st)
+		}
+	}
+}
+
+func TestAPerParticipantLimitHoldsInEveryWindow(t *testing.T) {
+	t.Parallel()
+	limit := each(50, 100*time.Millisecond)
+	l := limiter(t, standalone(t).client(t), "l", limit)
+	tr := newTraffic(t)
+	tr.start(8, l)
+	ops, err := tr.during(1500 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if worst := keepsTo(t, limit, ops); worst.Permits < limit.Permits/2 {
+		t.Errorf("the busiest window had only %d of %d permits", worst.Permits, limit.Permits)
+	}
+}
+
+func TestAPerParticipantWaiterIsServedWhenThePermitsAreBack(t *testing.T) {
+	t.Parallel()
+	const window = 100 * time.Millisecond
+	l := limiter(t, standalone(t).client(t), "l", each(2, window))
+	began := time.Now()
+	for range 5 {
+		if err := l.WaitN(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took < 4*window {
+		t.Errorf("5 windows' worth of permits in %s", took)
+	}
+	ctx := shortly(t, window/20)
+	if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) && ctx.Err() == nil {
+		t.Errorf("a deadline that cannot be met: %v", err)
+	}
+}
+
+func TestAChangedPerParticipantLimitReachesEveryProcessAndKeepsWhatWasUsed(t *testing.T) {
+	f := standalone(t)
+	a := limiter(t, f.client(t), "l", each(10, time.Hour))
+	b := limiter(t, f.client(t), "l", each(10, time.Hour))
+	for _, l := range []*shardlimit.Limiter{a, b} {
+		if d, err := l.AllowN(t.Context(), 8); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	seen := func(want shardlimit.Limit) {
+		t.Helper()
+		b.Stale()
+		awaitThat(t, "the other process follows", func() bool {
+			st := peek(t, b)
+			return st.Limit.Permits == want.Permits && st.Limit.Scope == want.Scope
+		})
+	}
+	if err := a.SetLimit(t.Context(), each(20, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	seen(each(20, time.Hour))
+	if x, y := grants(t, a), grants(t, b); x != 12 || y != 12 {
+		t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
+	}
+	if err := a.SetLimit(t.Context(), each(5, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	seen(each(5, time.Hour))
+	if st := peek(t, b); st.Used != 20 || st.Remaining != 0 || grants(t, b) != 0 {
+		t.Errorf("lowered to 5 with 20 used: %+v", st)
+	}
+	if err := a.SetLimit(t.Context(), shardlimit.PerHour(6)); err != nil { // one limit for both
+		t.Fatal(err)
+	}
+	seen(shardlimit.PerHour(6))
+	if x, y := grants(t, a), grants(t, b); x != 6 || y != 0 {
+		t.Errorf("6 for both together: %d and %d", x, y)
+	}
+}
+
+// Other participants of a process have the limit for themselves, too, and however many
+// there are, a bounded number is remembered.
+func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", each(5, time.Hour))
+	granted, remembered := l.Participants(3, "a", "b", "a", "b", "a")
+	if want := fmt.Sprint([]int64{3, 3, 2, 2, 0}); fmt.Sprint(granted) != want || remembered != 2 {
+		t.Errorf("granted %v, want %s; %d remembered", granted, want, remembered)
+	}
+	if got := grants(t, l); got != 5 {
+		t.Errorf("the process itself had %d", got)
+	}
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprint("tenant ", i)
+	}
+	if _, remembered = l.Participants(1, names...); remembered != 1024 {
+		t.Errorf("%d of 5000 participants are remembered", remembered)
+	}
+	if err := l.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if granted, _ = l.Participants(9, "tenant 4999"); granted[0] != 5 {
+		t.Errorf("after a reset: %v", granted)
+	}
+}
+
+func TestImpossibleScopesAreRefused(t *testing.T) {
+	c := standalone(t).client(t)
+	for name, limit := range map[string]shardlimit.Limit{
+		"unknown":   {Permits: 1, Per: time.Second, Scope: 2},
+		"and lease": {Permits: 1, Per: time.Second, Scope: shardlimit.PerParticipant, Lease: time.Millisecond},
+	} {
+		if _, err := c.Limiter(t.Context(), "l", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
