@@ -36,12 +36,13 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() { usage(flags) }
-	var goroutines, rivals string
+	var goroutines, rivals, cases string
 	flags.BoolVar(&j.env.Smoke, "smoke", false, "try everything once, quickly; the figures mean nothing and are kept out of the results")
 	flags.IntVar(&j.env.Rounds, "rounds", 0, "how often each point is measured (0: the scenario's choice)")
 	flags.DurationVar(&j.env.For, "for", 0, "how long each point is measured (0: the scenario's choice)")
 	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured, where --for is not given")
 	flags.StringVar(&goroutines, "goroutines", "", "numbers of goroutines, with commas (default: the scenario's choice)")
+	flags.StringVar(&cases, "cases", "", "names of the cases of fairness, with semicolons (default: all)")
 	flags.StringVar(&rivals, "rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", "", "folder for JSON and SVG (default: results, with --smoke a temporary folder)")
@@ -63,6 +64,11 @@ func parse(args []string, out io.Writer) (*job, error) {
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("%w: %q is too much; flags follow the scenario", errUsage, flags.Arg(0))
+	}
+	if cases != "" {
+		for name := range strings.SplitSeq(cases, ";") {
+			j.env.Cases = append(j.env.Cases, strings.TrimSpace(name))
+		}
 	}
 	return j, j.complete(name, goroutines, rivals)
 }

@@ -12,6 +12,11 @@ const (
 	// Plain is one script call a decision. The shards take turns, and rueidis
 	// pipelines over one connection for each node and process.
 	Plain Kind = "plain"
+	// FirstCome is our script without a word about who asks: first come, first
+	// served. For crowds.
+	FirstCome Kind = "first come"
+	// RedisRate is redis_rate. For crowds.
+	RedisRate Kind = "redis_rate"
 )
 
 // Job is a load that a fleet puts on one limit. The limit must be so large that
@@ -92,13 +97,17 @@ const (
 
 // order is a line from the parent.
 type order struct {
-	Job  *Job   `json:"job,omitempty"`
-	Word string `json:"word,omitempty"`
+	Job   *Job   `json:"job,omitempty"`
+	Crowd *Crowd `json:"crowd,omitempty"`
+	Word  string `json:"word,omitempty"`
+	At    int64  `json:"at,omitempty"` // with wordRun to a crowd: when, by history.Now
 }
 
 // reply is a line from a worker.
 type reply struct {
 	Ready  bool    `json:"ready,omitempty"`
 	Report *Report `json:"report,omitempty"`
-	Err    string  `json:"err,omitempty"`
+	// Gathering is what became of a crowd.
+	Gathering *Gathering `json:"gathering,omitempty"`
+	Err       string     `json:"err,omitempty"`
 }

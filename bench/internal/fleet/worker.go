@@ -39,11 +39,14 @@ func serve(in io.Reader, out io.Writer) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil && o.Job == nil {
-			err = fmt.Errorf("ordered to %q without a job", o.Word)
-		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case o.Job != nil:
 			err = do(*o.Job, orders, replies)
+		case o.Crowd != nil:
+			err = attend(*o.Crowd, orders, replies)
+		default:
+			err = fmt.Errorf("ordered to %q without a job", o.Word)
 		}
 		if err != nil {
 			_ = replies.Encode(reply{Err: err.Error()})
@@ -74,16 +77,16 @@ func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
 	if err := replies.Encode(reply{Ready: true}); err != nil {
 		return err
 	}
-	if err := expect(orders, wordRun); err != nil {
+	if _, err := expect(orders, wordRun); err != nil {
 		return err
 	}
 	t := &tally{}
 	stopped := t.load(ctx, j, allows)
-	if err := expect(orders, wordCount); err != nil {
+	if _, err := expect(orders, wordCount); err != nil {
 		return err
 	}
 	t.begin()
-	if err := expect(orders, wordEnd); err != nil {
+	if _, err := expect(orders, wordEnd); err != nil {
 		return err
 	}
 	report := t.end()
@@ -92,15 +95,16 @@ func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
 	return replies.Encode(reply{Report: &report})
 }
 
-func expect(orders *json.Decoder, word string) error {
+// expect waits for a word and returns the time that comes with it.
+func expect(orders *json.Decoder, word string) (int64, error) {
 	o, err := next(orders)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if o.Word != word {
-		return fmt.Errorf("ordered to %q, not to %q", o.Word, word)
+		return 0, fmt.Errorf("ordered to %q, not to %q", o.Word, word)
 	}
-	return nil
+	return o.At, nil
 }
 
 // allow makes one decision.

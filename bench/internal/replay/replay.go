@@ -46,6 +46,17 @@ func (s *Shard) Take(ctx context.Context, n int64) (int64, error) {
 	return reply.Granted, err
 }
 
+// TakeUpTo asks for n single permits at once, in a script call of its own, and
+// returns how many were granted.
+func (s *Shard) TakeUpTo(ctx context.Context, n int64) (int64, error) {
+	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
+		Proposal: s.proposal,
+		Seen:     true,
+		Groups:   []script.Group{{Size: 1, Count: n}},
+	})
+	return reply.Granted, err
+}
+
 // Keys are the keys of the shard: its head and its log.
 func (s *Shard) Keys() (head, log string) { return s.ref.Head(), s.ref.Log() }
 

@@ -72,6 +72,9 @@ func (r *Result) section(link string) string {
 		}
 		b.WriteString(r.table(v))
 	}
+	for _, c := range r.Charts {
+		fmt.Fprintf(&b, "\n### %s (%s)\n\n![%s](%s)\n", c.Title, c.Unit, c.Title, path.Join(link, r.chartName(c)))
+	}
 	if len(r.Remarks) > 0 {
 		b.WriteString("\nRemarks of the run:\n\n")
 		for _, remark := range r.Remarks {

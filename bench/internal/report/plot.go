@@ -46,10 +46,7 @@ func (r *Result) plot(v View, file string) error {
 	if v.LogX || v.Nominal {
 		p.X.Tick.Marker = r.ticks(v)
 	}
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font = sans(9)
-	legend.Padding = vg.Points(3)
+	legend := newLegend()
 	for i, series := range r.series(v.Metric) {
 		points := r.line(v, series)
 		if len(points.XYs) == 0 {
@@ -67,12 +64,7 @@ func (r *Result) plot(v View, file string) error {
 	}
 	widen(&p.X, v.LogX)
 	widen(&p.Y, v.LogY)
-
-	svg := vgsvg.New(plotWidth, plotHeight)
-	canvas := draw.New(svg)
-	p.Draw(draw.Crop(canvas, 0, -legendWidth, 0, 0))
-	legend.Draw(draw.Crop(canvas, plotWidth-legendWidth+vg.Points(6), 0, 0, -vg.Points(lineHeight)))
-	return save(svg, file)
+	return compose(p, legend, file)
 }
 
 func newPlot(v View) *plot.Plot {

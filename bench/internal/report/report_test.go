@@ -233,3 +233,24 @@ func TestViewsOfNothingAreLeftOut(t *testing.T) {
 		t.Error("the document shows a table of nothing")
 	}
 }
+
+func TestChart(t *testing.T) {
+	r := &Result{Scenario: "sample", Charts: []Chart{{
+		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1,
+		Lines: []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
+	}}}
+	files, err := r.Write(t.TempDir())
+	if err != nil || len(files) != 2 || filepath.Base(files[1]) != "sample-course.svg" {
+		t.Fatalf("files %v, err %v; want JSON and a chart", files, err)
+	}
+	checkSVG(t, files[1], "hog")
+	if svg, err := os.ReadFile(files[1]); err != nil || strings.Count(string(svg), ">small<") != 1 {
+		t.Errorf("a group has more or less than one entry in the legend, err %v", err)
+	}
+	if text := r.section("results"); !strings.Contains(text, "(results/sample-course.svg)") {
+		t.Errorf("the document does not show the chart:\n%s", text)
+	}
+	if err := (Chart{Name: "empty"}).draw(filepath.Join(t.TempDir(), "x.svg")); err == nil {
+		t.Error("no error without lines")
+	}
+}

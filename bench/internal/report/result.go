@@ -27,6 +27,7 @@ type Result struct {
 	Settings []Pair    `json:"settings"`
 	Views    []View    `json:"views"`
 	Points   []Point   `json:"points"`
+	Charts   []Chart   `json:"charts,omitempty"`
 	Remarks  []string  `json:"remarks,omitempty"` // what went wrong or needs saying
 }
 
@@ -90,6 +91,13 @@ func (r *Result) Write(dir string) ([]string, error) {
 		file := filepath.Join(dir, r.plotName(v))
 		if err := r.plot(v, file); err != nil {
 			return nil, fmt.Errorf("plot %s: %w", file, err)
+		}
+		files = append(files, file)
+	}
+	for _, c := range r.Charts {
+		file := filepath.Join(dir, r.chartName(c))
+		if err := c.draw(file); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", file, err)
 		}
 		files = append(files, file)
 	}

@@ -25,7 +25,7 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, lone, latency, size, scale, overload, accuracy, lease, simulation}
+	return []Scenario{exactApart, lone, latency, size, scale, overload, accuracy, lease, fairnessScenario, simulation}
 }
 
 // Env is what a run was asked for. Zero values mean the scenario's own choice.
@@ -36,6 +36,7 @@ type Env struct {
 	For        time.Duration // how long each point is measured
 	Time       float64       // factor on how long scenarios that choose themselves measure each point; 0 is 1
 	Goroutines []int
+	Cases      []string // of a scenario that has named ones
 	rival.Lineup
 	Progress func(format string, a ...any) // tells a waiting person what happens
 }

@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// Crowd is many participants that call for permits of one limit at random
+// instants, whatever they are answered: an open loop.
+type Crowd struct {
+	Kind    Kind          `json:"kind"`
+	Addrs   []string      `json:"addrs"` // of the nodes
+	Limit   string        `json:"limit"` // its name
+	Permits int64         `json:"permits"`
+	Per     time.Duration `json:"per"`
+	Shards  int           `json:"shards"`
+	Members []Member      `json:"members"` // they are divided among the processes
+	// Gateway has all members in one process, where they share a client.
+	Gateway bool `json:"gateway"`
+	// Tick is how often a member calls at most: calls that become due in between
+	// are made together.
+	Tick time.Duration `json:"tick"`
+	For  time.Duration `json:"for"`
+	Seed uint64        `json:"seed"`
+	// Life bounds how long a process may work on this, whatever happens.
+	Life time.Duration `json:"life"`
+}
+
+// Member is one participant of a crowd.
+type Member struct {
+	Name   string        `json:"name"`
+	Weight float64       `json:"weight"`
+	Rate   float64       `json:"rate"` // calls per second: Poisson
+	From   time.Duration `json:"from"` // it is there from here
+	To     time.Duration `json:"to"`   // to here; 0: to the end
+	Far    time.Duration `json:"far"`  // by how much replies to it are delayed
+
+	Index int `json:"index"` // in the whole crowd; set by Gather
+}
+
+// Take is a member's calls of one tick.
+type Take struct {
+	At      int64 `json:"a"` // us since the crowd began
+	End     int64 `json:"e"` // when all were answered
+	Wanted  int64 `json:"w"`
+	Granted int64 `json:"g"`
+}
+
+// Trail is what became of one member's calls.
+type Trail struct {
+	Index int    `json:"index"`
+	Takes []Take `json:"takes"`
+}
+
+// Gathering is what became of a crowd's calls.
+type Gathering struct {
+	Trails []Trail       `json:"trails"` // by index, once the processes have been put together
+	Failed int64         `json:"failed"` // calls with an error
+	Err    string        `json:"err"`    // one of the errors
+	Unsent int64         `json:"unsent"` // calls that were due while too many were under way: the generator's fault
+	Lag    time.Duration `json:"lag"`    // the longest that a tick came late
+	CPU    time.Duration `json:"cpu"`    // of all processes
+}
+
+// lead is how long before a crowd begins its processes are told when.
+const lead = 100 * time.Millisecond
+
+// Gather has the crowd do what it wants, and calls each of the marks at its time
+// since the beginning, in order of time. After an error the fleet is of no
+// further use, except to Close.
+func (f *Fleet) Gather(ctx context.Context, c Crowd, marks ...Mark) (Gathering, error) {
+	stop := context.AfterFunc(ctx, f.kill) // nothing here waits for longer than that
+	defer stop()
+	g, err := f.gather(ctx, c, marks)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return g, err
+}
+
+// Mark is something to do at a time.
+type Mark struct {
+	At time.Duration
+	Do func() error
+}
+
+func (f *Fleet) gather(ctx context.Context, c Crowd, marks []Mark) (all Gathering, err error) {
+	workers := f.workers
+	if c.Gateway {
+		workers = workers[:1]
+	}
+	for i, m := range workers {
+		own := c.dealt(i, len(workers))
+		if err := m.order(order{Crowd: &own}); err != nil {
+			return all, err
+		}
+	}
+	for _, m := range workers {
+		if r, err := m.reply(); err != nil || !r.Ready {
+			return all, errors.Join(errors.New("a worker is not ready"), err)
+		}
+	}
+	begin := history.Now() + int64(lead)
+	for _, m := range workers {
+		if err := m.order(order{Word: wordRun, At: begin}); err != nil {
+			return all, err
+		}
+	}
+	for _, mark := range marks {
+		if err := load.Sleep(ctx, time.Duration(begin+int64(mark.At)-history.Now())); err != nil {
+			return all, err
+		}
+		if err := mark.Do(); err != nil {
+			return all, err
+		}
+	}
+	all.Trails = make([]Trail, len(c.Members))
+	for _, m := range workers {
+		r, err := m.reply()
+		if err != nil || r.Gathering == nil {
+			return all, errors.Join(errors.New("a worker has not reported"), err)
+		}
+		all.add(*r.Gathering)
+	}
+	return all, nil
+}
+
+// add puts what another process reported to g.
+func (g *Gathering) add(o Gathering) {
+	for _, t := range o.Trails {
+		g.Trails[t.Index] = t
+	}
+	g.Failed += o.Failed
+	g.Unsent += o.Unsent
+	g.Lag = max(g.Lag, o.Lag)
+	g.CPU += o.CPU
+	if o.Err != "" {
+		g.Err = o.Err
+	}
+}
+
+// dealt is the part of the crowd that falls to process i of n.
+func (c Crowd) dealt(i, n int) Crowd {
+	var own []Member
+	for k := i; k < len(c.Members); k += n {
+		m := c.Members[k]
+		m.Index = k
+		own = append(own, m)
+	}
+	c.Members = own
+	return c
+}

@@ -1,0 +1,133 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+)
+
+// crowd is two members with equal rates and one that comes late and leaves early.
+func crowd(t *testing.T, kind Kind) Crowd {
+	j := job(t, kind)
+	return Crowd{
+		Kind: kind, Addrs: j.Addrs[:1], Limit: "crowd", Permits: 40, Per: time.Second, Shards: 1,
+		Members: []Member{
+			{Name: "a", Weight: 1, Rate: 400}, {Name: "b", Weight: 1, Rate: 400, Far: time.Millisecond},
+			{Name: "c", Weight: 1, Rate: 400, From: 50 * time.Millisecond, To: 150 * time.Millisecond},
+		},
+		Tick: 5 * time.Millisecond, For: 200 * time.Millisecond, Seed: 1, Life: time.Minute,
+	}
+}
+
+func TestGather(t *testing.T) {
+	for _, kind := range []Kind{Coalesced, FirstCome, RedisRate} {
+		for _, gateway := range []bool{false, true} {
+			c, f := crowd(t, kind), start(t, 2)
+			c.Gateway = gateway
+			var marks []time.Duration
+			g, err := f.Gather(t.Context(), c,
+				Mark{0, func() error { marks = append(marks, 0); return nil }},
+				Mark{c.For, func() error { marks = append(marks, c.For); return nil }})
+			if err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			if !slices.Equal(marks, []time.Duration{0, c.For}) || len(g.Trails) != 3 || g.Failed != 0 {
+				t.Errorf("%s: marks %v, %d trails, %d failed (%s)", kind, marks, len(g.Trails), g.Failed, g.Err)
+			}
+			var granted, wanted int64
+			for i, trail := range g.Trails {
+				if trail.Index != i {
+					t.Errorf("%s: trail %d is that of %d", kind, i, trail.Index)
+				}
+				for _, take := range trail.Takes {
+					granted, wanted = granted+take.Granted, wanted+take.Wanted
+					if take.End < take.At || take.Granted > take.Wanted {
+						t.Errorf("%s: take %+v", kind, take)
+					}
+					if at := time.Duration(take.At) * time.Microsecond; i == 2 && at < c.Members[2].From-time.Millisecond {
+						t.Errorf("%s: somebody who is not there yet calls at %s", kind, at)
+					}
+				}
+			}
+			// 200 calls are due in all, and the limit is 40; redis_rate leaks some more in.
+			if wanted+g.Unsent < 120 || wanted > 300 || granted < 30 || granted > 60 {
+				t.Errorf("%s: %d of %d granted, %d never sent", kind, granted, wanted, g.Unsent)
+			}
+		}
+	}
+}
+
+func TestGatherFails(t *testing.T) {
+	c, boom := crowd(t, FirstCome), errors.New("boom")
+	if _, err := start(t, 1).Gather(t.Context(), c, Mark{0, func() error { return boom }}); !errors.Is(err, boom) {
+		t.Errorf("err %v, want that of the mark", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.For = time.Hour
+	if _, err := start(t, 1).Gather(ctx, c, Mark{0, func() error { cancel(); return nil }}); !errors.Is(err, context.Canceled) {
+		t.Errorf("err %v, want that of the context", err)
+	}
+	c.Kind = "odd"
+	if _, err := start(t, 1).Gather(t.Context(), c); err == nil {
+		t.Error("no error of a kind that does not exist")
+	}
+}
+
+// TestDistance: everything arrives, in order, no earlier than the delay after it
+// was sent, and what is on the way does not hold up what follows.
+func TestDistance(t *testing.T) {
+	const delay = 30 * time.Millisecond
+	near, far := net.Pipe()
+	conn := delayed(near, delay)
+	sent := make(chan time.Time, 1)
+	go func() {
+		sent <- time.Now()
+		for _, text := range []string{"one ", "two ", "three"} {
+			_, _ = far.Write([]byte(text))
+		}
+		_ = far.Close()
+	}()
+	text, err := io.ReadAll(conn)
+	if err != nil || string(text) != "one two three" {
+		t.Fatalf("read %q, err %v", text, err)
+	}
+	if took := time.Since(<-sent); took < delay {
+		t.Errorf("arrived after %s, want at least %s", took, delay)
+	}
+	if delayed(near, 0) != near {
+		t.Error("without a delay the connection is another one")
+	}
+}
+
+func TestDistantConnectionCloses(t *testing.T) {
+	near, far := net.Pipe()
+	conn := delayed(near, time.Hour)
+	go func() { _, _ = far.Write([]byte("late")) }()
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 10))
+		done <- err
+	}()
+	_ = conn.Close()
+	if err := <-done; err == nil {
+		t.Error("what is an hour away was read")
+	}
+	_ = far.Close()
+}
+
+func TestDealtCrowd(t *testing.T) {
+	c := Crowd{Members: make([]Member, 5)}
+	seen := make(map[int]bool)
+	for i := range 2 {
+		for _, m := range c.dealt(i, 2).Members {
+			seen[m.Index] = true
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("dealt %v", seen)
+	}
+}

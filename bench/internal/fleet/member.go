@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// memberTicks bounds the ticks of a member whose calls are under way.
+const memberTicks = 64
+
+// take makes n calls for a permit each at once and returns how many were granted.
+type take func(ctx context.Context, n int64) (granted int64, err error)
+
+// attend plays one process's members of a crowd, as its parent says.
+func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
+	watchdog := time.AfterFunc(c.Life, func() {
+		fmt.Fprintln(os.Stderr, "bench worker: its time is over")
+		os.Exit(1)
+	})
+	defer watchdog.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	takes, end, err := admit(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := replies.Encode(reply{Ready: true}); err != nil {
+		return err
+	}
+	begin, err := expect(orders, wordRun)
+	if err != nil {
+		return err
+	}
+	cpu := load.CPU()
+	g := &gatherer{c: &c, begin: begin}
+	var members sync.WaitGroup
+	for i, m := range c.Members {
+		members.Go(func() { g.play(ctx, m, takes[i]) })
+	}
+	members.Wait()
+	g.CPU = load.CPU() - cpu
+	return replies.Encode(reply{Gathering: &g.Gathering})
+}
+
+// gatherer collects what became of the members' calls.
+type gatherer struct {
+	c     *Crowd
+	begin int64 // by history.Now
+
+	mu sync.Mutex
+	Gathering
+}
+
+// play makes a member's calls: it looks when one is due, at most once in a tick,
+// and makes all that are due by then together.
+func (g *gatherer) play(ctx context.Context, m Member, t take) {
+	if m.Rate <= 0 {
+		return
+	}
+	end := g.c.For
+	if m.To > 0 {
+		end = min(end, m.To)
+	}
+	var (
+		arrivals = load.Poisson(m.Rate, load.Zipf(1, 0), g.c.Seed<<16+uint64(m.Index))
+		due      = m.From + arrivals().At
+		trail    = &Trail{Index: m.Index}
+		underway atomic.Int64
+		calls    sync.WaitGroup
+		longest  time.Duration
+		unsent   int64
+	)
+	// Members begin at different times within a tick, or they would all look at the same instants.
+	for look := m.From + g.c.Tick*time.Duration(m.Index%16)/16; ; look += g.c.Tick {
+		look = max(look, due)
+		if look >= end {
+			break
+		}
+		_ = load.Sleep(ctx, g.until(look)) // ctx ends with the process
+		longest = max(longest, -g.until(look))
+		n := int64(0)
+		for ; due <= look; due = m.From + arrivals().At {
+			n++
+		}
+		if underway.Load() >= memberTicks {
+			unsent += n
+			continue
+		}
+		underway.Add(1)
+		calls.Go(func() {
+			g.call(ctx, trail, t, n)
+			underway.Add(-1)
+		})
+	}
+	calls.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Trails = append(g.Trails, *trail)
+	g.Unsent += unsent
+	g.Lag = max(g.Lag, longest)
+}
+
+// until is how long it still is until a time since the beginning.
+func (g *gatherer) until(at time.Duration) time.Duration {
+	return time.Duration(g.begin + int64(at) - history.Now())
+}
+
+func (g *gatherer) call(ctx context.Context, trail *Trail, t take, n int64) {
+	at := history.Now()
+	granted, err := t(ctx, n)
+	end := history.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.Failed += n - granted
+		g.Err = err.Error()
+	}
+	// Rounded so that the span holds the calls: a verdict on a limit must be no false alarm.
+	trail.Takes = append(trail.Takes, Take{At: (at - g.begin) / 1000, End: (end-g.begin)/1000 + 1, Wanted: n, Granted: granted})
+}

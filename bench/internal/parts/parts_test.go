@@ -1,0 +1,114 @@
+package parts
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(b)) }
+
+func TestEntitled(t *testing.T) {
+	for _, c := range []struct {
+		weights, demands []float64
+		capacity         float64
+		want             []float64
+	}{
+		{[]float64{1, 1, 1}, []float64{1000, 50, 10}, 120, []float64{60, 50, 10}},
+		{[]float64{1, 2, 4}, []float64{100, 100, 100}, 70, []float64{10, 20, 40}},
+		{[]float64{4, 1}, []float64{10, 100}, 70, []float64{10, 60}},
+		{[]float64{1, 1}, []float64{10, 20}, 70, []float64{10, 20}},
+		{[]float64{1, 1}, []float64{0, 20}, 10, []float64{0, 10}},
+	} {
+		got := Entitled(c.weights, c.demands, c.capacity)
+		if !slices.EqualFunc(got, c.want, near) {
+			t.Errorf("Entitled(%v, %v, %v) = %v, want %v", c.weights, c.demands, c.capacity, got, c.want)
+		}
+	}
+}
+
+// TestEntitledIsMaxMin checks what makes a division max-min: nobody has more than
+// it wants, nothing is left while somebody wants it, and whoever has less than it
+// wants has as much for its weight as anybody.
+func TestEntitledIsMaxMin(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		n := 1 + random.IntN(8)
+		weights, demands := make([]float64, n), make([]float64, n)
+		for i := range weights {
+			weights[i], demands[i] = 0.1+random.Float64()*5, random.Float64()*100*float64(random.IntN(2))
+		}
+		capacity := random.Float64() * 200
+		part := Entitled(weights, demands, capacity)
+		if !near(total(part), min(capacity, total(demands))) {
+			t.Fatalf("%v of %v is given away, %v wanted", total(part), capacity, total(demands))
+		}
+		for i := range part {
+			if part[i] > demands[i]+1e-9 {
+				t.Fatalf("%v of %v wanted", part[i], demands[i])
+			}
+			for k := range part {
+				if part[i] < demands[i]-1e-9 && part[k]/weights[k] > part[i]/weights[i]+1e-6 {
+					t.Fatalf("%d lacks %v while %d has more for its weight", i, demands[i]-part[i], k)
+				}
+			}
+		}
+	}
+}
+
+func TestJain(t *testing.T) {
+	for want, xs := range map[float64][]float64{1: {3, 3, 3}, 0.25: {0, 7, 0, 0}, 0.5: {1, 1, 0, 0}} {
+		if got := Jain(xs); !near(got, want) {
+			t.Errorf("Jain(%v) = %v, want %v", xs, got, want)
+		}
+	}
+	if Jain(nil) != 1 || Jain([]float64{0}) != 1 {
+		t.Error("of nothing")
+	}
+}
+
+// fill notes that participant i asks for and gets so many permits in every bin of
+// [from, to).
+func fill(r *Record, i, from, to int, wanted, got int64) {
+	const window = time.Second
+	for bin := from; bin < to; bin++ {
+		at := time.Duration(bin) * window / time.Duration(r.PerWindow)
+		r.Add(i, window, at, at, wanted, got)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	r := NewRecord([]float64{1, 1, 1}, 100, 10, 4)
+	fill(r, 0, 0, 40, 50, 8) // entitled to 4 a bin
+	fill(r, 1, 0, 40, 4, 2)
+	fill(r, 2, 0, 40, 2, 0) // entitled to 2
+	v := r.Judge()
+	want := Jain([]float64{2, 0.5, 0})
+	if !near(v.Jain, want) || !near(v.LeastWindow, want) || !near(v.MeanWindow, want) || v.Least != 0 || !near(v.Most, 2) || !near(v.Used, 1) {
+		t.Errorf("verdict %+v, want a Jain of %v", v, want)
+	}
+	r.Add(0, time.Second, -time.Millisecond, 4*time.Second, 1000, 1000) // outside
+	if again := r.Judge(); again != v {
+		t.Error("what lies outside of the record counts")
+	}
+}
+
+func TestSettled(t *testing.T) {
+	r := NewRecord([]float64{1, 1}, 100, 10, 5)
+	fill(r, 0, 0, 50, 20, 5)
+	fill(r, 1, 10, 13, 20, 0)
+	fill(r, 1, 13, 50, 20, 5)
+	newcomer := func(i int) bool { return i == 1 }
+	if windows, ok := r.Settled(10, newcomer); !ok || !near(windows, 1.3) {
+		t.Errorf("settled after %v windows, %v; want 1.3", windows, ok)
+	}
+	if _, ok := r.Settled(10, func(int) bool { return false }); ok {
+		t.Error("nobody has arrived")
+	}
+	course := r.Course(1, 10)
+	if len(course) != 5 || course[0] != 0 || !near(course[1], 0.7) || !near(course[4], 1) {
+		t.Errorf("course %v", course)
+	}
+}

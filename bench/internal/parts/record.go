@@ -1,0 +1,155 @@
+// Package parts tells how fairly a limit was shared: what each participant got
+// against what it was entitled to by weighted max-min of what all of them really
+// asked for.
+package parts
+
+import (
+	"slices"
+	"time"
+)
+
+// Record is what each participant asked for and got, counted in bins of equal
+// length.
+type Record struct {
+	Weights     []float64
+	Wanted, Got [][]float64 // by participant and bin
+	PerWindow   int         // bins
+	Permits     float64     // of the limit, per window
+}
+
+// NewRecord returns an empty record of so many windows.
+func NewRecord(weights []float64, permits int64, perWindow, windows int) *Record {
+	r := &Record{Weights: weights, PerWindow: perWindow, Permits: float64(permits)}
+	for range weights {
+		r.Wanted = append(r.Wanted, make([]float64, perWindow*windows))
+		r.Got = append(r.Got, make([]float64, perWindow*windows))
+	}
+	return r
+}
+
+// Add notes calls that participant i made at one time and that were answered at
+// another, both since the record begins. What lies outside is not counted.
+func (r *Record) Add(i int, window, asked, answered time.Duration, wanted, got int64) {
+	bins := len(r.Wanted[i])
+	if bin := int(asked * time.Duration(r.PerWindow) / window); asked >= 0 && bin < bins {
+		r.Wanted[i][bin] += float64(wanted)
+	}
+	if bin := int(answered * time.Duration(r.PerWindow) / window); answered >= 0 && bin < bins {
+		r.Got[i][bin] += float64(got)
+	}
+}
+
+// Verdict is how fairly, and how well, a limit was shared.
+type Verdict struct {
+	Jain        float64 // of got/entitlement over all the time
+	Least       float64 // got/entitlement of the participant with the least
+	Most        float64 // and with the most
+	LeastWindow float64 // the least of Jain's indices of single windows
+	MeanWindow  float64 // and their mean
+	Used        float64 // got by all, over what they could have got at most
+}
+
+// blockWindows is over how many windows demand is taken together: a random demand
+// that comes a moment too early is no lesser claim.
+const blockWindows = 2
+
+// Judge looks at all the time that is recorded.
+func (r *Record) Judge() Verdict {
+	var (
+		n        = len(r.Weights)
+		bins     = len(r.Wanted[0])
+		entitled = make([]float64, n)
+		got      = make([]float64, n)
+		v        Verdict
+		windows  []float64
+	)
+	for from := 0; from < bins; from += blockWindows * r.PerWindow {
+		part, had := r.Between(from, min(from+blockWindows*r.PerWindow, bins))
+		for i := range part {
+			entitled[i] += part[i]
+			got[i] += had[i]
+		}
+	}
+	for from := 0; from+r.PerWindow <= bins; from += r.PerWindow {
+		windows = append(windows, Jain(ratios(r.Between(from, from+r.PerWindow))))
+	}
+	xs := ratios(entitled, got)
+	v.Jain = Jain(xs)
+	if len(xs) > 0 {
+		v.Least, v.Most = slices.Min(xs), slices.Max(xs)
+	}
+	if len(windows) > 0 {
+		v.LeastWindow, v.MeanWindow = slices.Min(windows), total(windows)/float64(len(windows))
+	}
+	if all := total(entitled); all > 0 {
+		v.Used = total(got) / all
+	}
+	return v
+}
+
+// Between returns what each participant was entitled to in some bins, and got.
+func (r *Record) Between(from, to int) (entitled, got []float64) {
+	wanted := make([]float64, len(r.Weights))
+	got = make([]float64, len(r.Weights))
+	for i := range wanted {
+		wanted[i] = total(r.Wanted[i][from:to])
+		got[i] = total(r.Got[i][from:to])
+	}
+	return Entitled(r.Weights, wanted, r.Permits*float64(to-from)/float64(r.PerWindow)), got
+}
+
+// enough of its entitlement in a window is what a participant must get to count
+// as having arrived there.
+const enough = 0.95
+
+// Settled is how many windows after a bin some participants together had what
+// they are entitled to for the length of a window; false if that never happened.
+// One window is the least there can be.
+func (r *Record) Settled(bin int, who func(i int) bool) (windows float64, ok bool) {
+	for from := bin; from+r.PerWindow <= len(r.Wanted[0]); from++ {
+		entitled, got := r.Between(from, from+r.PerWindow)
+		var due, had float64
+		for i := range entitled {
+			if who(i) {
+				due, had = due+entitled[i], had+got[i]
+			}
+		}
+		if due > 0 && had >= enough*due {
+			return float64(from-bin)/float64(r.PerWindow) + 1, true
+		}
+	}
+	return 0, false
+}
+
+// Course is got/entitlement of a participant in windows that begin every step
+// bins; 0 where it was entitled to nothing.
+func (r *Record) Course(i, step int) []float64 {
+	var course []float64
+	for from := 0; from+r.PerWindow <= len(r.Wanted[i]); from += step {
+		entitled, got := r.Between(from, from+r.PerWindow)
+		x := 0.0
+		if entitled[i] > 0 {
+			x = got[i] / entitled[i]
+		}
+		course = append(course, x)
+	}
+	return course
+}
+
+// ratios leaves out those who are entitled to nothing.
+func ratios(entitled, got []float64) []float64 {
+	var xs []float64
+	for i := range entitled {
+		if entitled[i] > 0 {
+			xs = append(xs, got[i]/entitled[i])
+		}
+	}
+	return xs
+}
+
+func total(xs []float64) (sum float64) {
+	for _, x := range xs {
+		sum += x
+	}
+	return sum
+}

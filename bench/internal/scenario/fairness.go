@@ -1,0 +1,343 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/fleet"
+	"github.com/shardlimit/shardlimit/bench/internal/parts"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+var fairnessScenario = Scenario{
+	Name:  "fairness",
+	Title: "who gets how much of a limit that is too small for all",
+	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson) at
+a rate of its own, whatever it is answered. What a participant is entitled to is its weighted
+max-min share of what all of them really asked for, in blocks of two windows; x is what it got
+over that. Reported are Jain's index of all x (1: all alike; 1/n: one has everything), the
+least x, the worst of Jain's indices of single windows, the use of the limit (of what could have
+been used at most), the most permits in any window, wherever it begins (more than 100 %
+is a broken limit; there is no false alarm), and script calls for each permit granted.
+
+- equal: all want 1.2 times an equal part. Pareto: twice the limit, by the quantiles of a
+  Pareto(1.1) distribution. hog: one wants 50 equal parts, 49 want 1.2.
+- weights: 1, 2 and 4; all want 1.5 times what their weight entitles them to.
+- newcomer: one of 50 comes later; "newcomer, hog": there is only one other, which wants twice the
+  limit. leavers: ten of 50 leave. Convergence counts windows from then to the end of the first
+  window in which those who came (who stayed) got 95 % of what they were entitled to; 1 is the
+  least there can be.
+- far: equal, but replies to one of them take 4.5 ms longer. "gateway, hog": the hog among 49, all
+  tenants of one process, which share its connections (Limiter.As).
+
+` + "`shardlimit`" + ` is called once for each permit. The others are asked for all the permits that a
+participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
+without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA. Those
+with one shard have a server each, and run at the same time; eight shards are spread over four servers.`,
+	Run: runFairness,
+}
+
+const (
+	fairnessProcesses = 5
+	fairnessBins      = 20 // in a window
+	fairnessLead      = 3  // windows before anything counts
+	fairnessStep      = 2  // windows that count before something changes
+	fairnessCourse    = fairnessBins / 2
+	fairnessLife      = 2 * time.Minute
+	fairnessServers   = 4
+	fairnessShards    = 8
+)
+
+// fairnessSize is how much is measured.
+type fairnessSize struct {
+	participants, processes int
+	window, tick            time.Duration
+	windows                 int // that count
+	limits                  []int64
+	populations             []population
+	pictured                []string
+}
+
+func fairnessSizes(env Env) fairnessSize {
+	if env.Smoke {
+		return fairnessSize{
+			participants: 6, processes: 2, window: 200 * time.Millisecond, tick: 10 * time.Millisecond, windows: 4, limits: []int64{2000},
+			populations: slices.DeleteFunc(populations(), func(p population) bool { return p.name != "leavers" && p.name != "gateway, hog" }),
+			pictured:    []string{"gateway, hog"},
+		}
+	}
+	return fairnessSize{
+		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: env.windows(time.Second, 4, 10), limits: []int64{2000, 20_000},
+		populations: populations(), pictured: []string{"hog", "newcomer, hog"},
+	}
+}
+
+// sharer is a way to share a limit.
+type sharer struct {
+	name    string
+	kind    fleet.Kind
+	shards  int
+	servers farm
+	crowd   *fleet.Fleet
+}
+
+// fairnessRun is one run of the scenario.
+type fairnessRun struct {
+	size    fairnessSize
+	sharers []*sharer
+	mu      sync.Mutex // guards what follows
+	found   *findings
+	result  *report.Result
+}
+
+func runFairness(ctx context.Context, env Env, result *report.Result) error {
+	run := &fairnessRun{size: fairnessSizes(env), found: newFindings(), result: result}
+	if len(env.Cases) > 0 {
+		run.size.populations = slices.DeleteFunc(run.size.populations, func(p population) bool { return !slices.Contains(env.Cases, p.name) })
+	}
+	if len(run.size.populations) == 0 {
+		return fmt.Errorf("none of the cases %q; there are %s", env.Cases, strings.Join(populationNames(), "; "))
+	}
+	size := run.size
+	result.Views = fairnessViews(size)
+	setting(result, "Limit", "%v permits a second, window %s", size.limits, size.window)
+	setting(result, "Clients", "%d participants with connections of their own, %d processes; calls that are due within %s are made together", size.participants, size.processes, size.tick)
+	setting(result, "Rounds", "1 of %d windows, after %d to warm up; changes come after %d", size.windows, fairnessLead, fairnessStep)
+	defer run.close()
+	if err := run.open(ctx, env); err != nil {
+		return err
+	}
+	for at, p := range size.populations {
+		for _, limit := range size.limits {
+			for _, together := range run.groups(limit) {
+				if err := run.measureAll(ctx, p, at, limit, together); err != nil {
+					return fmt.Errorf("%s, %d permits a second: %w", p.name, limit, err)
+				}
+			}
+		}
+		env.Progress("%s done", p.name)
+	}
+	run.found.addTo(result)
+	return nil
+}
+
+func fairnessViews(size fairnessSize) (views []report.View) {
+	var cases []string
+	for _, p := range size.populations {
+		cases = append(cases, p.name)
+	}
+	for _, m := range []struct {
+		metric, title, unit string
+		plot                bool
+	}{
+		{"jain", "Jain's index of admitted over entitlement", "index", true},
+		{"least", "Least x of a participant", "admitted over entitlement", true},
+		{"highest", "Highest x of a participant", "admitted over entitlement", false},
+		{"window", "Worst Jain's index of a single window", "index", false},
+		{"used", "Use of the limit", "% of what could be used", false},
+		{"most", "Most permits in any window", "% of the limit", false},
+		{"calls", "Script calls per granted permit", "calls", false},
+		{"settled", "Convergence after a change", "windows", false},
+		{"machine", "Machine", "% of all cores busy", false},
+		{"lag", "Longest delay of the generator's own", "ms", false},
+	} {
+		for _, limit := range size.limits {
+			views = append(views, report.View{
+				Metric: fairnessMetric(m.metric, limit), Title: fmt.Sprintf("%s, %s/s", m.title, report.Count(float64(limit))), Unit: m.unit,
+				X: "participants", Plot: m.plot, Nominal: true, Cases: cases,
+			})
+		}
+	}
+	return views
+}
+
+func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d", name, limit) }
+
+// open starts servers and processes for each sharer.
+func (run *fairnessRun) open(ctx context.Context, env Env) error {
+	for _, s := range []*sharer{
+		{name: "shardlimit, 1 shard", kind: fleet.Coalesced, shards: 1},
+		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), kind: fleet.Coalesced, shards: fairnessShards},
+		{name: "script", kind: fleet.FirstCome, shards: 1},
+		{name: "redis_rate", kind: fleet.RedisRate, shards: 1},
+	} {
+		var err error
+		if s.servers, err = env.startFarm(ctx, run.result, min(s.shards, fairnessServers)); err != nil {
+			return err
+		}
+		run.sharers = append(run.sharers, s)
+		if s.crowd, err = fleet.Start(run.size.processes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (run *fairnessRun) close() {
+	for _, s := range run.sharers {
+		if s.crowd != nil {
+			s.crowd.Close()
+		}
+		s.servers.close()
+	}
+}
+
+// groups are the sharers that are measured at the same time. Only the smallest
+// limit is measured with rivals, all those with one shard together: what first
+// come, first served does to a fleet does not depend on the size of the limit, and
+// more load than that would disturb what is measured.
+func (run *fairnessRun) groups(limit int64) [][]*sharer {
+	var single, sharded []*sharer
+	for _, s := range run.sharers {
+		switch {
+		case s.shards > 1:
+			sharded = append(sharded, s)
+		case s.kind == fleet.Coalesced || limit == run.size.limits[0]:
+			single = append(single, s)
+		}
+	}
+	return [][]*sharer{single, sharded}
+}
+
+func (run *fairnessRun) measureAll(ctx context.Context, p population, at int, limit int64, together []*sharer) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(together))
+	began := machineTicks("/proc/stat")
+	for i, s := range together {
+		wg.Go(func() {
+			if err := run.measure(ctx, p, at, limit, s); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", s.name, err)
+			}
+		})
+	}
+	wg.Wait()
+	if busy, ok := machineTicks("/proc/stat").busySince(began); ok {
+		for _, s := range together {
+			run.found.add(s.name, float64(at), fairnessMetric("machine", limit), busy)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// crowd is the participants as a fleet plays them.
+func (run *fairnessRun) crowd(p population, limit int64, s *sharer) fleet.Crowd {
+	size := run.size
+	return fleet.Crowd{
+		Kind: s.kind, Addrs: s.servers.addrs(len(s.servers)), Limit: fmt.Sprintf("fairness-%s-%d", p.name, limit),
+		Permits: int64(float64(limit) * size.window.Seconds()), Per: size.window, Shards: s.shards,
+		Members: p.members(size.participants, float64(limit), run.lead()+fairnessStep*size.window),
+		Gateway: p.gateway, Tick: size.tick, For: run.lead() + time.Duration(size.windows)*size.window, Seed: 1, Life: fairnessLife,
+	}
+}
+
+func (run *fairnessRun) lead() time.Duration { return fairnessLead * run.size.window }
+
+func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit int64, s *sharer) error {
+	var before, after server.Usage
+	c := run.crowd(p, limit, s)
+	g, err := s.crowd.Gather(ctx, c,
+		fleet.Mark{At: run.lead(), Do: func() (err error) { before, err = s.servers.usage(ctx); return err }},
+		fleet.Mark{At: c.For, Do: func() (err error) { after, err = s.servers.usage(ctx); return err }},
+	)
+	if err != nil {
+		return err
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.note(p, at, limit, s, c, g, after.Since(before))
+	return nil
+}
+
+// note turns what became of the calls into figures.
+func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fleet.Crowd, g fleet.Gathering, used server.Usage) {
+	add := func(metric string, value float64) {
+		run.found.add(s.name, float64(at), fairnessMetric(metric, limit), value)
+	}
+	record, ops, granted := run.record(c, g, fairnessLead)
+	v := record.Judge()
+	add("jain", v.Jain)
+	add("least", v.Least)
+	add("highest", v.Most)
+	add("window", v.LeastWindow)
+	add("used", 100*v.Used)
+	add("most", 100*float64(history.Busiest(c.Per, ops).Permits)/float64(c.Permits))
+	add("calls", float64(used.Scripts)/float64(max(granted, 1)))
+	add("lag", g.Lag.Seconds()*1e3)
+	if p.settles != nil {
+		if windows, ok := record.Settled(fairnessStep*fairnessBins, func(i int) bool { return p.settles(i, len(c.Members)) }); ok {
+			add("settled", windows)
+		} else {
+			run.result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name, p.name, limit)
+		}
+	}
+	if g.Failed > 0 {
+		run.result.Remark("%s, %s, %d/s: %d calls failed, for example: %s.", s.name, p.name, limit, g.Failed, g.Err)
+	}
+	if g.Unsent > 0 {
+		run.result.Remark("%s, %s, %d/s: %d calls were never sent, as too many were under way: the generator or the server was saturated.", s.name, p.name, limit, g.Unsent)
+	}
+	if slices.Contains(run.size.pictured, p.name) && limit == run.size.limits[0] {
+		run.picture(p, s, c, g)
+	}
+}
+
+// record counts the calls from so many windows after the beginning. The
+// operations are of all the time, the granted permits of the recorded.
+func (run *fairnessRun) record(c fleet.Crowd, g fleet.Gathering, lead int) (record *parts.Record, ops []history.Op, granted int64) {
+	weights := make([]float64, len(c.Members))
+	for i, m := range c.Members {
+		weights[i] = m.Weight
+	}
+	record = parts.NewRecord(weights, c.Permits, fairnessBins, int(c.For/c.Per)-lead)
+	skip := time.Duration(lead) * c.Per
+	for _, trail := range g.Trails {
+		for _, t := range trail.Takes {
+			asked, answered := time.Duration(t.At)*time.Microsecond-skip, time.Duration(t.End)*time.Microsecond-skip
+			record.Add(trail.Index, c.Per, asked, answered, t.Wanted, t.Granted)
+			if answered >= 0 && answered < c.For-skip {
+				granted += t.Granted
+			}
+			if t.Granted > 0 {
+				ops = append(ops, history.Op{Start: max(t.At, 0) * 1000, End: t.End * 1000, Permits: t.Granted})
+			}
+		}
+	}
+	return record, ops, granted
+}
+
+// picture draws what each participant got over time, from the beginning.
+func (run *fairnessRun) picture(p population, s *sharer, c fleet.Crowd, g fleet.Gathering) {
+	record, _, _ := run.record(c, g, 0)
+	chart := report.Chart{
+		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + p.name + "-" + s.name),
+		Title: fmt.Sprintf("Each participant's part over time: %s, %s", p.name, s.name),
+		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1, Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05,
+	}
+	for i, m := range c.Members {
+		course := record.Course(i, fairnessCourse)
+		for k := range course {
+			course[k] = math.Round(course[k]*1000) / 1000
+		}
+		chart.Lines = append(chart.Lines, report.Line{Group: groupOf(m, c), Y: course})
+	}
+	run.result.Charts = append(run.result.Charts, chart)
+}
+
+// groupOf names participants that are alike.
+func groupOf(m fleet.Member, c fleet.Crowd) string {
+	switch {
+	case m.From > 0:
+		return "the newcomer"
+	case m.Rate*c.Per.Seconds() > 0.5*float64(c.Permits):
+		return "the hog"
+	}
+	return "the others"
+}

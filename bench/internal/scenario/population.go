@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/fleet"
+)
+
+// population is a way for participants to want different things of one limit.
+type population struct {
+	name    string
+	gateway bool // all in one process, over one client
+	// members are n participants of a limit of so many permits a second. Those that
+	// come or go do it at step.
+	members func(n int, limit float64, step time.Duration) []fleet.Member
+	// settles says whose arrival at what they are entitled to after step is waited
+	// for; nil: nothing changes.
+	settles func(i, n int) bool
+}
+
+const (
+	modestDemand = 1.2 // of an equal part of the limit
+	hogDemand    = 50
+	farDelay     = 4500 * time.Microsecond // to about ten times a round trip on a busy machine
+	paretoShape  = 1.1
+	paretoDemand = 2.0 // of the limit, by all
+)
+
+func populations() []population {
+	return []population{
+		{name: "equal", members: equalMembers},
+		{name: "Pareto", members: paretoMembers},
+		{name: "hog", members: hogMembers},
+		{name: "weights", members: weightedMembers},
+		{name: "newcomer", members: newcomerMembers, settles: theLast},
+		{name: "newcomer, hog", members: newcomerToHogMembers, settles: func(i, _ int) bool { return i == 1 }},
+		{name: "leavers", members: leaverMembers, settles: func(i, n int) bool { return i >= leavers(n) }},
+		{name: "far", members: farMembers},
+		{name: "gateway, hog", members: hogMembers, gateway: true},
+	}
+}
+
+func populationNames() (names []string) {
+	for _, p := range populations() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+func theLast(i, n int) bool { return i == n-1 }
+
+// equals are n participants that each demand so many times an equal part.
+func equals(n int, limit, demand float64) []fleet.Member {
+	members := make([]fleet.Member, n)
+	for i := range members {
+		members[i] = fleet.Member{Name: fmt.Sprintf("member-%d", i), Weight: 1, Rate: demand * limit / float64(n)}
+	}
+	return members
+}
+
+func equalMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	return equals(n, limit, modestDemand)
+}
+
+// paretoMembers demand what the quantiles of a Pareto distribution are, in an
+// order that has nothing to do with their names.
+func paretoMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(n, limit, 1)
+	random := rand.New(rand.NewPCG(1, 0))
+	var sum float64
+	for k, i := range random.Perm(n) {
+		members[i].Rate = math.Pow(1-(float64(k)+0.5)/float64(n), -1/paretoShape)
+		sum += members[i].Rate
+	}
+	for i := range members {
+		members[i].Rate *= paretoDemand * limit / sum
+	}
+	return members
+}
+
+func hogMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(n, limit, modestDemand)
+	members[0].Rate = hogDemand * limit / float64(n)
+	return members
+}
+
+// weightedMembers have the weights 1, 2 and 4 in turn; each demands half as much
+// again as its weight entitles it to.
+func weightedMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(n, limit, 1)
+	var sum float64
+	for i := range members {
+		members[i].Weight = float64(int(1) << (i % 3))
+		sum += members[i].Weight
+	}
+	for i := range members {
+		members[i].Rate = 1.5 * limit * members[i].Weight / sum
+	}
+	return members
+}
+
+func newcomerMembers(n int, limit float64, step time.Duration) []fleet.Member {
+	members := equals(n, limit, modestDemand)
+	members[n-1].From = step
+	return members
+}
+
+// newcomerToHogMembers are two: one that has taken everything until the other comes.
+func newcomerToHogMembers(_ int, limit float64, step time.Duration) []fleet.Member {
+	members := equals(2, limit, modestDemand)
+	members[0].Rate = 2 * limit
+	members[1].From = step
+	return members
+}
+
+// leavers is how many leave: a fifth.
+func leavers(n int) int { return n / 5 }
+
+// leaverMembers all want more than they would get even after some have left.
+func leaverMembers(n int, limit float64, step time.Duration) []fleet.Member {
+	members := equals(n, limit, 1.25*modestDemand)
+	for i := range leavers(n) {
+		members[i].To = step
+	}
+	return members
+}
+
+func farMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(n, limit, modestDemand)
+	members[n-1].Far = farDelay
+	return members
+}
