@@ -217,6 +217,53 @@ func ExampleLimiter_Delete() {
 	// Output: true
 }
 
+func ExampleAll() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	perMinute, _ := client.Limiter(ctx, "mails/minute", shardlimit.PerMinute(2))
+	perDay, _ := client.Limiter(ctx, "mails/day", shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour})
+	mails := shardlimit.All(perMinute, perDay)
+	for range 3 {
+		d, err := mails.Allow(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Allowed, d.Remaining)
+	}
+	state, _ := perDay.Peek(ctx)
+	fmt.Println(state.Used, "of the day used") // the third call took nothing
+	// Output:
+	// true 1
+	// true 0
+	// false 0
+	// 2 of the day used
+}
+
+func ExampleSet_Refund() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	all, _ := client.Limiter(ctx, "all", shardlimit.PerHour(100))
+	users, _ := client.Family(ctx, "users", shardlimit.PerHour(10))
+	both := shardlimit.All(all, users.Limiter("ann"))
+	d, _ := both.AllowN(ctx, 3)
+	_ = both.Refund(ctx, d)
+	state, _ := all.Peek(ctx)
+	fmt.Println(state.Used)
+	// Output: 0
+}
+
+func ExampleClient_Limiter_perParticipant() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "disk", shardlimit.Limit{Permits: 50, Per: time.Second, Scope: shardlimit.PerParticipant})
+	d, _ := limiter.Allow(ctx) // decided in this process
+	fmt.Println(d.Allowed, limiter.Limit())
+	// Output: true 50 permits per 1s for each participant
+}
+
 func ExampleClient_Family() {
 	client, stop := start()
 	defer stop()

@@ -33,3 +33,9 @@ func (l *Limiter) Participants(n int64, names ...string) (granted []int64, remem
 	}
 	return granted, remembered
 }
+
+// Waiting is how many callers of Wait are in the line of a Set.
+func (s *Set) Waiting() int { return s.line.len() }
+
+// NotBefore is when the head of the line can be served at the earliest.
+func (s *Set) NotBefore() int64 { return s.notBefore.Load() }

@@ -124,13 +124,12 @@ func PerHour(n int64) Limit { return Limit{Permits: n, Per: time.Hour} }
 func (l Limit) String() string {
 	s := fmt.Sprintf("%d permits per %s", l.Permits, l.Per)
 	switch {
+	case l.Scope == PerParticipant:
+		s += " for each participant"
 	case l.Shards == 1:
 		s += " on 1 shard"
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
-	}
-	if l.Scope == PerParticipant {
-		s += " for each participant"
 	}
 	return s
 }

@@ -186,7 +186,9 @@ func (c *core) gone(ctx context.Context, err error) error {
 // could be reached, else by the outage policy.
 func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Duration, failure error) (Decision, error) {
 	empty, reachable, next := t.shutOut(now)
-	if !reached && !empty {
+	// A shard that was known to be empty when it was passed over may have got permits
+	// back since. Then there is no outage, although nobody was asked.
+	if !reached && !empty && (failure != nil || !reachable) {
 		return c.outage(t, n, upTo, failure)
 	}
 	if n == 1 || upTo || retry <= 0 {

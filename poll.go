@@ -1,0 +1,217 @@
+package shardlimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// This file is one call on a Set: whom to ask in which order, and what becomes of
+// the answers.
+
+// vote is what one limit of a Set says to one call.
+type vote struct {
+	core  *core
+	table *table // nil if the limit could not be declared yet
+	since int64  // when the call began, on the clock of the core's client
+	asked bool
+	said  Decision
+	err   error
+}
+
+// poll is one call on a Set.
+type poll struct {
+	ctx   context.Context
+	n     int64
+	votes []vote
+	lost  bool // somebody refused or failed: the rest need not be asked
+}
+
+// ask has a limit decide. What it grants counts until it is given back.
+func (p *poll) ask(v *vote) {
+	v.said, v.err = v.core.decide(p.ctx, p.n, false)
+	v.asked = true
+}
+
+// fromMemory asks the limits that this process decides by itself, and collects
+// the refusals that it is certain of.
+func (p *poll) fromMemory() {
+	for i := range p.votes {
+		v := &p.votes[i]
+		if v.core.isApart(v.table) || v.core.refuses(v.table, p.n, v.since) {
+			p.ask(v)
+			p.lost = p.lost || !v.said.Allowed
+		}
+	}
+}
+
+// likelyToRefuse asks one after the other, the scarcest first, the limits that
+// would refuse if nothing had changed since they were last heard from: what the
+// others would have granted would only have to be given back.
+func (p *poll) likelyToRefuse() {
+	var scarce []*vote
+	for i := range p.votes {
+		if v := &p.votes[i]; !v.asked && v.table != nil && v.table.spare() < p.n {
+			scarce = append(scarce, v)
+		}
+	}
+	slices.SortStableFunc(scarce, func(a, b *vote) int { return cmp.Compare(a.table.spare(), b.table.spare()) })
+	for _, v := range scarce {
+		if p.lost {
+			return
+		}
+		p.ask(v)
+		p.lost = !v.said.Allowed
+	}
+}
+
+// everybodyElse asks all that are left at the same time.
+func (p *poll) everybodyElse() {
+	if p.lost {
+		return
+	}
+	var last *vote
+	var wg sync.WaitGroup
+	for i := range p.votes {
+		v := &p.votes[i]
+		if v.asked {
+			continue
+		}
+		if last != nil {
+			other := last
+			wg.Go(func() { p.ask(other) })
+		}
+		last = v
+	}
+	if last != nil {
+		p.ask(last) // on this goroutine
+	}
+	wg.Wait()
+}
+
+// result sums the votes up, and gives back what was granted in vain.
+func (p *poll) result() (Decision, error) {
+	granted := make([]Decision, 0, len(p.votes))
+	d := Decision{Remaining: MaxPermits + 1}
+	var errs []error
+	refused := false
+	for i := range p.votes {
+		v := &p.votes[i]
+		switch {
+		case !v.asked:
+			continue
+		case v.err != nil:
+			errs = append(errs, v.err)
+			continue
+		case v.said.Allowed:
+			granted = append(granted, v.said)
+		default:
+			refused = true
+		}
+		d.include(&v.said)
+	}
+	if !refused && len(errs) == 0 {
+		d.Allowed, d.Granted, d.joint = true, p.n, &granted
+		return d, nil
+	}
+	p.handBack(granted)
+	if p.ctx.Err() != nil {
+		return Decision{}, context.Cause(p.ctx)
+	}
+	if !refused {
+		return Decision{}, errors.Join(errs...)
+	}
+	for i := range p.votes {
+		if v := &p.votes[i]; !v.asked {
+			d.RetryAfter = max(d.RetryAfter, v.core.soonest(p.ctx, v.table, p.n, v.since))
+		}
+	}
+	return d, nil
+}
+
+// include takes what one limit said into the decision of all.
+func (d *Decision) include(one *Decision) {
+	if one.Remaining < d.Remaining {
+		d.Remaining, d.Limit = one.Remaining, one.Limit
+	}
+	d.Delay = max(d.Delay, one.Delay)
+	d.RetryAfter = max(d.RetryAfter, one.RetryAfter)
+	d.ResetAfter = max(d.ResetAfter, one.ResetAfter)
+	d.Degraded = d.Degraded || one.Degraded
+	d.source = one.source
+}
+
+// handBack returns what some limits granted because another refused. It waits
+// for that no longer than the call may take.
+func (p *poll) handBack(granted []Decision) {
+	var wg sync.WaitGroup
+	for _, d := range granted {
+		since := d.core.client.now()
+		for i := range p.votes {
+			if p.votes[i].core == d.core {
+				since = p.votes[i].since
+			}
+		}
+		wg.Go(func() {
+			d.core.handBack(p.ctx, d, since)
+			d.core.queue.wake() // somebody may have been refused meanwhile
+		})
+	}
+	wg.Wait()
+}
+
+// isApart reports whether this process decides the limit by itself.
+func (c *core) isApart(t *table) bool {
+	if t == nil {
+		return c.declaration().Scope == PerParticipant
+	}
+	return t.limit.Scope == PerParticipant
+}
+
+// refuses reports whether it is certain that n permits would be refused, without
+// asking Redis.
+func (c *core) refuses(t *table, n, now int64) bool {
+	if t == nil {
+		return false
+	}
+	if l := c.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
+		return false
+	}
+	_, refused := c.knownDenial(t, n, now)
+	return refused
+}
+
+// spare is how many permits the limit would have left to give, as last heard and
+// if all who wait for an answer are granted one. A shard that was not heard from
+// has its share.
+func (t *table) spare() (n int64) {
+	for _, l := range t.lanes {
+		if l.known.heard.Load() {
+			n += l.known.free.Load()
+		} else {
+			n += l.terms.Load().share
+		}
+		n -= l.waiting.Load()
+	}
+	return n
+}
+
+// soonest is how long it takes until the limit can grant n permits, by what this
+// process has heard; for more than one it may have to ask what the shards have ahead.
+func (c *core) soonest(ctx context.Context, t *table, n, since int64) time.Duration {
+	if t == nil || t.spare() >= n {
+		return 0
+	}
+	now := c.client.now()
+	if n == 1 {
+		_, _, next := t.shutOut(now)
+		return max(0, time.Duration(next-now))
+	}
+	if o := c.ahead.Load(); o != nil && now < o.until {
+		return max(0, time.Duration(o.when(n, t.limit.Per)-now))
+	}
+	return max(0, c.forecast(ctx, t, n, since))
+}

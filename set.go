@@ -1,0 +1,171 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Set is several limits that a call must pass together, such as so many per
+// second and so many per hour, or per user and in all. It is safe for concurrent use.
+//
+// Each limit holds by itself, as if it were asked alone. A call that one of them
+// refuses gives back at once what the others granted, so while it is under way
+// other callers may find those permits taken.
+type Set struct {
+	limiters []*Limiter // no two of one limit
+
+	line      turns
+	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
+}
+
+// All returns a Set of the limiters, which may be of different Clients and
+// scopes; a limit that is named twice counts once. A Set costs nothing to make, but callers of Wait line up
+// only behind those of the same Set. The empty Set allows everything.
+func All(limiters ...*Limiter) *Set {
+	s := &Set{}
+	for _, l := range limiters {
+		if !slices.ContainsFunc(s.limiters, func(other *Limiter) bool { return other.core == l.core }) {
+			s.limiters = append(s.limiters, l)
+		}
+	}
+	return s
+}
+
+// Allow asks for one permit of every limit. See AllowN.
+func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx, 1) }
+
+// AllowN asks for n permits of every limit, all or nothing, and answers at once.
+//
+// In the Decision, Remaining and Limit are those of the limit that has least
+// left, RetryAfter is when the last of those that refuse can grant, ResetAfter the latest of all,
+// and Degraded tells that an outage policy spoke for at least one.
+//
+// What this process knows to be refused is refused without asking Redis. Limits that are
+// likely to refuse are asked first, one after the other; all others at once, so
+// that the usual call takes one round trip. Errors are those of Limiter.AllowN; a limit that refuses
+// makes it a denial, whatever the others say.
+func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
+	if len(s.limiters) == 0 {
+		return s.empty(ctx, n)
+	}
+	p := &poll{ctx: ctx, n: n, votes: make([]vote, len(s.limiters))}
+	for i, l := range s.limiters {
+		t, err := l.core.admit(ctx, n, false)
+		if err != nil {
+			return Decision{}, err
+		}
+		p.votes[i] = vote{core: l.core, table: t, since: l.core.client.now()}
+	}
+	p.fromMemory()
+	p.likelyToRefuse()
+	p.everybodyElse()
+	return p.result()
+}
+
+// Wait blocks until one permit of every limit was granted. See WaitN.
+func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
+
+// WaitN blocks until n permits of every limit were granted together. Callers of
+// one Set are served first come, first served. Nothing is held while it waits. Errors are those of
+// Limiter.WaitN; ErrWaitTooLong comes at once if it is certain that the permits
+// cannot come before the deadline of ctx.
+func (s *Set) WaitN(ctx context.Context, n int64) error {
+	if s.line.len() == 0 {
+		d, err := s.AllowN(ctx, n)
+		if err != nil || d.Allowed {
+			return err
+		}
+		if err := inTime(ctx, d.RetryAfter); err != nil {
+			return err
+		}
+	} else if err := inTime(ctx, time.Duration(s.notBefore.Load()-s.now())); err != nil {
+		return err
+	}
+	ctx, stop := s.untilClosed(ctx)
+	defer stop()
+	leave, err := s.line.join(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.head(ctx, n)
+}
+
+// head tries until n permits are granted or cannot come in time.
+func (s *Set) head(ctx context.Context, n int64) error {
+	defer s.notBefore.Store(0)
+	for futile := 0; ; futile++ {
+		d, err := s.AllowN(ctx, n)
+		if err != nil || d.Allowed {
+			return err
+		}
+		if err := inTime(ctx, d.RetryAfter); err != nil {
+			return err
+		}
+		s.notBefore.Store(s.now() + int64(d.RetryAfter))
+		if !sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// now is a clock for notBefore.
+func (s *Set) now() int64 { return s.limiters[0].core.client.now() }
+
+// untilClosed is a context that also ends when one of the Clients is closed.
+func (s *Set) untilClosed(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stops := make([]func() bool, 0, len(s.limiters))
+	for _, l := range s.limiters {
+		stops = append(stops, context.AfterFunc(l.core.client.ctx, func() { cancel(ErrClosed) }))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// Refund gives back what a decision of this Set was granted and was not used, to
+// every limit. It works once per decision, like Limiter.Refund.
+func (s *Set) Refund(ctx context.Context, d Decision) error {
+	if d.joint == nil {
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(*d.joint))
+	for i, part := range *d.joint {
+		if part.core.client.closed.Load() {
+			errs[i] = ErrClosed
+			continue
+		}
+		wg.Go(func() { errs[i] = part.core.refund(ctx, part) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// empty is the answer of a Set without limits.
+func (s *Set) empty(ctx context.Context, n int64) (Decision, error) {
+	if n < 1 {
+		return Decision{}, fmt.Errorf("%w: %d, ask for at least 1", ErrInvalidPermits, n)
+	}
+	if ctx.Err() != nil {
+		return Decision{}, context.Cause(ctx)
+	}
+	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, source: sourceMemory}, nil
+}
+
+// inTime returns ErrWaitTooLong if ctx ends sooner than that.
+func inTime(ctx context.Context, wait time.Duration) error {
+	if at, ok := ctx.Deadline(); ok && time.Until(at) < wait {
+		return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, wait)
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// inProcess is nodes that need no redis-server.
+func inProcess(tb testing.TB, n int) fleet {
+	tb.Helper()
+	servers, err := embedded.Start(n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(servers.Close)
+	return fleet{nodes: servers.Nodes(), prefix: redistest.Prefix(tb)}
+}
+
+func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
+	c := standalone(t).client(t)
+	small := limiter(t, c, "small", shardlimit.PerMinute(5))
+	large := limiter(t, c, "large", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+	mine := limiter(t, c, "mine", each(50, time.Hour))
+	set := shardlimit.All(large, small, mine, large)
+	for i := range 5 {
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) || d.RetryAfter != 0 || d.ResetAfter < time.Minute {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+	}
+	for i := range 20 {
+		d, err := set.AllowN(t.Context(), int64(1+i%4))
+		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+	}
+	for _, l := range []*shardlimit.Limiter{small, large, mine} {
+		if used := peek(t, l).Used; used != 5 {
+			t.Errorf("%s: %d permits are used, want 5", l.Name(), used)
+		}
+	}
+	if _, err := set.AllowN(t.Context(), 6); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+		t.Errorf("6 of a limit of 5: %v", err)
+	}
+	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+		t.Errorf("no permits: %v", err)
+	}
+}
+
+func TestTheEmptySetAllowsEverything(t *testing.T) {
+	set := shardlimit.All()
+	if d, err := set.AllowN(t.Context(), 1000); err != nil || !d.Allowed || d.Granted != 1000 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := set.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+		t.Errorf("no permits: %v", err)
+	}
+}
+
+// The limit that refuses for longest says when to come back, also if it was not
+// the one that this call was refused by.
+func TestRetryAfterOfASetIsThatOfTheLastLimitThatCanGrant(t *testing.T) {
+	c := standalone(t).client(t)
+	minute := limiter(t, c, "minute", shardlimit.PerMinute(10))
+	hour := limiter(t, c, "hour", shardlimit.Limit{Permits: 15, Per: time.Hour, Shards: 2})
+	for _, order := range [][]*shardlimit.Limiter{{minute, hour}, {hour, minute}} {
+		if err := errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		set := shardlimit.All(order...)
+		for range 10 {
+			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		if d, err := set.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Minute {
+			t.Errorf("one more: %+v, %v", d, err) // only the minute is full
+		}
+		for i := range 3 { // both are: the hour has 5 left
+			if d, err := set.AllowN(t.Context(), 6); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
+				t.Errorf("six more, answer %d: %+v, %v", i, d, err)
+			}
+		}
+	}
+}
+
+func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
+	for _, n := range []int64{1, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			c := standalone(t).client(t)
+			set := shardlimit.All(
+				limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 50 * time.Millisecond}),
+				limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 300 * time.Millisecond, Shards: 2}),
+				limiter(t, c, "mine", each(5, 120*time.Millisecond)))
+			denied := 0
+			for range 40 {
+				d, err := set.AllowN(t.Context(), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Allowed {
+					continue
+				}
+				denied++
+				time.Sleep(d.RetryAfter)
+				if d, err := set.AllowN(t.Context(), n); err != nil || !d.Allowed {
+					t.Fatalf("after RetryAfter: %+v, %v", d, err)
+				}
+			}
+			if denied == 0 {
+				t.Error("nothing was denied")
+			}
+		})
+	}
+}
+
+func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	c := fl.client(t, patientFor(20*time.Second))
+	family := keyed(t, c, "second", shardlimit.PerSecond(1000))
+	hours := keyed(t, c, "hour", shardlimit.PerHour(1000))
+	set := shardlimit.All(family.Limiter("ann"), hours.Limiter("ann"), limiter(t, c, "all", shardlimit.PerHour(100)))
+	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed { // connects and loads the script
+		t.Fatalf("%+v, %v", d, err)
+	}
+	posts[0].proxy.Stall(true)
+	sent := posts[0].takes.Load()
+	done := make(chan error, 1)
+	go func() { _, err := set.Allow(context.Background()); done <- err }()
+	awaitThat(t, "all three are asked although none has answered", func() bool { return posts[0].takes.Load() == sent+3 })
+	posts[0].proxy.Stall(false)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASetAsksTheLimitThatIsLikelyToRefuseFirstAndAloneAndThoseThatSurelyDoNotAtAll(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	c := fl.client(t)
+	plenty := limiter(t, c, "plenty", shardlimit.PerHour(1000))
+	scarce := limiter(t, c, "scarce", shardlimit.PerHour(5))
+	set := shardlimit.All(plenty, scarce)
+	if d, err := set.AllowN(t.Context(), 3); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	sent := posts[0].takes.Load()
+	if d, err := set.AllowN(t.Context(), 4); err != nil || d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if n := posts[0].takes.Load() - sent; n != 1 {
+		t.Errorf("%d script calls for a refusal that was to be expected, want 1", n)
+	}
+	if d, err := set.AllowN(t.Context(), 2); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	sent = posts[0].takes.Load()
+	if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls for a refusal that is certain", n)
+	}
+	if used := peek(t, plenty).Used; used != 5 {
+		t.Errorf("%d permits of the other limit are used, want 5", used)
+	}
+}
+
+// Many calls of every kind and size at once, of which most are refused by one
+// limit or another: at the end each limit has used exactly what was granted.
+func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
+	for name, f := range map[string]fleet{"embedded": inProcess(t, 2), "redis": standalone(t)} {
+		calls := int64(1_000_000)
+		if testing.Short() || name == "embedded" { // which is slower by far
+			calls = 50_000
+		}
+		t.Run(name, func(t *testing.T) {
+			c := f.client(t, patientFor(10*time.Second))
+			hour := limiter(t, c, "hour", shardlimit.PerHour(400))
+			day := limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
+			mine := limiter(t, c, "mine", each(350, time.Hour))
+			sets := []*shardlimit.Set{shardlimit.All(hour, day, mine), shardlimit.All(mine, hour), shardlimit.All(day, hour)}
+			var left, hours, days, mines atomic.Int64
+			left.Store(calls)
+			var wg sync.WaitGroup
+			for worker := range 32 {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(7, uint64(worker)))
+					var held []func()
+					for left.Add(-1) >= 0 {
+						kind := rng.IntN(4)
+						n := 1 + rng.Int64N(6)
+						add := func(sign int64) {
+							for _, sum := range [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours}, {&days, &hours}, {&hours}}[kind] {
+								sum.Add(sign * n)
+							}
+						}
+						ask, refund := hour.AllowN, hour.Refund
+						if kind < len(sets) {
+							ask, refund = sets[kind].AllowN, sets[kind].Refund
+						}
+						d, err := ask(context.Background(), n)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if d.Allowed {
+							add(1)
+							held = append(held, func() {
+								if err := errors.Join(refund(context.Background(), d), refund(context.Background(), d)); err != nil {
+									t.Error(err)
+								}
+								add(-1)
+							})
+						}
+						if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
+							held[len(held)-1]()
+							held = held[:len(held)-1]
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for _, want := range []struct {
+				l    *shardlimit.Limiter
+				used int64
+			}{{hour, hours.Load()}, {day, days.Load()}, {mine, mines.Load()}} {
+				st := peek(t, want.l)
+				if st.Used != want.used || st.Used+st.Remaining != st.Limit.Permits {
+					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", want.l.Name(), st.Used, st.Remaining, st.Limit.Permits, want.used)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryLimitOfASetHoldsInEveryWindow(t *testing.T) {
+	t.Parallel()
+	f, _ := independent(t, 2)
+	limits := []shardlimit.Limit{
+		{Permits: 20, Per: 100 * time.Millisecond, Shards: 2},
+		{Permits: 70, Per: 500 * time.Millisecond, Shards: 2},
+	}
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for process := range 3 {
+		c := f.client(t)
+		set := shardlimit.All(limiter(t, c, "short", limits[0]), limiter(t, c, "long", limits[1]))
+		for worker := range 4 {
+			wg.Go(func() {
+				tally := record.Tally()
+				for ctx.Err() == nil {
+					start := history.Now()
+					if (process+worker)%2 == 0 {
+						if err := set.WaitN(ctx, 2); err == nil {
+							tally.Add(start, history.Now(), 2)
+						} else if ctx.Err() == nil {
+							t.Error(err)
+						}
+						continue
+					}
+					d, err := set.Allow(context.Background())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Allowed {
+						tally.Add(start, history.Now(), 1)
+					} else {
+						sleepOr(ctx, min(d.RetryAfter, 20*time.Millisecond))
+					}
+				}
+			})
+		}
+	}
+	sleepOr(ctx, 3*time.Second)
+	stop()
+	wg.Wait()
+	for i, limit := range limits {
+		if worst := keepsTo(t, limit, record.Ops()); worst.Permits < limit.Permits/2 {
+			t.Errorf("limit %d: the busiest window had only %d of %d permits", i, worst.Permits, limit.Permits)
+		}
+	}
+}
+
+// sleepOr waits, or returns when ctx ends.
+func sleepOr(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func TestALimitOfASetThatIsAwayAnswersByItsOwnPolicy(t *testing.T) {
+	t.Parallel()
+	here := standalone(t)
+	there, posts := outposts(t, 1)
+	local := limiter(t, here.client(t), "here", shardlimit.PerHour(10))
+	hour := shardlimit.PerHour(10)
+	closed := limiter(t, there.client(t), "there", hour)
+	open := limiter(t, there.client(t, onOutage(shardlimit.FailOpen)), "there", hour)
+	posts[0].server.Kill()
+	for range 5 {
+		if d, err := shardlimit.All(local, closed).AllowN(t.Context(), 3); !errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Errorf("FailClosed: %+v, %v", d, err)
+		}
+	}
+	if used := peek(t, local).Used; used != 0 {
+		t.Errorf("%d permits are used that nobody got", used)
+	}
+	d, err := shardlimit.All(local, open).AllowN(t.Context(), 3)
+	if err != nil || !d.Allowed || !d.Degraded || d.Granted != 3 {
+		t.Errorf("FailOpen: %+v, %v", d, err)
+	}
+	if used := peek(t, local).Used; used != 3 {
+		t.Errorf("%d permits are used, want 3", used)
+	}
+	if _, err := local.AllowN(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []*shardlimit.Set{shardlimit.All(local, closed), shardlimit.All(closed, local)} {
+		if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
+			t.Errorf("one refuses, the other is away: %+v, %v", d, err)
+		}
+	}
+}
+
+func TestWaitersOfASetAreServedInOrder(t *testing.T) {
+	t.Parallel()
+	c := standalone(t).client(t)
+	set := shardlimit.All(
+		limiter(t, c, "a", shardlimit.Limit{Permits: 1, Per: 40 * time.Millisecond}),
+		limiter(t, c, "b", shardlimit.Limit{Permits: 5, Per: 100 * time.Millisecond}))
+	if err := set.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan int, 8)
+	var wg sync.WaitGroup
+	for i := range cap(served) {
+		wg.Go(func() {
+			if err := set.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			served <- i
+		})
+		awaitThat(t, "it is in line", func() bool { return set.Waiting() == i+1 || len(served) > 0 })
+	}
+	wg.Wait()
+	close(served)
+	next := 0
+	for i := range served {
+		if i != next {
+			t.Errorf("caller %d was served in place of %d", i, next)
+		}
+		next++
+	}
+}
+
+func TestWaitersOfASetLeaveByContextDeadlineAndClose(t *testing.T) {
+	t.Parallel()
+	c := standalone(t).client(t)
+	set := shardlimit.All(limiter(t, c, "a", shardlimit.PerHour(1)), limiter(t, c, "b", shardlimit.PerHour(5)))
+	if err := set.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Wait(shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Errorf("a deadline that cannot be met: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	for i, ctx := range []context.Context{t.Context(), ctx} {
+		go func() { errs <- set.Wait(ctx) }()
+		awaitThat(t, "it waits", func() bool { return set.Waiting() == i+1 })
+	}
+	awaitThat(t, "the head knows how long", func() bool { return set.NotBefore() > 0 })
+	if err := set.Wait(shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Errorf("behind another, a deadline that cannot be met: %v", err)
+	}
+	cancel()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	c.Close()
+	if err := <-errs; !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if _, err := set.Allow(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}

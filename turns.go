@@ -1,0 +1,49 @@
+package shardlimit
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// turns is a queue of callers of whom one at a time has its turn: first come,
+// first served.
+type turns struct {
+	mu    sync.Mutex
+	order []chan struct{} // closed when its owner's turn has come: that of the first is
+}
+
+// len is how many callers are in the line.
+func (l *turns) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.order)
+}
+
+// join waits for the caller's turn, at most until ctx ends. Who got it must leave.
+func (l *turns) join(ctx context.Context) (leave func(), err error) {
+	turn := make(chan struct{})
+	l.mu.Lock()
+	l.order = append(l.order, turn)
+	if len(l.order) == 1 {
+		close(turn)
+	}
+	l.mu.Unlock()
+	select {
+	case <-turn:
+		return func() { l.leave(turn) }, nil
+	case <-ctx.Done():
+		l.leave(turn)
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *turns) leave(turn chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.order, turn)
+	l.order = slices.Delete(l.order, i, i+1)
+	if i == 0 && len(l.order) > 0 {
+		close(l.order[0])
+	}
+}
