@@ -1,25 +1,31 @@
 package shardlimit
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 )
 
-// ask is what one call wants from one shard. The lane combines the asks that
-// are waiting into one script call.
+// ask is what one call wants from one shard. It lives on the caller's stack: a
+// batch knows how many asks it carries, not which.
 type ask struct {
 	n     int64
 	upTo  bool              // take what there is, up to n; else all or nothing
 	since int64             // when the call began, on the client's clock
 	span  trace.SpanContext // the caller's, if it is traced
 
-	state  atomic.Uint32 // askWaiting, askAnswered or askLeft
-	done   chan struct{} // one value when answered
-	answer answer
-	err    error
+	// Its place, set by join:
+	batch  *batch
+	class  int    // of the batch's classes
+	serial uint64 // no other ask of the batch has it
+}
+
+// shape is how the ask appears in a call: count asks of size permits each.
+func (a *ask) shape() (size, count int64) {
+	if a.upTo {
+		return 1, a.n
+	}
+	return a.n, 1
 }
 
 // answer is what the shard said to one ask.
@@ -32,39 +38,3 @@ type answer struct {
 }
 
 const unknownRetry = time.Duration(-1)
-
-const (
-	askWaiting uint32 = iota
-	askAnswered
-	askLeft // the caller has gone; the lane recycles the ask
-)
-
-var asks = sync.Pool{New: func() any { return &ask{done: make(chan struct{}, 1)} }}
-
-func newAsk(n int64, upTo bool, since int64, span trace.SpanContext) *ask {
-	a := asks.Get().(*ask)
-	a.n, a.upTo, a.since, a.span = n, upTo, since, span
-	a.answer, a.err = answer{}, nil
-	a.state.Store(askWaiting)
-	return a
-}
-
-func (a *ask) recycle() {
-	a.span = trace.SpanContext{}
-	asks.Put(a)
-}
-
-// settle hands the answer to the caller. If the caller has gone it returns
-// false and recycles the ask. Either way the ask is no longer the lane's.
-func (a *ask) settle(ans answer, err error) bool {
-	a.answer, a.err = ans, err
-	if a.state.CompareAndSwap(askWaiting, askAnswered) {
-		a.done <- struct{}{}
-		return true
-	}
-	a.recycle()
-	return false
-}
-
-// leave gives the ask up and reports false if it has been answered already.
-func (a *ask) leave() bool { return a.state.CompareAndSwap(askWaiting, askLeft) }

@@ -19,9 +19,8 @@ const watchGrace = 5 * time.Millisecond
 // late reply still belongs to the old one.
 type flight struct {
 	lane   *lane
-	number uint64
-	asks   []*ask         // in order of arrival; they belong to whoever sets over
-	groups []script.Group // the same, as the script wants them
+	batch  *batch         // to be landed by whoever sets over
+	groups []script.Group // its asks, as the script wants them
 	grants []int64
 	req    script.TakeRequest
 	ctx    expiry
@@ -38,18 +37,14 @@ func newFlight(l *lane) *flight {
 	return f
 }
 
-// run sends the batch and hands out the answers. It returns when the call has
-// ended, and reports false if its time was up: the flight is not to be used again.
-func (f *flight) run(number uint64, batch []*ask) bool {
-	c := f.lane.core.client
+// run sends the batch and hands out the answers. It reports false if the
+// watchdog has given the call up before it ended, and another goroutine flies now.
+func (f *flight) run(b *batch) bool {
+	l, c := f.lane, f.lane.core.client
 	now := c.now()
-	f.number = number
-	oldest := f.board(now, batch)
-	if len(f.asks) == 0 {
-		return true
-	}
-	budget := c.cfg.CallTimeout - time.Duration(now-oldest)
-	if f.lane.terms.Load().split {
+	f.batch, f.groups = b, b.groups(f.groups[:0])
+	budget := c.cfg.CallTimeout - time.Duration(now-b.oldest)
+	if l.terms.Load().split {
 		budget = min(budget, c.cfg.CallTimeout/2)
 	}
 	f.sent.Store(false)
@@ -64,47 +59,15 @@ func (f *flight) run(number uint64, batch []*ask) bool {
 	if !f.over.CompareAndSwap(false, true) {
 		return false
 	}
+	if !inTime {
+		l.flight.Store(nil) // its context has ended
+	}
 	if err != nil {
 		f.refuse(err)
 	} else {
 		f.deliver(&reply, received)
 	}
-	return inTime
-}
-
-// board sorts out which asks go with this call: not those whose callers have
-// gone, nor those so old that an answer could come after their call timeout.
-// It returns when the oldest call on board began.
-func (f *flight) board(now int64, batch []*ask) (oldest int64) {
-	l := f.lane
-	// More than half, or a call that a stalled shard has held up for half its time
-	// could not be served by another; less than all, for the sake of the others on board.
-	limit := int64(l.core.client.cfg.CallTimeout / 4 * 3)
-	f.asks, f.groups = f.asks[:0], f.groups[:0]
-	oldest = now
-	for i, a := range batch {
-		if a.state.Load() == askLeft {
-			l.waiting.Add(-1)
-			a.recycle()
-			continue
-		}
-		if now-a.since > limit {
-			l.settle(a, answer{}, errTooLate)
-			continue
-		}
-		size, count := a.shape()
-		if last := len(f.groups) - 1; last >= 0 && f.groups[last].Size == size && f.groups[last].Count+count <= script.MaxPermits {
-			f.groups[last].Count += count
-		} else if len(f.groups) == script.MaxGroups {
-			l.requeue(batch[i:])
-			break
-		} else {
-			f.groups = append(f.groups, script.Group{Size: size, Count: count})
-		}
-		oldest = min(oldest, a.since)
-		f.asks = append(f.asks, a)
-	}
-	return oldest
+	return true
 }
 
 // call makes the script call, learns from the reply and tells breaker and telemetry.
@@ -121,12 +84,12 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 		Seen:     l.remembers(now),
 		Groups:   f.groups,
 	}
-	ctx, span := l.core.client.tel.startCall(ctx, l, f.asks)
+	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
 	f.sent.Store(true)
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
 	received = l.core.client.now()
 	l.report(e, err)
-	l.core.client.tel.endCall(ctx, span, l, len(f.asks), time.Duration(received-now), err)
+	l.core.client.tel.endCall(ctx, span, l, f.batch.calls, time.Duration(received-now), err)
 	if err == nil {
 		l.known.learn(now, received, t.window, &reply)
 		l.core.notice(l, t, &reply)
@@ -134,32 +97,12 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	return reply, received, err
 }
 
-// deliver hands the grants out in order of arrival, by the rule the script used.
+// deliver hands the grants out, by the rule the script used.
 func (f *flight) deliver(r *script.TakeReply, received int64) {
+	b := f.batch
+	b.at, b.now, b.retry = r.At, received, r.Retry
 	f.grants, _ = script.Distribute(f.grants[:0], r.Before, f.groups)
-	group, seats, left := 0, f.groups[0].Count, f.grants[0]
-	refused := int64(0) // size of the first ask that was refused: the one Retry is about
-	for i, a := range f.asks {
-		size, count := a.shape()
-		if seats == 0 {
-			group++
-			seats, left = f.groups[group].Count, f.grants[group]
-		}
-		got := min(left, count)
-		seats -= count
-		left -= got
-		ans := answer{granted: got * size, at: r.At, ticket: f.number<<20 | uint64(i), now: received}
-		if got < count {
-			if refused == 0 {
-				refused = size
-			}
-			ans.retry = unknownRetry
-			if size == refused {
-				ans.retry = r.Retry
-			}
-		}
-		f.lane.settle(a, ans, nil)
-	}
+	f.lane.land(b, f.grants, nil)
 }
 
 // refuse ends the asks of a call that failed, and those that wait behind it,
@@ -172,10 +115,7 @@ func (f *flight) refuse(err error) {
 	if errors.Is(err, script.ErrForeignState) {
 		l.shun(err)
 	}
-	failure := l.fail(err)
-	for _, a := range f.asks {
-		l.settle(a, answer{}, failure)
-	}
+	l.land(f.batch, nil, l.fail(err))
 	l.turnAway(err)
 }
 
@@ -189,14 +129,17 @@ func (f *flight) ring() {
 	if !f.over.CompareAndSwap(false, true) {
 		return
 	}
-	if !f.sent.Load() {
+	l := f.lane
+	l.flight.Store(nil) // the goroutine of this one may never come back
+	if f.sent.Load() {
+		if e := l.node.known(l.slot); e != nil {
+			l.report(e, context.DeadlineExceeded)
+		}
+		f.refuse(context.DeadlineExceeded)
+	} else {
 		f.refuse(errNodeAway)
-		return
 	}
-	if e := f.lane.node.known(f.lane.slot); e != nil {
-		f.lane.report(e, context.DeadlineExceeded)
-	}
-	f.refuse(context.DeadlineExceeded)
+	go l.fly()
 }
 
 func (f *flight) wanted() (n int64) {
@@ -204,12 +147,4 @@ func (f *flight) wanted() (n int64) {
 		n += g.Size * g.Count
 	}
 	return n
-}
-
-// shape is how the ask appears in a call: count asks of size permits each.
-func (a *ask) shape() (size, count int64) {
-	if a.upTo {
-		return 1, a.n
-	}
-	return a.n, 1
 }

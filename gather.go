@@ -39,7 +39,7 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 			reached = reached || l.known.shut(now)
 			continue
 		}
-		ans, err := l.ask(ctx, n-d.Granted, true, since)
+		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
 		if err == nil {
 			reached = true
 			d.add(part{l, ans.at, ans.granted}, ans.ticket)

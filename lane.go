@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,9 @@ var (
 	errBehind  = errors.New("the script call before it failed")
 )
 
+// errDissolved sends the callers of a batch to the next one. They never see it.
+var errDissolved = errors.New("the batch was dissolved")
+
 // lane is this process' way to one shard of one limit. Asks that arrive while a
 // script call is in flight wait and go together in the next one, so a shard has
 // at most one call of this limiter under way, however many callers there are.
@@ -36,15 +40,13 @@ type lane struct {
 
 	waiting atomic.Int64 // asks that wait or are in flight
 
-	mu      sync.Mutex
-	pending []*ask
-	flying  bool
+	mu     sync.Mutex
+	head   *batch // departs next; nil if nobody waits
+	tail   *batch // takes newcomers: head, unless that is full
+	flying bool   // somebody will look for the head
 
-	flight atomic.Pointer[flight] // changed only by the goroutine that flies
-
-	// Only the goroutine that flies touches these.
-	spare   []*ask // backing of the next pending
-	flights uint64 // calls so far; makes tickets unique
+	flight  atomic.Pointer[flight] // changed only by the goroutine that flies
+	flights uint64                 // calls so far, counted by that goroutine; makes tickets unique
 
 	known     knowledge
 	shunUntil atomic.Int64          // after foreign state was found under its keys
@@ -69,81 +71,141 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 }
 
 // ask asks the shard for n permits and waits for the answer, at most until ctx
-// ends or the call that began at since has used up the call timeout. An error
-// for which script.NotExecuted is false leaves open whether permits were spent.
-func (l *lane) ask(ctx context.Context, n int64, upTo bool, since int64) (answer, error) {
-	if err := ctx.Err(); err != nil {
-		return answer{}, err
+// ends or the call that began at since has used up the call timeout. now is the
+// time. An error for which script.NotExecuted is false leaves open whether
+// permits were spent.
+func (l *lane) ask(ctx context.Context, n int64, upTo bool, since, now int64) (answer, error) {
+	a := ask{n: n, upTo: upTo, since: since}
+	if l.core.client.tel.tracing {
+		a.span = trace.SpanContextFromContext(ctx)
 	}
 	budget := l.core.client.cfg.CallTimeout
-	if age := time.Duration(l.core.client.now() - since); age > budget/2 {
-		if age >= budget {
+	for {
+		if err := ctx.Err(); err != nil {
+			return answer{}, err
+		}
+		if age := time.Duration(now - since); age > budget/2 {
+			if age >= budget {
+				return answer{}, errTooLate
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, budget-age, errTooLate)
+			defer cancel()
+		}
+		l.join(&a)
+		if !l.await(ctx, &a) {
+			return answer{}, context.Cause(ctx)
+		}
+		ans, err := a.batch.answer(&a)
+		if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
+			return ans, err
+		}
+		if now = l.core.client.now(); now-since > l.boarding() {
 			return answer{}, errTooLate
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, budget-age, errTooLate)
-		defer cancel()
 	}
-	var span trace.SpanContext
-	if l.core.client.tel.tracing {
-		span = trace.SpanContextFromContext(ctx)
-	}
-	a := newAsk(n, upTo, since, span)
-	l.submit(a)
-	if done := ctx.Done(); done == nil {
-		<-a.done
-	} else {
-		select {
-		case <-a.done:
-		case <-done:
-			if a.leave() {
-				return answer{}, context.Cause(ctx)
-			}
-			<-a.done
-		}
-	}
-	ans, err := a.answer, a.err
-	a.recycle()
-	return ans, err
 }
 
-func (l *lane) submit(a *ask) {
-	l.waiting.Add(1)
+// boarding is the age of a call above which it does not depart any more: more
+// than half of the call timeout, or a call that a stalled shard has held up for
+// half its time could not be served by another; less than all, for the sake of
+// the others on board.
+func (l *lane) boarding() int64 { return int64(l.core.client.cfg.CallTimeout / 4 * 3) }
+
+// join puts the ask on the batch that departs next, and keeps the lane's lock:
+// the caller is to be among the sleepers before the batch can depart.
+func (l *lane) join(a *ask) {
 	l.mu.Lock()
-	l.pending = append(l.pending, a)
-	start := !l.flying
-	l.flying = true
-	l.mu.Unlock()
-	if start {
+	l.waiting.Add(1)
+	if l.tail == nil || !l.tail.seat(a) {
+		b := newBatch(l)
+		if l.tail == nil {
+			l.head = b
+		} else {
+			l.tail.next = b
+		}
+		l.tail = b
+		b.seat(a)
+	}
+	if !l.flying {
+		l.flying = true
 		go l.fly()
+	}
+}
+
+// quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
+func (l *lane) quit(a *ask) {
+	a.batch.leave(a)
+	if !a.batch.sent {
+		l.waiting.Add(-1)
+	}
+}
+
+// depart takes the batch whose turn it is, nil if nobody waits. One that some
+// call has waited for so long that the answer could come after its timeout is
+// dissolved: its callers find another.
+func (l *lane) depart() *batch {
+	for {
+		l.mu.Lock()
+		b := l.head
+		if b == nil {
+			l.flying = false
+			l.mu.Unlock()
+			return nil
+		}
+		l.head, b.next = b.next, nil
+		if l.head == nil {
+			l.tail = nil
+		}
+		if b.calls == 0 {
+			l.mu.Unlock()
+			continue
+		}
+		l.flights++
+		b.sent, b.number = true, l.flights
+		l.mu.Unlock()
+		if l.core.client.now()-b.oldest <= l.boarding() {
+			return b
+		}
+		l.land(b, nil, errDissolved)
 	}
 }
 
 // fly sends batches until nobody waits.
 func (l *lane) fly() {
-	for {
-		l.mu.Lock()
-		batch := l.pending
-		if len(batch) == 0 {
-			l.flying = false
-			l.mu.Unlock()
-			return
-		}
-		l.pending, l.spare = l.spare[:0], nil
-		l.mu.Unlock()
-
+	for b := l.depart(); b != nil; b = l.depart() {
 		f := l.flight.Load()
 		if f == nil {
 			f = newFlight(l)
 			l.flight.Store(f)
 		}
-		l.flights++
-		if !f.run(l.flights, batch) {
-			l.flight.Store(nil)
+		if !f.run(b) {
+			return // given up: another goroutine flies now
 		}
-		clear(batch)
-		l.spare = batch
+		// Those who have just been answered are about to come back. Let them, so
+		// that the next batch carries all of them and not every other one.
+		runtime.Gosched()
 	}
+}
+
+// land wakes everybody on board. asks are those granted of each of its groups, or err tells
+// why there are none.
+func (l *lane) land(b *batch, asks []int64, err error) {
+	l.mu.Lock()
+	lost := int64(0)
+	if b.err = err; err == nil {
+		lost = b.grant(asks)
+	}
+	b.over.Store(true)
+	l.waiting.Add(-b.calls)
+	l.mu.Unlock()
+	if lost > 0 {
+		l.core.client.tel.lost(l.core, lost)
+	}
+	if b.landed != nil {
+		close(b.landed)
+	}
+	b.crowd.Broadcast()
 }
 
 // abandon ends the call that is under way without waiting for its reply.
@@ -153,30 +215,14 @@ func (l *lane) abandon() {
 	}
 }
 
-// requeue puts asks that did not fit into a call back to the front.
-func (l *lane) requeue(rest []*ask) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pending = append(append(make([]*ask, 0, len(rest)+len(l.pending)), rest...), l.pending...)
-}
-
 // turnAway ends the asks that wait behind a call that failed. They were not sent.
 func (l *lane) turnAway(cause error) {
 	l.mu.Lock()
-	waiting := l.pending
-	l.pending = nil
+	b := l.head
+	l.head, l.tail = nil, nil
 	l.mu.Unlock()
-	err := &notSentError{cause: errBehind, reason: cause}
-	for _, a := range waiting {
-		l.settle(a, answer{}, err)
-	}
-}
-
-func (l *lane) settle(a *ask, ans answer, err error) {
-	l.waiting.Add(-1)
-	granted := ans.granted
-	if !a.settle(ans, err) && granted > 0 {
-		l.core.client.tel.lost(l.core, granted)
+	for err := (&notSentError{cause: errBehind, reason: cause}); b != nil; b = b.next {
+		l.land(b, nil, err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, e
 		}
 		done.add(i)
 		l := t.order[i]
-		ans, err := l.ask(ctx, n, false, since)
+		ans, err := l.ask(ctx, n, false, since, now)
 		switch {
 		case err == nil && ans.granted == n:
 			return c.allowed(t, ans.now, part{l, ans.at, n}, ans.ticket), nil
@@ -123,7 +123,7 @@ func (c *core) some(ctx context.Context, t *table, n, since int64) (Decision, er
 		}
 		done.add(i)
 		l := t.order[i]
-		ans, err := l.ask(ctx, n-d.Granted, true, since)
+		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
 		now = c.client.now()
 		if err == nil {
 			reached = true

@@ -218,20 +218,11 @@ func (t *telemetry) lost(c *core, n int64) {
 
 // startCall opens the span of a script call if one of the calls that it serves
 // is traced: as a child of the first such call, linked to all of them.
-func (t *telemetry) startCall(ctx context.Context, l *lane, asks []*ask) (context.Context, trace.Span) {
-	if !t.tracing {
+func (t *telemetry) startCall(ctx context.Context, l *lane, b *batch) (context.Context, trace.Span) {
+	if len(b.links) == 0 {
 		return ctx, nil
 	}
-	var links []trace.Link
-	for _, a := range asks {
-		if a.span.IsSampled() {
-			links = append(links, trace.Link{SpanContext: a.span})
-		}
-	}
-	if len(links) == 0 {
-		return ctx, nil
-	}
-	ctx = trace.ContextWithSpanContext(ctx, links[0].SpanContext)
+	ctx = trace.ContextWithSpanContext(ctx, b.links[0].SpanContext)
 	attrs := []attribute.KeyValue{
 		attribute.String("db.system.name", "redis"),
 		attribute.String("db.operation.name", "EVALSHA"),
@@ -240,15 +231,15 @@ func (t *telemetry) startCall(ctx context.Context, l *lane, asks []*ask) (contex
 		attribute.String("ratelimit.shard", l.tag),
 		attribute.String("ratelimit.node", l.node.name),
 	}
-	if len(asks) > 1 {
-		attrs = append(attrs, attribute.Int("db.operation.batch.size", len(asks)))
+	if b.calls > 1 {
+		attrs = append(attrs, attribute.Int64("db.operation.batch.size", b.calls))
 	}
 	return t.tracer.Start(ctx, "EVALSHA slidinglog_take", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithLinks(links...), trace.WithAttributes(attrs...))
+		trace.WithLinks(b.links...), trace.WithAttributes(attrs...))
 }
 
 // endCall reports how a script call went.
-func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls int, took time.Duration, err error) {
+func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls int64, took time.Duration, err error) {
 	failed := 0
 	if err != nil {
 		failed = 1
@@ -259,7 +250,7 @@ func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls
 		}
 	}
 	if t.batch.Enabled(ctx) {
-		t.batch.Record(ctx, int64(calls), l.core.metrics.batch...)
+		t.batch.Record(ctx, calls, l.core.metrics.batch...)
 	}
 	if span == nil {
 		return

@@ -93,7 +93,7 @@ func asking() (n int) {
 	buf := make([]byte, 4<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		state, _, _ := strings.Cut(g, "]")
-		blocked := strings.Contains(state, "[chan receive") || strings.Contains(state, "[select")
+		blocked := strings.Contains(state, "[chan receive") || strings.Contains(state, "[select") || strings.Contains(state, "[sync.Cond.Wait")
 		if blocked && strings.Contains(g, "shardlimit.(*lane).ask(") {
 			n++
 		}

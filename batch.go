@@ -1,0 +1,218 @@
+package shardlimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// batch is the asks that go to a shard in one script call. Callers join it until
+// it departs, and sleep until it has landed; then each of them reads its own
+// answer from it. So a thousand callers cost one message to wake them all, and
+// the lane does no work for each.
+//
+// The lane's lock guards it until it has landed. After that it does not change.
+type batch struct {
+	classes []class
+	room    [2]class // for most batches
+	calls   int64    // on board; of those who left after it departed, too
+	serials uint64   // how many ever joined
+	oldest  int64    // when the first of their calls began; callers who left count
+	links   []trace.Link
+	next    *batch // the one behind it
+	sent    bool   // departed: who leaves now may have spent permits
+
+	crowd   sync.Cond       // those who need not watch a context of their own
+	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
+	landed  chan struct{}   // closed at the end, for those who watch; nil if nobody does
+
+	// The outcome, valid once over is set.
+	over    atomic.Bool
+	err     error
+	number  uint64 // of the call
+	at      int64  // shard time of the grants, microseconds
+	now     int64  // when the reply came, on the client's clock
+	retry   time.Duration
+	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
+}
+
+// class is the asks of one size in a batch.
+type class struct {
+	size, count int64
+	left        int64 // of count: their callers left after the batch had departed
+	granted     int64
+	claimed     atomic.Int64 // only used if some were granted and some refused
+}
+
+// gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
+// not take it again: all of a batch wake at once, and only read.
+type gate struct{ mu *sync.Mutex }
+
+func (g gate) Lock()   {}
+func (g gate) Unlock() { g.mu.Unlock() }
+
+func newBatch(l *lane) *batch {
+	b := &batch{}
+	b.classes = b.room[:0]
+	b.crowd.L = gate{&l.mu}
+	return b
+}
+
+// seat finds a place for the ask and reports false if the batch has none.
+func (b *batch) seat(a *ask) bool {
+	size, count := a.shape()
+	i := 0
+	for ; i < len(b.classes); i++ {
+		if k := &b.classes[i]; k.size == size && k.count+count <= script.MaxPermits {
+			break
+		}
+	}
+	if i == len(b.classes) {
+		if i == script.MaxGroups {
+			return false
+		}
+		b.classes = append(b.classes, class{size: size})
+	}
+	b.classes[i].count += count
+	a.batch, a.class, a.serial = b, i, b.serials
+	if b.serials == 0 || a.since < b.oldest {
+		b.oldest = a.since
+	}
+	b.serials++
+	b.calls++
+	if a.span.IsSampled() {
+		b.links = append(b.links, trace.Link{SpanContext: a.span})
+	}
+	return true
+}
+
+// leave takes an ask out. If the batch has departed its permits are spent, unless
+// another one of its class can use them.
+func (b *batch) leave(a *ask) {
+	_, count := a.shape()
+	k := &b.classes[a.class]
+	if b.sent {
+		k.left += count
+		return
+	}
+	k.count -= count
+	b.calls--
+}
+
+// groups appends the classes as the script wants them.
+func (b *batch) groups(dst []script.Group) []script.Group {
+	for i := range b.classes {
+		if k := &b.classes[i]; k.count > 0 {
+			dst = append(dst, script.Group{Size: k.size, Count: k.count})
+		}
+	}
+	return dst
+}
+
+// grant takes in how many asks of each group the script has granted, and returns
+// the permits that are lost because too few of their callers are still there.
+func (b *batch) grant(asks []int64) (lost int64) {
+	for i := range b.classes {
+		k := &b.classes[i]
+		if k.count == 0 {
+			continue // not among the groups
+		}
+		k.granted, asks = asks[0], asks[1:]
+		lost += max(0, k.granted-(k.count-k.left)) * k.size
+		if b.refused == 0 && k.granted < k.count {
+			b.refused = k.size
+		}
+	}
+	return lost
+}
+
+// answer is what the batch has for one ask. It must be asked for once at most.
+func (b *batch) answer(a *ask) (answer, error) {
+	if b.err != nil {
+		return answer{}, b.err
+	}
+	size, count := a.shape()
+	k := &b.classes[a.class]
+	got := count
+	if k.granted < k.count {
+		got = k.claim(count)
+	}
+	ans := answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
+	if got < count {
+		ans.retry = unknownRetry
+		if size == b.refused {
+			ans.retry = b.retry
+		}
+	}
+	return ans, nil
+}
+
+// claim takes up to count of the grants of a class that did not get all it wanted.
+func (k *class) claim(count int64) int64 {
+	if k.granted == 0 {
+		return 0
+	}
+	end := k.claimed.Add(count)
+	return min(max(k.granted-(end-count), 0), count)
+}
+
+// await sleeps until the batch of the ask has landed, or ctx ends and the ask has
+// left: then it returns false. The lane's lock is held at first, and not after.
+func (l *lane) await(ctx context.Context, a *ask) bool {
+	b, done := a.batch, ctx.Done()
+	if done != nil && done != b.watched {
+		return l.watch(a, done)
+	}
+	for {
+		b.crowd.Wait() // lets go of the lock
+		if b.over.Load() {
+			return true
+		}
+		l.mu.Lock() // who watched the context woke the crowd
+		switch {
+		case b.over.Load():
+			l.mu.Unlock()
+			return true
+		case ctx.Err() != nil:
+			l.quit(a)
+			l.mu.Unlock()
+			return false
+		}
+	}
+}
+
+// watch is await for a caller that looks after its context itself: whoever is the
+// first of the batch with it. The many others of a program that hands the same
+// context to all its calls then sleep without, which takes half the time.
+func (l *lane) watch(a *ask, done <-chan struct{}) bool {
+	b := a.batch
+	if b.landed == nil {
+		b.landed = make(chan struct{})
+	}
+	forAll := b.watched == nil
+	if forAll {
+		b.watched = done
+	}
+	l.mu.Unlock()
+	select {
+	case <-b.landed:
+		return true
+	case <-done:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if forAll {
+		b.watched = nil // or one that joins after this would not be woken
+		b.crowd.Broadcast()
+	}
+	if b.over.Load() {
+		return true
+	}
+	l.quit(a)
+	return false
+}

@@ -1,0 +1,281 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// grounded is a lane that nobody flies: the test moves its batches by itself.
+func grounded(tb testing.TB) *lane {
+	tb.Helper()
+	c := &Client{base: time.Now()}
+	c.cfg.CallTimeout = 100 * time.Millisecond
+	c.cfg.MeterProvider, c.cfg.TracerProvider = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
+	var err error
+	if c.tel, err = newTelemetry(c); err != nil {
+		tb.Fatal(err)
+	}
+	co := &core{client: c, metrics: newOutcomes("l", SlidingLog, nil)}
+	return &lane{core: co, flying: true}
+}
+
+// serve lets the next batch depart and land with so many permits free.
+func (l *lane) serve(free int64) *batch {
+	b := l.depart()
+	if b != nil {
+		asks, _ := script.Distribute(nil, free, b.groups(nil))
+		l.land(b, asks, nil)
+	}
+	return b
+}
+
+// outcomeOf is what one caller of a lane got.
+type outcomeOf struct {
+	answer
+	err   error
+	ended atomic.Bool
+}
+
+// call asks on a goroutine of its own.
+func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
+	o := new(outcomeOf)
+	now := l.core.client.now()
+	go func() {
+		o.answer, o.err = l.ask(ctx, n, upTo, now, now)
+		o.ended.Store(true)
+	}()
+	synctest.Wait()
+	return o
+}
+
+// Whatever the sizes, whoever leaves before or after the batch departs: what the
+// script grants goes to those who stay, as far as they want it, the rest is
+// counted as lost, and nothing is asked for those who left in time.
+func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		l := &lane{}
+		b := newBatch(l)
+		var staying []*ask
+		leave := func() {
+			for i := len(staying) - 1; i >= 0; i-- {
+				if random.IntN(4) == 0 {
+					b.leave(staying[i])
+					staying = append(staying[:i], staying[i+1:]...)
+				}
+			}
+		}
+		for range 1 + random.IntN(40) {
+			a := &ask{n: 1 + random.Int64N(5), upTo: random.IntN(3) == 0}
+			if !b.seat(a) {
+				t.Fatal("no room")
+			}
+			staying = append(staying, a)
+		}
+		leave()
+		wanted := int64(0)
+		for _, a := range staying {
+			wanted += a.n
+		}
+		groups := b.groups(nil)
+		for _, g := range groups {
+			wanted -= g.Size * g.Count
+		}
+		if wanted != 0 {
+			t.Fatalf("seed %d: asks for %d permits less than the callers want", seed, wanted)
+		}
+		b.sent = true
+		leave()
+		asks, granted := script.Distribute(nil, random.Int64N(100), groups)
+		lost := b.grant(asks)
+		random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
+		got, unserved := int64(0), false
+		for _, a := range staying {
+			ans, err := b.answer(a)
+			if err != nil || ans.granted < 0 || ans.granted > a.n || !a.upTo && ans.granted%a.n != 0 {
+				t.Fatalf("seed %d: %+v gets %+v, %v", seed, a, ans, err)
+			}
+			got += ans.granted
+			unserved = unserved || ans.granted < a.n && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
+		}
+		if got+lost != granted {
+			t.Fatalf("seed %d: %d granted, %d handed out and %d lost", seed, granted, got, lost)
+		}
+		if unserved {
+			t.Fatalf("seed %d: permits are lost that a caller wanted", seed)
+		}
+	}
+}
+
+func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		shared, endShared := context.WithCancelCause(t.Context())
+		own, endOwn := context.WithCancel(t.Context())
+		var together []*outcomeOf
+		for range 20 {
+			together = append(together, l.call(shared, 1, false))
+		}
+		alone := l.call(own, 1, false)
+		stays := l.call(context.Background(), 1, false)
+		if n := l.waiting.Load(); n != 22 {
+			t.Fatalf("%d wait, want 22", n)
+		}
+		boom := errors.New("boom")
+		endShared(boom)
+		synctest.Wait()
+		for i, o := range together {
+			if !o.ended.Load() || !errors.Is(o.err, boom) {
+				t.Fatalf("caller %d: ended %t, %v", i, o.ended.Load(), o.err)
+			}
+		}
+		if alone.ended.Load() || stays.ended.Load() {
+			t.Fatal("a caller ended with another one's context")
+		}
+		b := l.depart()
+		if g := b.groups(nil); len(g) != 1 || g[0].Count != 2 {
+			t.Errorf("asks for %v, but two callers are left", g)
+		}
+		endOwn()
+		synctest.Wait()
+		if !alone.ended.Load() || !errors.Is(alone.err, context.Canceled) {
+			t.Errorf("in flight: ended %t, %v", alone.ended.Load(), alone.err)
+		}
+		l.land(b, []int64{1}, nil)
+		synctest.Wait()
+		if stays.granted != 1 || l.waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.waiting.Load())
+		}
+	})
+}
+
+// A context may end between a caller's look at it and its joining, when those
+// who had the same one have left already.
+func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		stays := l.call(context.Background(), 1, false)
+		l.call(ctx, 1, false)
+		cancel()
+		synctest.Wait()
+		late := ask{n: 1}
+		l.join(&late)
+		if l.await(ctx, &late) {
+			t.Error("the ask was answered, but no batch has landed")
+		}
+		l.serve(9)
+		synctest.Wait()
+		if stays.granted != 1 {
+			t.Errorf("%+v", stays)
+		}
+	})
+}
+
+func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		old := l.call(t.Context(), 1, false)
+		time.Sleep(60 * time.Millisecond)
+		young := l.call(t.Context(), 1, false)
+		time.Sleep(20 * time.Millisecond)
+		behind := newBatch(l) // so that the lane goes on
+		behind.seat(&ask{n: 1, since: l.core.client.now()})
+		l.tail.next, l.tail = behind, behind
+		if b := l.depart(); b != behind {
+			t.Error("a call departed too late")
+		}
+		synctest.Wait()
+		l.serve(9)
+		synctest.Wait()
+		if !errors.Is(old.err, errTooLate) {
+			t.Errorf("the old one: %+v", old)
+		}
+		if young.err != nil || young.granted != 1 {
+			t.Errorf("the young one: %+v", young)
+		}
+	})
+}
+
+func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		const sizes = 2*script.MaxGroups + 1
+		var callers []*outcomeOf
+		for n := range int64(sizes) {
+			callers = append(callers, l.call(t.Context(), n+1, false), l.call(t.Context(), n+1, false))
+		}
+		var batches int
+		for l.head != nil {
+			l.serve(1 << 40)
+			batches++
+		}
+		synctest.Wait()
+		for i, o := range callers {
+			if o.granted != int64(i/2)+1 {
+				t.Errorf("caller %d: %+v", i, o)
+			}
+		}
+		if batches < 3 || batches > 4 { // an ask behind a full batch does not go back to it
+			t.Errorf("%d calls", batches)
+		}
+	})
+}
+
+// For the race detector: everybody joins, leaves and reads at once.
+func TestABatchUnderLoad(t *testing.T) {
+	l := grounded(t)
+	l.core.client.cfg.CallTimeout = time.Hour
+	stop := make(chan struct{})
+	var flier, callers sync.WaitGroup
+	flier.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				extra := ask{n: 1, since: l.core.client.now()} // so that there always is one who stays
+				l.join(&extra)
+				l.mu.Unlock()
+				l.serve(rand.Int64N(40))
+				runtime.Gosched()
+			}
+		}
+	})
+	shared, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 32 {
+		callers.Go(func() {
+			for range 200 {
+				ctx, end := shared, func() {}
+				switch rand.IntN(4) {
+				case 0:
+					ctx = context.Background()
+				case 1:
+					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
+				}
+				now := l.core.client.now()
+				_, _ = l.ask(ctx, 1+int64(i%3), i%5 == 0, now, now)
+				end()
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	flier.Wait()
+	if n := l.waiting.Load(); n != 0 {
+		t.Errorf("%d wait for ever", n)
+	}
+}
