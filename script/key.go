@@ -2,25 +2,47 @@ package script
 
 import "strings"
 
-// ShardRef names the two keys of one shard of one limit. The zero value names none, and calls with it fail with [ErrInvalidRequest].
+// ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it fail with [ErrInvalidRequest].
 type ShardRef struct {
+	algorithm Algorithm
 	head, log string
 }
 
-// ShardKeys returns the keys of one shard. prefix must not hold braces; tag is the hash tag that puts both keys into one slot, not empty and
-// without braces; name is the limit's name and may hold any bytes. Where prefix or tag are not so, the zero ShardRef comes back.
-func ShardKeys(prefix, tag, name string) ShardRef {
-	if !taggable(prefix, tag) {
+// Keys returns the keys of one shard that counts by this algorithm; those of different algorithms differ. prefix must not hold braces; tag is
+// the hash tag that puts all keys into one slot, not empty and without braces; name is the limit's name and may hold any bytes. Where
+// prefix or tag are not so, or the algorithm is not one of ours, the zero ShardRef comes back.
+func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
+	if a >= algorithms || !taggable(prefix, tag) {
 		return ShardRef{}
 	}
-	return ShardRef{head: prefix + "{" + tag + "}:h:" + name, log: prefix + "{" + tag + "}:l:" + name}
+	ref := ShardRef{algorithm: a, head: prefix + "{" + tag + "}:" + heads[a] + ":" + name}
+	if a == AlgorithmSlidingLog {
+		ref.log = prefix + "{" + tag + "}:l:" + name
+	}
+	return ref
 }
 
-// Head returns the key of the shard's head: configuration, totals and the open entry.
+// ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].
+func ShardKeys(prefix, tag, name string) ShardRef {
+	return AlgorithmSlidingLog.Keys(prefix, tag, name)
+}
+
+// Algorithm returns how the shard counts.
+func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
+
+// Head returns the key of the shard's head: configuration, totals and, but for the sliding log, everything else.
 func (s ShardRef) Head() string { return s.head }
 
-// Log returns the key of the shard's log of closed entries.
+// Log returns the key of a sliding log's closed entries; "" for other algorithms.
 func (s ShardRef) Log() string { return s.log }
+
+// program returns the number of the program for an operation on the shard.
+func (s ShardRef) program(operation int) int {
+	if s.algorithm == AlgorithmSlidingLog {
+		return operation
+	}
+	return meterPrograms + int(s.algorithm-1)*shardOperations + operation
+}
 
 // RecordRef names the two keys of a limit's record. The zero value names none, and calls with it fail with [ErrInvalidRequest].
 type RecordRef struct {

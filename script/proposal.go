@@ -22,50 +22,98 @@ const (
 type Proposal struct {
 	epoch, target, floor int64
 	window               int64 // us
+	algorithm            Algorithm
+	burst                int64 // 0 for algorithms that have none
 	quarantine           bool
 
-	epochText, targetText, floorText, windowText, ttlText string
-	knownText                                             string // "known long enough for everything"
+	epochText, targetText, floorText, windowText, ttlText, burstText string
+	knownText                                                        string // "known long enough for everything"
 }
 
-// NewProposal returns a proposal of the share `target` under `epoch`, of which `floor` may be put in force at once.
-//
-// epoch runs from 0 to [MaxEpoch]; 0 proposes nothing: it finds what is there and creates nothing, and the other values do not matter.
-// 0 <= floor <= target <= [MaxPermits]; window runs from [MinWindow] to [MaxWindow] and is rounded up to microseconds.
-// State lives for two windows plus keep (at least one second, at most ten times MaxWindow) after its newest entry opened. quarantine says what to do where a node lost its memory:
-// grant nothing until nothing that it forgot can be in use (true), or start fresh (false).
+// Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in force at once.
+type Terms struct {
+	// Epoch runs from 0 to MaxEpoch; 0 proposes nothing: it finds what is there and creates nothing, and the other values do not matter.
+	Epoch int64
+	// 0 <= Floor <= Target <= MaxPermits.
+	Target, Floor int64
+	// Window runs from MinWindow to MaxWindow and is rounded up to microseconds.
+	Window time.Duration
+	// Keep is how much longer than two windows the state lives: at least one second, at most ten times MaxWindow.
+	Keep      time.Duration
+	Algorithm Algorithm
+	// Burst is the shard's part of the burst, that of its whole target: while less is in force, as much less of the burst is. 0 to MaxPermits;
+	// 0: the same as Target. Only the bucket algorithms look at it. A bucket must be full, and a queue empty, after at most MaxFill.
+	Burst int64
+	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it forgot can be in use (true), or start
+	// fresh (false).
+	Quarantine bool
+}
+
+// MaxFill bounds how long it may take to fill an empty bucket.
+const MaxFill = 10 * MaxWindow
+
+// NewProposal returns a proposal for a sliding log: see [Terms], whose fields of the same name its arguments are.
 func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarantine bool) (*Proposal, error) {
-	if epoch == 0 {
-		target, floor, window, keep = 0, 0, MinWindow, 0
+	return Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep, Quarantine: quarantine}.Proposal()
+}
+
+// Proposal returns the terms in the form in which takes carry them.
+func (t Terms) Proposal() (*Proposal, error) {
+	if t.Epoch == 0 {
+		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
+	}
+	us := int64((t.Window + time.Microsecond - 1) / time.Microsecond)
+	if err := t.check(us); err != nil {
+		return nil, err
 	}
 	switch {
-	case epoch < 0 || epoch > MaxEpoch:
-		return nil, invalid("epoch %d", epoch)
-	case floor < 0 || floor > target || target > MaxPermits:
-		return nil, invalid("floor %d, target %d", floor, target)
-	case window < MinWindow || window > MaxWindow:
-		return nil, invalid("window %v", window)
-	case keep < 0 || keep > 10*MaxWindow:
-		return nil, invalid("keep %v", keep)
+	case !t.Algorithm.bursty() || t.Target == 0:
+		t.Burst = 0
+	case t.Burst == 0:
+		t.Burst = t.Target
 	}
-	us := int64((window + time.Microsecond - 1) / time.Microsecond)
-	ttl := 2*milliseconds(window) + milliseconds(max(keep, minKeep))
+	ttl := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	return &Proposal{
-		epoch: epoch, target: target, floor: floor, window: us, quarantine: quarantine,
-		epochText:  strconv.FormatInt(epoch, 10),
-		targetText: strconv.FormatInt(target, 10),
-		floorText:  strconv.FormatInt(floor, 10),
+		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
+		epochText:  strconv.FormatInt(t.Epoch, 10),
+		targetText: strconv.FormatInt(t.Target, 10),
+		floorText:  strconv.FormatInt(t.Floor, 10),
 		windowText: strconv.FormatInt(us, 10),
 		ttlText:    strconv.FormatInt(ttl, 10),
+		burstText:  strconv.FormatInt(t.Burst, 10),
 		knownText:  strconv.FormatInt(enough(us), 10),
 	}, nil
 }
 
-// Epoch, Target, Floor and Window return what the proposal was made of; Window as rounded.
+func (t Terms) check(window int64) error {
+	switch {
+	case t.Epoch < 0 || t.Epoch > MaxEpoch:
+		return invalid("epoch %d", t.Epoch)
+	case t.Floor < 0 || t.Floor > t.Target || t.Target > MaxPermits:
+		return invalid("floor %d, target %d", t.Floor, t.Target)
+	case t.Window < MinWindow || t.Window > MaxWindow:
+		return invalid("window %v", t.Window)
+	case t.Keep < 0 || t.Keep > 10*MaxWindow:
+		return invalid("keep %v", t.Keep)
+	case t.Algorithm >= algorithms:
+		return invalid("%v", t.Algorithm)
+	case t.Burst < 0 || t.Burst > MaxPermits:
+		return invalid("burst %d", t.Burst)
+	}
+	// In floating point, as the product may overflow: what is a little too much is as good as what is not.
+	if t.Algorithm.bursty() && t.Target > 0 && float64(t.Burst)*float64(window) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
+		return invalid("a burst of %d takes longer than %v to fill", t.Burst, MaxFill)
+	}
+	return nil
+}
+
+// These return what the proposal was made of: Window as rounded, Burst as in force with the whole target, 0 for algorithms that have none.
 func (p *Proposal) Epoch() int64          { return p.epoch }
 func (p *Proposal) Target() int64         { return p.target }
 func (p *Proposal) Floor() int64          { return p.floor }
 func (p *Proposal) Window() time.Duration { return duration(p.window) }
+func (p *Proposal) Algorithm() Algorithm  { return p.algorithm }
+func (p *Proposal) Burst() int64          { return p.burst }
 
 // enough is the time from which on it does not matter how much longer a limit has been known: a node that has been up for less than the
 // window is then surely younger than the limit. Microseconds.

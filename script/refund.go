@@ -6,7 +6,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// RefundRequest gives back Permits (1 to [MaxPermits]) of those granted at shard time At, which the granting [TakeReply] told.
+// RefundRequest gives back Permits (1 to [MaxPermits]) of a grant; At is what its [TakeReply] gave as At, or as RefundAt if the algorithm may be
+// LeakyBucket.
 type RefundRequest struct {
 	Permits int64
 	At      int64
@@ -14,8 +15,10 @@ type RefundRequest struct {
 
 // RefundReply tells what a refund did.
 type RefundReply struct {
-	Status   Status // OK or Absent
-	Refunded int64  // permits that are free again because of this call: 0 if they had left the window or the state is gone
+	Status Status // OK or Absent
+	// Refunded is how many permits are free again because of this call: 0 if they had left the window or the state is gone. A token bucket takes
+	// back only what it would still hold if it had never been taken, a leaky bucket only the last turns it gave.
+	Refunded int64
 	Free     int64
 	Epoch    int64
 	Share    int64
@@ -29,7 +32,7 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 	}
 	var args [2]string
 	args[0], args[1] = number(r.Permits), number(r.At)
-	reply, err := e.run(ctx, refundProgram, s.head, s.log, args[:])
+	reply, err := e.run(ctx, s.program(refundProgram), s.head, s.log, args[:])
 	if err != nil {
 		return RefundReply{}, err
 	}

@@ -1,8 +1,8 @@
 // Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of a limit, and on a limit's record.
 //
-// A shard is two keys with one hash tag: a head (a small string) and a log (a ZSET). [Endpoint] sends typed requests to the scripts
-// and checks what comes back; [SlidingLog] is the same algorithm in Go, equal to the Lua result for result and byte for byte. The Go twin
-// is the oracle of the tests and the engine of limits that live in one process.
+// A shard counts by one [Algorithm]. A sliding log is two keys with one hash tag: a head (a small string) and a log (a ZSET); the other algorithms
+// need no more than a string. [Endpoint] sends typed requests to the scripts and checks what comes back; a [Twin] is the same algorithm in
+// Go, equal to the Lua result for result and byte for byte. The Go twin is the oracle of the tests and the engine of limits that live in one process.
 //
 // All times inside scripts are integers in microseconds of the shard's own clock (the node's TIME, made monotonic by the shard), so
 // no clocks need agree. Durations cross the Go API as [time.Duration].
@@ -58,18 +58,24 @@ type program struct {
 
 // Every program has a place of its own in an endpoint's memory of what is loaded.
 const (
+	// Operations on a shard: these are the sliding log's programs, those of the other algorithms follow in the same order. See ShardRef.program.
 	takeProgram = iota
 	refundProgram
 	peekProgram
 	clearProgram
 	dropProgram
-	readRecordProgram
-	writeRecordProgram
-	dropRecordProgram
-	programCount
+	shardOperations
 )
 
-var programs = [programCount]program{
+const (
+	readRecordProgram = shardOperations + iota
+	writeRecordProgram
+	dropRecordProgram
+	meterPrograms
+	programCount = meterPrograms + int(algorithms-1)*shardOperations
+)
+
+var programs = withMeters([programCount]program{
 	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaEnter, luaReply),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
@@ -78,7 +84,7 @@ var programs = [programCount]program{
 	readRecordProgram:  compose("read record", luaRecordRead),
 	writeRecordProgram: compose("write record", luaRecordWrite),
 	dropRecordProgram:  compose("drop record", luaRecordDrop),
-}
+})
 
 func compose(name string, parts ...string) program {
 	text := ""

@@ -58,7 +58,8 @@ type TakeReply struct {
 	Granted                     int64 // permits granted in all: what Distribute makes of Before
 	Free                        int64 // free permits after the grants
 	Used                        int64 // permits in the log after the grants
-	At                          int64 // shard time of the grants in microseconds: what Refund needs
+	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
+	At int64
 	// Next is the time until the next permits leave the log, or until the quarantine ends; 0: nothing is in the log.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask can be granted if nobody else takes
@@ -68,25 +69,58 @@ type TakeReply struct {
 	Reset time.Duration
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a lowered share does not follow its log down.
 	Closed time.Duration
+	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells that of the others. 0 under other algorithms.
+	Delay time.Duration
+	turns turns
+}
+
+// turns says when permits of a leaky bucket act: permit k, counted from 0, after us + (part + k*window)/share microseconds.
+type turns struct{ us, part, window int64 }
+
+// DelayOf returns the time until permit k of those granted, counted from 0 in the order of the asks, may act, rounded up to microseconds. An
+// ask acts with its last permit. Turns are exactly window/share apart. 0 unless the algorithm is LeakyBucket.
+func (t *TakeReply) DelayOf(k int64) time.Duration {
+	if t.turns == (turns{}) {
+		return 0
+	}
+	us, rest := mulDiv(t.turns.window, k, t.turns.part, t.Share)
+	if rest > 0 {
+		us++
+	}
+	return duration(t.turns.us + us)
+}
+
+// RefundAt returns what Refund needs for an ask whose last permit is permit k: At, but under LeakyBucket when that permit acts.
+func (t *TakeReply) RefundAt(k int64) int64 {
+	return t.At + int64(t.DelayOf(k)/time.Microsecond)
+}
+
+// pace fills in when the permits act.
+func (t *TakeReply) pace(us, part, window int64) {
+	t.turns = turns{us, part, window}
+	t.Delay = t.DelayOf(0)
 }
 
 // Take proposes a share to a shard and takes permits from it, in one round trip and at most once: a lost reply means that the permits may
 // have been spent. See [NotExecuted] for errors after which they surely were not.
 func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeReply, error) {
-	if err := r.check(); err != nil {
+	if err := r.check(s); err != nil {
 		return TakeReply{}, err
 	}
-	var room [7 + 2*4]string // most requests have at most four groups
-	reply, err := e.run(ctx, takeProgram, s.head, s.log, r.arguments(room[:0]))
+	var room [8 + 2*4]string // most requests have at most four groups
+	reply, err := e.run(ctx, s.program(takeProgram), s.head, s.log, r.arguments(room[:0]))
 	if err != nil {
 		return TakeReply{}, err
 	}
 	return parseTake(reply, r)
 }
 
-func (r *TakeRequest) check() error {
+func (r *TakeRequest) check(s ShardRef) error {
 	if r == nil || r.Proposal == nil {
 		return invalid("no proposal")
+	}
+	if r.Proposal.algorithm != s.algorithm {
+		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	}
 	return checkGroups(r.Groups)
 }
@@ -98,6 +132,9 @@ func (r *TakeRequest) arguments(args []string) []string {
 		args = append(args, p.knownText)
 	} else {
 		args = append(args, number(known))
+	}
+	if p.algorithm != AlgorithmSlidingLog {
+		args = append(args, p.burstText)
 	}
 	for _, group := range r.Groups {
 		args = append(args, number(group.Size), number(group.Count))
@@ -122,11 +159,15 @@ func (r *TakeRequest) known() int64 {
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	p := &programs[takeProgram]
-	var n [13]int64
-	if len(reply) != len(n) {
+	var n [16]int64
+	length := len(n)
+	if r.Proposal.algorithm == AlgorithmSlidingLog {
+		length = 13
+	}
+	if len(reply) != length {
 		return TakeReply{}, malformed(p, "wrong length")
 	}
-	if err := integers(p, reply, n[:]); err != nil {
+	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
 	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) {
@@ -138,8 +179,18 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
 	}
 	var room [MaxGroups]int64
-	if _, granted := Distribute(room[:0], t.Before, r.Groups); granted != t.Granted || t.Before > t.Share {
+	most := t.Share
+	if r.Proposal.algorithm.bursty() {
+		most = MaxPermits
+	}
+	if _, granted := Distribute(room[:0], t.Before, r.Groups); granted != t.Granted || t.Before > most {
 		return TakeReply{}, malformed(p, "the grants do not add up")
+	}
+	if r.Proposal.algorithm == AlgorithmLeakyBucket && t.Granted > 0 {
+		if t.Share == 0 || n[14] >= t.Share || n[15] < 1 {
+			return TakeReply{}, malformed(p, "turns out of range")
+		}
+		t.pace(n[13], n[14], n[15])
 	}
 	return t, nil
 }

@@ -1,0 +1,71 @@
+package script
+
+import "fmt"
+
+// Algorithm says how a shard counts permits. Each has a Lua part and a Go twin of the same name.
+type Algorithm uint8
+
+const (
+	// AlgorithmSlidingLog admits at most the share in every window, wherever it begins; see [SlidingLog].
+	AlgorithmSlidingLog Algorithm = iota
+	// AlgorithmSlidingCounter admits at most the share in every window, wherever it begins, and keeps at most 20 numbers for it. The price: a
+	// permit may come back up to a sixteenth of the window late, never early.
+	AlgorithmSlidingCounter
+	// AlgorithmFixedWindow admits at most the share in each window of the node's clock; windows begin at multiples of their length since
+	// 1970 UTC. An interval of one window's length that lies across an edge can see twice the share.
+	AlgorithmFixedWindow
+	// AlgorithmTokenBucket gains the share per window, continuously, up to the burst. In any time t it admits at most burst + share*t/window.
+	AlgorithmTokenBucket
+	// AlgorithmLeakyBucket lets permits act one at a time, window/share apart, and queues up to the burst of them. In any time t at most
+	// 1 + share*t/window act.
+	AlgorithmLeakyBucket
+	algorithms
+)
+
+var algorithmNames = [algorithms]string{"sliding log", "sliding counter", "fixed window", "token bucket", "leaky bucket"}
+
+// String returns the algorithm's name in words.
+func (a Algorithm) String() string {
+	if a < algorithms {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("algorithm %d", uint8(a))
+}
+
+// bursty reports whether the algorithm has a burst.
+func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
+
+// heads are the letters that tell the keys of the algorithms apart; magics begin the strings under them.
+var (
+	heads  = [algorithms]string{"h", "c", "w", "t", "q"}
+	magics = [algorithms]string{"SLG1", "SCN1", "FXW1", "TKB1", "LKB1"}
+)
+
+// Twin is a shard of any algorithm in this process, equal to the scripts result for result: the oracle they are tested against, and the
+// engine of limits that live in one process. It is not safe for concurrent use, and unlike a shard in Redis it does not expire by itself.
+//
+// Every method takes now, the time of the shard's node in microseconds, and does what the method of [Endpoint] of the same name does.
+// Requests must be such as Endpoint accepts, and made for the twin's algorithm.
+type Twin interface {
+	Take(now int64, r *TakeRequest) TakeReply
+	Refund(now int64, r RefundRequest) RefundReply
+	Peek(now int64) PeekReply
+	Clear(now int64) ClearReply
+}
+
+// NewTwin returns absent state of a shard, nil if the algorithm is not one of ours.
+func NewTwin(a Algorithm) Twin {
+	switch a {
+	case AlgorithmSlidingLog:
+		return &SlidingLog{}
+	case AlgorithmSlidingCounter:
+		return &meter[slidingCounter, *slidingCounter]{}
+	case AlgorithmFixedWindow:
+		return &meter[fixedWindow, *fixedWindow]{}
+	case AlgorithmTokenBucket:
+		return &meter[tokenBucket, *tokenBucket]{}
+	case AlgorithmLeakyBucket:
+		return &meter[leakyBucket, *leakyBucket]{}
+	}
+	return nil
+}

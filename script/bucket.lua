@@ -1,0 +1,121 @@
+-- Token and leaky bucket, the part they share: one date says it all.
+--
+-- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what
+-- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
+-- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
+-- The leaky bucket reads the same date as the instant at which the next permit may act.
+local date, part = 0, 0
+local retry -- each of the two has its own
+local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
+local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+
+-- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
+local function muldiv(a, b, c, d)
+  local product = a * b + c
+  if product < 9007199254740992 then
+    local whole = floor(product / d)
+    return whole, product - whole * d
+  end
+  local whole = floor(a / d)
+  local rest, quotient, left, unit = a - whole * d, 0, 0, 1099511627776
+  for i = 1, 5 do
+    local sum = left * 1024 + rest * (floor(b / unit) % 1024)
+    if i == 5 then
+      sum = sum + c
+    end
+    local step = floor(sum / d)
+    quotient, left, unit = quotient * 1024 + step, sum - step * d, unit / 1024
+  end
+  return whole * b + quotient, left
+end
+
+-- When the bucket is full, rounded up.
+local function full()
+  return part > 0 and date + 1 or date
+end
+
+local function measure()
+  room = burst
+  if share < target then
+    room = muldiv(burst, share, 0, target)
+  end
+  if full() <= now then
+    date, part = now, 0
+  end
+  level = room
+  if share == 0 then
+    level = 0
+  elseif date > now or part > 0 then
+    local missing, more = FAR, 0
+    if share * (date - now) / window < FAR then
+      missing, more = muldiv(share, date - now, part, window)
+    end
+    level = room - missing
+    if more > 0 then
+      level = level - 1
+    end
+  end
+end
+
+local function move(n)
+  local us, rest = FAR, 0
+  if window * n / share < FAR then
+    us, rest = muldiv(window, n, part, share)
+  end
+  date, part, level = date + us, rest, level - n
+end
+
+-- The exact opposite of move.
+local function back(n)
+  local us, less = muldiv(window, n, 0, share)
+  date, part = date - us, part - less
+  if part < 0 then
+    date, part = date - 1, part + share
+  end
+end
+
+local function regrid()
+end
+
+local function used()
+  return room - level
+end
+
+local function free()
+  return share <= target and level > 0 and level or 0
+end
+
+local function grant(n)
+  move(n)
+end
+
+local function reset()
+  return full() - now
+end
+
+-- Microseconds until n permits are in the bucket.
+local function wait(n)
+  if n <= level then
+    return 0
+  end
+  local us, less = muldiv(window, room - n, 0, share)
+  return date - us + (less < part and 1 or 0) - now
+end
+
+local function soonest()
+  if level >= room then
+    return 0
+  end
+  local us = retry(level > 0 and level + 1 or 1)
+  return us < 0 and reset() or us
+end
+
+local function releases(reply)
+  local from, step = level, ceil((room - level) / 32)
+  while from < room do
+    local to = from + step < room and from + step or room
+    reply[#reply + 1] = retry(to)
+    reply[#reply + 1] = to - from
+    from = to
+  end
+end

@@ -1,0 +1,104 @@
+package script
+
+// fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at opened, and what is reserved in the next seven.
+type fixedWindow struct {
+	opened int64
+	counts [8]int64
+}
+
+func (w *fixedWindow) begin(f *frame) { *w = fixedWindow{opened: f.now - f.now%f.window} }
+
+func (w *fixedWindow) advance(f *frame) {
+	passed := (f.now - w.opened) / f.window
+	if passed <= 0 {
+		return
+	}
+	w.opened += passed * f.window
+	var left [8]int64
+	if passed < int64(len(left)) {
+		copy(left[:], w.counts[passed:])
+	}
+	w.counts = left
+}
+
+// regrid keeps what was counted in the window that now holds the beginning of the one in which it was.
+func (w *fixedWindow) regrid(f *frame, was int64) {
+	old := *w
+	w.begin(f)
+	for i, n := range old.counts {
+		later := floorDiv(old.opened+int64(i)*was-w.opened, f.window)
+		w.counts[min(max(later, 0), 7)] += n
+	}
+}
+
+func (w *fixedWindow) reshape(*frame) {}
+
+func (w *fixedWindow) held(*frame) (most int64) {
+	for _, n := range w.counts {
+		most = max(most, n)
+	}
+	return most
+}
+
+func (w *fixedWindow) used(*frame) int64          { return w.counts[0] }
+func (w *fixedWindow) free(f *frame) int64        { return max(f.share-w.counts[0], 0) }
+func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
+func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
+func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
+
+// refund takes permits off the window that holds at.
+func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
+	i := floorDiv(at-w.opened, f.window)
+	if i < 0 || i > 7 {
+		return 0
+	}
+	n = min(n, w.counts[i])
+	w.counts[i] -= n
+	return n
+}
+
+func (w *fixedWindow) soonest(f *frame) int64 {
+	if w.counts[0] == 0 {
+		return 0
+	}
+	return w.opened + f.window - f.now
+}
+
+func (w *fixedWindow) reset(f *frame) int64 {
+	for i := int64(7); i >= 0; i-- {
+		if w.counts[i] > 0 {
+			return w.opened + (i+1)*f.window - f.now
+		}
+	}
+	return 0
+}
+
+func (w *fixedWindow) retry(f *frame, n int64) int64 {
+	most := min(f.share, f.target)
+	if n > most {
+		return -1
+	}
+	i := 0
+	for i < 8 && w.counts[i]+n > most {
+		i++
+	}
+	if i == 0 {
+		return 0
+	}
+	return w.opened + int64(i)*f.window - f.now
+}
+
+func (w *fixedWindow) releases(f *frame) []Release {
+	if w.counts[0] == 0 {
+		return nil
+	}
+	return []Release{{In: duration(w.opened + f.window - f.now), Permits: w.counts[0]}}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,137 @@
+-- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
+--
+-- Its own fields: 150 opened(16): when the window began   166 counts(8 x 13): permits granted in it, and reserved in each of the next seven;
+-- blank where nothing is.
+local opened, counts = 0, {0, 0, 0, 0, 0, 0, 0, 0}
+local ahead = false -- something is reserved in a later window
+local BLANK = string.rep(' ', 91)
+
+local function parse(head)
+  opened, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0
+  local later = sub(head, 179)
+  if later ~= BLANK then
+    ahead = true
+    for i = 2, 8 do
+      counts[i] = sub(later, 13 * i - 25, 13 * i - 13) + 0
+    end
+  end
+  return #head == 269 and opened < 1e16 and counts[1] < 1e13
+end
+
+local function text()
+  if not ahead then
+    return format('%16d%13d', opened, counts[1]) .. BLANK
+  end
+  return format('%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, unpack(counts))
+end
+
+local function begin()
+  opened, counts, ahead = now - now % window, {0, 0, 0, 0, 0, 0, 0, 0}, false
+end
+
+local function advance()
+  local passed = floor((now - opened) / window)
+  if passed <= 0 then
+    return
+  end
+  opened = opened + passed * window
+  if not ahead then
+    counts[1] = 0
+    return
+  end
+  ahead = false
+  for i = 1, 8 do
+    counts[i] = counts[i + passed] or 0
+    ahead = ahead or i > 1 and counts[i] > 0
+  end
+end
+
+-- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+local function regrid(was)
+  local old, from = counts, opened
+  begin()
+  for i = 1, 8 do
+    local later = floor((from + (i - 1) * was - opened) / window)
+    if later < 0 then
+      later = 0
+    end
+    counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
+    ahead = ahead or later > 0 and old[i] > 0
+  end
+end
+
+local function reshape()
+end
+
+local function held()
+  local most = 0
+  for i = 1, 8 do
+    if counts[i] > most then
+      most = counts[i]
+    end
+  end
+  return most
+end
+
+local function used()
+  return counts[1]
+end
+
+local function free()
+  return counts[1] < share and share - counts[1] or 0
+end
+
+local function grant(n)
+  counts[1] = counts[1] + n
+end
+
+local function refund(n, at)
+  local i = floor((at - opened) / window) + 1
+  if i < 1 or i > 8 then
+    return 0
+  end
+  if n > counts[i] then
+    n = counts[i]
+  end
+  counts[i] = counts[i] - n
+  return n
+end
+
+local function soonest()
+  return counts[1] > 0 and opened + window - now or 0
+end
+
+local function reset()
+  for i = 8, 1, -1 do
+    if counts[i] > 0 then
+      return opened + i * window - now
+    end
+  end
+  return 0
+end
+
+local function retry(n)
+  local most = share < target and share or target
+  if n > most then
+    return -1
+  end
+  local i = 1
+  while i <= 8 and counts[i] + n > most do
+    i = i + 1
+  end
+  return i > 1 and opened + (i - 1) * window - now or 0
+end
+
+local function receipt()
+  return now
+end
+
+local function pace()
+  return 0, 0
+end
+
+local function releases(reply)
+  if counts[1] > 0 then
+    reply[11], reply[12] = opened + window - now, counts[1]
+  end
+end

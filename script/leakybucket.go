@@ -1,0 +1,56 @@
+package script
+
+// leakyBucket is the Go twin of leakybucket.lua, which explains it.
+type leakyBucket struct{ bucket }
+
+func (l *leakyBucket) advance(f *frame) { l.measure(f) }
+
+func (l *leakyBucket) begin(f *frame) {
+	*l = leakyBucket{bucket{date: f.now}}
+	l.measure(f)
+}
+
+func (l *leakyBucket) reshape(f *frame) {
+	l.date, l.part = l.full(), 0
+	l.measure(f)
+}
+
+func (l *leakyBucket) held(f *frame) int64 {
+	if l.full() > f.now {
+		return f.share
+	}
+	return 0
+}
+
+func (l *leakyBucket) receipt(f *frame) int64       { return f.now }
+func (l *leakyBucket) pace(f *frame) (int64, int64) { return l.date - f.now, l.part }
+func (l *leakyBucket) soonest(f *frame) int64       { return l.soonestBy(f, l.retry) }
+func (l *leakyBucket) releases(f *frame) []Release  { return l.releasesBy(f, l.retry) }
+
+func (l *leakyBucket) retry(f *frame, n int64) int64 {
+	switch {
+	case n > l.room || n > f.burst:
+		return -1
+	case f.share > f.target:
+		return l.reset(f)
+	}
+	return l.wait(f, n)
+}
+
+func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
+	if f.share == 0 || at <= f.now {
+		return 0
+	}
+	was := *l
+	l.back(f, 1)
+	if l.full() != at {
+		*l = was
+		return 0
+	}
+	n = min(n, l.room-was.level)
+	if n > 1 {
+		l.back(f, n-1)
+	}
+	l.measure(f)
+	return min(l.level-was.level, n)
+}

@@ -1,0 +1,69 @@
+-- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
+--
+-- Its own fields: 150 date(16)  166 part(13): when the next permit may act.
+--
+-- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
+-- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
+local function parse(head)
+  date, part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0
+  return #head == 178 and date < 1e16 and part >= 0 and (part < share or part == 0)
+end
+
+local function text()
+  return format('%16d%13d', date, part)
+end
+
+local function advance()
+  measure()
+end
+
+local function begin()
+  date, part = now, 0
+  measure()
+end
+
+-- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
+local function reshape()
+  date, part = full(), 0
+  measure()
+end
+
+local function held()
+  return full() > now and share or 0
+end
+
+local function receipt()
+  return now
+end
+
+local function pace()
+  return date - now, part
+end
+
+function retry(n)
+  if n > room or n > burst then
+    return -1
+  end
+  return share > target and reset() or wait(n)
+end
+
+-- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
+local function refund(n, at)
+  if share == 0 or at <= now then
+    return 0
+  end
+  local last, rest, had = date, part, level
+  back(1)
+  if full() ~= at then
+    date, part = last, rest
+    return 0
+  end
+  if n > room - level then
+    n = room - level
+  end
+  if n > 1 then
+    back(n - 1)
+  end
+  measure()
+  return level - had < n and level - had or n
+end

@@ -1,0 +1,229 @@
+package script
+
+import "time"
+
+// meter is the Go twin of the algorithms that keep a shard in one string: what all have in common, and what the algorithm keeps.
+type meter[S any, R ruleOf[S]] struct {
+	uptime      time.Duration // how long the node has surely kept its memory, in whole seconds
+	uptimeKnown bool
+	frame
+	own S
+}
+
+// frame is what every algorithm keeps. Times are shard time in microseconds.
+type frame struct {
+	epoch, target, share, start int64
+	window, burst               int64
+	closedUntil, offset         int64
+	touched                     int64 // when the state was last written
+	now                         int64 // of the operation under way
+	stepped                     bool  // the clock went back
+}
+
+// rule is what an algorithm adds: the functions of its Lua part, by the same names.
+type rule interface {
+	begin(f *frame)
+	advance(f *frame)
+	regrid(f *frame, was int64)
+	reshape(f *frame)
+	held(f *frame) int64
+	used(f *frame) int64
+	free(f *frame) int64
+	grant(f *frame, n int64)
+	refund(f *frame, n, at int64) int64
+	soonest(f *frame) int64
+	reset(f *frame) int64
+	retry(f *frame, n int64) int64
+	receipt(f *frame) int64
+	pace(f *frame) (us, part int64)
+	releases(f *frame) []Release
+}
+
+type ruleOf[S any] interface {
+	*S
+	rule
+}
+
+// look returns a copy of the state brought to now: what an operation works on, and stores if it has reason to.
+func (m *meter[S, R]) look(now int64) meter[S, R] {
+	v := *m
+	v.now, v.stepped = now, false
+	if v.epoch == 0 {
+		return v
+	}
+	v.now += v.offset
+	if v.now < v.touched {
+		v.offset += v.touched - v.now
+		v.now, v.stepped = v.touched, true
+	}
+	R(&v.own).advance(&v.frame)
+	return v
+}
+
+// store makes v the state, as if written just now.
+func (m *meter[S, R]) store(v *meter[S, R]) {
+	v.touched = v.now
+	*m = *v
+}
+
+func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
+
+// Take proposes a share and takes permits, as [Endpoint.Take] does.
+func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
+	if m.epoch == 0 && r.Proposal.epoch == 0 {
+		return TakeReply{At: now}
+	}
+	v := m.look(now)
+	own := R(&v.own)
+	status, renew := v.adopt(r)
+	closed := v.quarantine()
+	available := int64(0)
+	if closed == 0 {
+		available = own.free(&v.frame)
+	}
+	refused, granted := distribute(available, r.Groups)
+	var delay, part int64
+	if granted > 0 {
+		delay, part = own.pace(&v.frame)
+		own.grant(&v.frame, granted)
+	}
+	if granted > 0 || renew {
+		m.store(&v)
+	}
+	m.offset = v.offset
+	reply := TakeReply{
+		Status: status, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start,
+		Before: available, Granted: granted, Free: available - granted, Used: own.used(&v.frame), At: own.receipt(&v.frame),
+	}
+	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
+		reply.pace(delay, part, v.window)
+	}
+	next, again, retry := own.soonest(&v.frame), own.reset(&v.frame), int64(0)
+	if refused > 0 {
+		if retry = own.retry(&v.frame, refused); retry >= 0 {
+			retry = max(retry, closed)
+		}
+	}
+	if closed > 0 {
+		next, again = closed, max(again, closed)
+	}
+	reply.Next, reply.Retry, reply.Reset, reply.Closed = duration(next), wait(retry), duration(again), duration(closed)
+	return reply
+}
+
+// adopt creates the state or takes over a newer epoch, and moves the share.
+func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
+	p, own, had := r.Proposal, R(&m.own), m.frame
+	status = OK
+	switch {
+	case had.epoch == 0:
+		status, renew = m.create(r), true
+	case had.epoch < p.epoch:
+		renew = true
+		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
+		if m.window != had.window {
+			own.regrid(&m.frame, had.window)
+		}
+	}
+	if m.quarantine() == 0 {
+		if m.share > m.target {
+			m.lower(own)
+		} else if m.epoch == p.epoch {
+			m.share = max(m.share, min(p.floor, m.target))
+		}
+	}
+	if had.epoch != 0 && (m.share != had.share || m.window != had.window || m.burst != had.burst || m.target != had.target) {
+		own.reshape(&m.frame)
+		renew = true
+	}
+	return status, renew
+}
+
+// lower lets a share above its target follow what is held down to it.
+func (f *frame) lower(own rule) {
+	f.share = min(f.share, max(f.target, own.held(f)))
+}
+
+// create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what may still be in use.
+func (m *meter[S, R]) create(r *TakeRequest) Status {
+	p := r.Proposal
+	left := int64(0)
+	if uptime := int64(m.uptime / time.Second); r.Seen {
+		left = p.window
+	} else if m.uptimeKnown && uptime*second < p.window && r.known() > (uptime+1)*second {
+		left = p.window - uptime*second
+	}
+	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}
+	status := Fresh
+	if left > 0 && p.quarantine {
+		m.closedUntil = m.now + left
+		status = Lost
+	} else {
+		m.share = min(p.floor, p.target)
+	}
+	R(&m.own).begin(&m.frame)
+	return status
+}
+
+// Refund gives permits back, as [Endpoint.Refund] does.
+func (m *meter[S, R]) Refund(now int64, r RefundRequest) RefundReply {
+	if m.epoch == 0 {
+		return RefundReply{}
+	}
+	v := m.look(now)
+	own := R(&v.own)
+	refunded := own.refund(&v.frame, r.Permits, r.At)
+	lowered := v.settle()
+	if refunded > 0 || lowered {
+		m.store(&v)
+	}
+	m.offset = v.offset
+	reply := RefundReply{Status: OK, Refunded: refunded, Epoch: v.epoch, Share: v.share}
+	if v.quarantine() == 0 {
+		reply.Free = own.free(&v.frame)
+	}
+	return reply
+}
+
+// settle lowers the share as far as it may now, where nothing is proposed.
+func (m *meter[S, R]) settle() (lowered bool) {
+	had, own := m.share, R(&m.own)
+	if m.share > m.target && m.quarantine() == 0 {
+		m.lower(own)
+	}
+	if m.share != had {
+		own.reshape(&m.frame)
+	}
+	return m.share != had
+}
+
+// Peek looks, as [Endpoint.Peek] does.
+func (m *meter[S, R]) Peek(now int64) PeekReply {
+	if m.epoch == 0 {
+		return PeekReply{}
+	}
+	v := m.look(now)
+	v.settle()
+	own, closed := R(&v.own), v.quarantine()
+	p := PeekReply{
+		Status: OK, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
+		Window: duration(v.window), Closed: duration(closed), Reset: duration(max(own.reset(&v.frame), closed)),
+		Releases: own.releases(&v.frame),
+	}
+	if closed == 0 {
+		p.Free = own.free(&v.frame)
+	}
+	return p
+}
+
+// Clear forgets usage, as [Endpoint.Clear] does.
+func (m *meter[S, R]) Clear(now int64) ClearReply {
+	if m.epoch == 0 {
+		return ClearReply{}
+	}
+	v := m.look(now)
+	v.share, v.closedUntil = min(v.share, v.target), 0
+	R(&v.own).begin(&v.frame)
+	m.store(&v)
+	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
+}

@@ -1,0 +1,67 @@
+-- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
+--
+-- ARGV  1 epoch (0: create nothing)  2 target  3 floor  4 window us  5 time to live ms once unused  6 flags: 1 seen + 2 quarantine
+--       7 known us: how long the limit is known to have existed  8 burst  9.. the operation's own
+local proposed = ARGV[1] + 0
+local status = 1
+local renew = false -- the state must be written
+local lowest = ARGV[3] + 0
+local had = {share, window, burst, target}
+if not head then
+  if proposed == 0 then
+    return {0, 0, 0, 0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+  end
+  local left = 0 -- microseconds for which permits of a forgotten state may still be in use
+  window = ARGV[4] + 0
+  if ARGV[6] == '1' or ARGV[6] == '3' then
+    left = window
+  else
+    local info = redis.pcall('INFO', 'server')
+    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+    if uptime and uptime * 1000000 < window and ARGV[7] + 0 > (uptime + 1) * 1000000 then
+      left = window - uptime * 1000000
+    end
+  end
+  epoch, target, burst, renew, status = proposed, ARGV[2] + 0, ARGV[8] + 0, true, 2
+  if left > 0 and (ARGV[6] == '2' or ARGV[6] == '3') then
+    status = 3
+    closed_until = now + left
+  else
+    share = lowest < target and lowest or target
+  end
+  begin()
+elseif epoch < proposed then
+  epoch, target, start, burst, renew = proposed, ARGV[2] + 0, share, ARGV[8] + 0, true
+  local was = window
+  window = ARGV[4] + 0
+  if window ~= was then
+    regrid(was)
+  end
+end
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+-- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
+if closed == 0 then
+  if share > target then
+    local least = held()
+    if least < target then
+      least = target
+    end
+    if least < share then
+      share = least
+    end
+  elseif share < target and epoch == proposed then
+    if lowest > target then
+      lowest = target
+    end
+    if share < lowest then
+      share = lowest
+    end
+  end
+end
+if head and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
+  renew = true
+  reshape()
+end

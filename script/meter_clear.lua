@@ -1,0 +1,16 @@
+-- One-string algorithms, clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
+--
+-- Reply status, epoch, share
+if not head then
+  return {0, 0, 0}
+end
+if share > target then
+  share = target
+end
+closed_until = 0
+begin()
+local done = redis.pcall('SET', KEYS[1], state(), 'KEEPTTL')
+if type(done) == 'table' and done.err then
+  return {-2, done.err}
+end
+return {1, epoch, share}

@@ -1,0 +1,32 @@
+-- One-string algorithms, part 3 of every operation but drop: read the clock and the state, bring it to now.
+local time = redis.call('TIME')
+now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local stepped = false -- the clock went back: the new offset must be stored
+if head then
+  if type(head) ~= 'string' or #head < 150 or sub(head, 1, 4) ~= MAGIC then
+    return {-1, 1}
+  end
+  local sound, own = pcall(function()
+    epoch, target, share, start, window = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0
+    closed_until, offset, touched, burst = sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    contended = sub(head, 134, 149)
+    return parse(head)
+  end)
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and own and epoch >= 1 and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13) then
+    return {-1, 1}
+  end
+  now = now + offset
+  if now < touched then
+    offset = offset + touched - now
+    now = touched
+    stepped = true
+  end
+  advance()
+end
+local function state()
+  touched = now
+  return format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, touched, burst, contended) .. text()
+end

@@ -1,0 +1,28 @@
+-- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
+--
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free,
+--       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+if not head then
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+end
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+if share > target and closed == 0 then
+  local least = held()
+  if least < target then
+    least = target
+  end
+  if least < share then
+    share = least
+    reshape()
+  end
+end
+local again = reset()
+if again < closed then
+  again = closed
+end
+local reply = {1, epoch, target, share, start, used(), window, closed, again, closed > 0 and 0 or free()}
+releases(reply)
+return reply

@@ -1,0 +1,83 @@
+package script
+
+import (
+	_ "embed"
+
+	"github.com/redis/rueidis"
+)
+
+var (
+	//go:embed meter.lua
+	luaMeter string
+	//go:embed meter_load.lua
+	luaMeterLoad string
+	//go:embed meter_adopt.lua
+	luaMeterAdopt string
+	//go:embed meter_take.lua
+	luaMeterTake string
+	//go:embed meter_refund.lua
+	luaMeterRefund string
+	//go:embed meter_peek.lua
+	luaMeterPeek string
+	//go:embed meter_clear.lua
+	luaMeterClear string
+	//go:embed meter_drop.lua
+	luaMeterDrop string
+
+	//go:embed slidingcounter.lua
+	luaSlidingCounter string
+	//go:embed fixedwindow.lua
+	luaFixedWindow string
+	//go:embed bucket.lua
+	luaBucket string
+	//go:embed tokenbucket.lua
+	luaTokenBucket string
+	//go:embed leakybucket.lua
+	luaLeakyBucket string
+)
+
+// withMeters fills in the programs of the algorithms that keep a shard in one string.
+func withMeters(all [programCount]program) [programCount]program {
+	for a, rule := range map[Algorithm]string{
+		AlgorithmSlidingCounter: luaSlidingCounter,
+		AlgorithmFixedWindow:    luaFixedWindow,
+		AlgorithmTokenBucket:    luaBucket + luaTokenBucket,
+		AlgorithmLeakyBucket:    luaBucket + luaLeakyBucket,
+	} {
+		magic := "local MAGIC = '" + magics[a] + "'\n"
+		add := func(operation int, name string, parts ...string) {
+			p := compose(a.String()+" "+name, append([]string{magic}, parts...)...)
+			all[ShardRef{algorithm: a}.program(operation)] = p
+		}
+		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake)
+		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
+		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
+		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)
+		add(dropProgram, "drop", luaMeterDrop)
+	}
+	return all
+}
+
+// parseMeterPeek reads what meter_peek.lua replies.
+func parseMeterPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
+	p := &programs[peekProgram]
+	var n [10 + 2*MaxReleases]int64
+	if len(reply) < 10 || len(reply) > len(n) || len(reply)%2 != 0 {
+		return PeekReply{}, malformed(p, "wrong length")
+	}
+	numbers := n[:len(reply)]
+	if err := integers(p, reply, numbers); err != nil {
+		return PeekReply{}, err
+	}
+	if !natural(numbers) || n[0] > int64(OK) {
+		return PeekReply{}, malformed(p, "out of range")
+	}
+	peek := PeekReply{
+		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
+		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]), Free: n[9],
+	}
+	for i := 10; i < len(numbers); i += 2 {
+		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
+	}
+	return peek, nil
+}

@@ -1,0 +1,54 @@
+-- One-string algorithms, take: grant permits. A denial that moves neither share nor offset writes nothing.
+--
+-- ARGV  9.. size, count of each group of asks, at most 32 groups
+-- Reply status, epoch, target, share, start, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us,
+--       quarantine left us, delay of the first permit us + a part of a us over share, window us
+local available = 0
+if closed == 0 then
+  available = free()
+end
+local left, refused = available, nil
+for i = 9, #ARGV - 1, 2 do
+  local size, count = ARGV[i] + 0, ARGV[i + 1] + 0
+  local fit = floor(left / size)
+  if fit < count then
+    count = fit
+    refused = refused or size
+  end
+  left = left - count * size
+end
+local granted = available - left
+local delay, part = 0, 0
+if granted > 0 then
+  delay, part = pace()
+  grant(granted)
+  renew = true
+end
+local again = reset()
+if renew then
+  local life = ceil((again > closed and again or closed) / 1000) + ARGV[5]
+  local done = redis.pcall('SET', KEYS[1], state(), 'PX', format('%d', life))
+  if type(done) == 'table' and done.err then
+    return {-2, done.err}
+  end
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+
+local later, wait = soonest(), 0
+if refused then
+  wait = retry(refused)
+  if wait >= 0 and wait < closed then
+    wait = closed
+  end
+end
+if closed > 0 then
+  later = closed
+  if again < closed then
+    again = closed
+  end
+end
+return {status, epoch, target, share, start, available, granted, used(), receipt(), later, wait, again, closed, delay, part, window}

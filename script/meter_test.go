@@ -1,0 +1,268 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// meters are the algorithms that keep a shard in one string.
+var meters = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket, AlgorithmLeakyBucket}
+
+// meterTwin is a twin whose state tests can read.
+type meterTwin interface {
+	Twin
+	head() string // as the scripts store it
+	runFor(uptime time.Duration)
+}
+
+// head renders the twin's state as the scripts store it.
+func (m *meter[S, R]) head() string {
+	if m.epoch == 0 {
+		return ""
+	}
+	own := any(&m.own).(interface{ text() string })
+	return m.magic() + fmt.Sprintf("%16d%13d%13d%13d%13d%16d%16d%16d%13d%16s", m.epoch, m.target, m.share, m.start, m.window,
+		m.closedUntil, m.offset, m.touched, m.burst, "") + own.text()
+}
+
+func (m *meter[S, R]) magic() string {
+	for _, a := range meters {
+		if reflect.TypeOf(NewTwin(a)) == reflect.TypeOf(m) {
+			return magics[a]
+		}
+	}
+	panic("no such meter")
+}
+
+func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
+
+func (w *fixedWindow) text() string {
+	text := fmt.Sprintf("%16d%13d", w.opened, w.counts[0])
+	later := ""
+	for _, n := range w.counts[1:] {
+		later += fmt.Sprintf("%13d", n)
+	}
+	if strings.Trim(later, " 0") == "" {
+		later = strings.Repeat(" ", len(later))
+	}
+	return text + later
+}
+
+func (c *slidingCounter) text() string {
+	text := fmt.Sprintf("%13d%16d", c.total, c.opened)
+	for _, cell := range c.cells[:c.count] {
+		text += fmt.Sprintf("%16d%13d", cell.date, cell.permits)
+	}
+	return text
+}
+
+func (t *tokenBucket) text() string { return fmt.Sprintf("%16d%13d%16d", t.date, t.part, t.returned) }
+func (l *leakyBucket) text() string { return fmt.Sprintf("%16d%13d", l.date, l.part) }
+
+// meterServer is a server whose clock a test holds.
+type meterServer interface {
+	take(now int64, r *TakeRequest) (TakeReply, error)
+	refund(now int64, r RefundRequest) (RefundReply, error)
+	peek(now int64) (PeekReply, error)
+	clear(now int64) (ClearReply, error)
+	stored() string
+}
+
+// emulatedMeter is a shard on miniredis, which lets tests set its clock.
+type emulatedMeter struct{ emulated }
+
+func (m emulatedMeter) stored() string { return storedHead(m.endpoint.client, m.ref) }
+
+func storedHead(client rueidis.Client, ref ShardRef) string {
+	head, err := client.Do(context.Background(), client.B().Get().Key(ref.head).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		panic(err)
+	}
+	return head
+}
+
+// clockedMeter is a shard on a real server, by scripts that take TIME and uptime from their last arguments.
+type clockedMeter struct {
+	client rueidis.Client
+	uptime int64
+	ref    ShardRef
+}
+
+var clockedMeters = func() map[int]*rueidis.Lua {
+	texts := map[int]*rueidis.Lua{}
+	for _, a := range meters {
+		for _, operation := range []int{takeProgram, refundProgram, peekProgram, clearProgram} {
+			n := ShardRef{algorithm: a}.program(operation)
+			texts[n] = rueidis.NewLuaScript(clockedText(n))
+		}
+	}
+	return texts
+}()
+
+func (c clockedMeter) run(operation int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
+	args = append(args, strconv.FormatInt(now, 10))
+	n := c.ref.program(operation)
+	reply, err := clockedMeters[n].Exec(context.Background(), c.client, []string{c.ref.head}, args).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	return reply, failure(&programs[n], reply, c.ref.head, "")
+}
+
+func (c clockedMeter) take(now int64, r *TakeRequest) (TakeReply, error) {
+	reply, err := c.run(takeProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
+	if err != nil {
+		return TakeReply{}, err
+	}
+	return parseTake(reply, r)
+}
+
+func (c clockedMeter) refund(now int64, r RefundRequest) (RefundReply, error) {
+	reply, err := c.run(refundProgram, now, number(r.Permits), number(r.At))
+	if err != nil {
+		return RefundReply{}, err
+	}
+	return parseRefund(reply)
+}
+
+func (c clockedMeter) peek(now int64) (PeekReply, error) {
+	reply, err := c.run(peekProgram, now)
+	if err != nil {
+		return PeekReply{}, err
+	}
+	return parseMeterPeek(reply)
+}
+
+func (c clockedMeter) clear(now int64) (ClearReply, error) {
+	reply, err := c.run(clearProgram, now)
+	if err != nil {
+		return ClearReply{}, err
+	}
+	return parseClear(reply)
+}
+
+func (c clockedMeter) stored() string { return storedHead(c.client, c.ref) }
+
+// meterStage draws the same sequences as for the sliding log, for another algorithm.
+type meterStage struct {
+	*stage
+	algorithm Algorithm
+	burst     map[int64]int64 // by epoch: it does not change under one
+}
+
+// fit makes a step of the stage one of the algorithm.
+func (s *meterStage) fit(st *step) {
+	if st.take == nil {
+		return
+	}
+	p := st.take.Proposal
+	burst, drawn := s.burst[p.epoch]
+	if !drawn {
+		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, p.target/2 + 1, 2 * p.target, 7*p.target + 3}).Draw(s.t, "burst")
+		s.burst[p.epoch] = burst
+	}
+	terms := Terms{
+		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep, Algorithm: s.algorithm,
+		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
+	}
+	fitted, err := terms.Proposal()
+	if err != nil {
+		terms.Burst = 0
+		if fitted, err = terms.Proposal(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	copied := *st.take
+	copied.Proposal = fitted
+	st.take = &copied
+}
+
+// aimTurn makes refunds of a leaky bucket aim at turns.
+func (s *meterStage) aimTurn(st *step) {
+	if st.refund == nil || s.algorithm != AlgorithmLeakyBucket || len(s.grants) == 0 {
+		return
+	}
+	last := s.grants[len(s.grants)-1]
+	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1)}
+}
+
+// agreeMeter runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
+func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
+	s := &meterStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}}
+	for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for _, step := range s.steps() {
+			s.fit(&step)
+			s.aimTurn(&step)
+			was := twin.head()
+			var want, got any
+			var err error
+			switch {
+			case step.take != nil:
+				reply := twin.Take(step.now, step.take)
+				s.saw(reply)
+				want = reply
+				got, err = server.take(step.now, step.take)
+			case step.refund != nil:
+				want = twin.Refund(step.now, *step.refund)
+				got, err = server.refund(step.now, *step.refund)
+			case step.clear:
+				want = twin.Clear(step.now)
+				got, err = server.clear(step.now)
+			default:
+				want = twin.Peek(step.now)
+				got, err = server.peek(step.now)
+			}
+			if err != nil {
+				t.Fatalf("%v: %s: %v\nstored %q\ntwin   %q", a, describe(step), err, server.stored(), twin.head())
+			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was, twin.head())
+			}
+			if head := server.stored(); head != twin.head() {
+				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q\nserver %q", a, describe(step), want, was, twin.head(), head)
+			}
+		}
+	}
+}
+
+func TestMetersAgreeWithMiniredis(t *testing.T) {
+	for _, a := range meters {
+		t.Run(a.String(), func(t *testing.T) {
+			m := miniredis.RunT(t)
+			endpoint := NewEndpoint(miniClient(t, m))
+			rapid.Check(t, func(t *rapid.T) {
+				m.FlushAll()
+				agreeMeter(t, a, NewTwin(a).(meterTwin), emulatedMeter{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
+			})
+		})
+	}
+}
+
+func TestMetersAgreeWithRedis(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	run := 0
+	for _, a := range meters {
+		t.Run(a.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				run++
+				uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
+				twin := NewTwin(a).(meterTwin)
+				twin.runFor(time.Duration(uptime) * time.Second)
+				ref := a.Keys("", "t", strconv.Itoa(run))
+				agreeMeter(t, a, twin, clockedMeter{client: client, uptime: uptime, ref: ref})
+				client.Do(context.Background(), client.B().Del().Key(ref.head).Build())
+			})
+		})
+	}
+}

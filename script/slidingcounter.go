@@ -1,0 +1,119 @@
+package script
+
+const (
+	maxCells = 20 // with so many, the newest takes every grant
+	cellPart = 16 // a cell takes grants for a window divided by this
+)
+
+// slidingCounter is the Go twin of slidingcounter.lua.
+type slidingCounter struct {
+	total  int64 // permits in the cells
+	opened int64 // when the newest cell opened; 0: it is closed
+	count  int   // cells in use, oldest first
+	cells  [maxCells]counterCell
+}
+
+// counterCell is a number of permits, counted as if all had been granted with the newest of them.
+type counterCell struct{ date, permits int64 }
+
+func (c *slidingCounter) begin(*frame) { *c = slidingCounter{} }
+
+func (c *slidingCounter) advance(f *frame) {
+	gone := 0
+	for gone < c.count && c.cells[gone].date <= f.now-f.window {
+		c.total -= c.cells[gone].permits
+		gone++
+	}
+	c.drop(0, gone)
+}
+
+// drop removes n cells from index i on.
+func (c *slidingCounter) drop(i, n int) {
+	if n == 0 {
+		return
+	}
+	copy(c.cells[i:], c.cells[i+n:c.count])
+	clear(c.cells[c.count-n : c.count])
+	c.count -= n
+}
+
+func (c *slidingCounter) regrid(f *frame, _ int64)   { c.advance(f) }
+func (c *slidingCounter) reshape(*frame)             {}
+func (c *slidingCounter) held(*frame) int64          { return c.total }
+func (c *slidingCounter) used(*frame) int64          { return c.total }
+func (c *slidingCounter) free(f *frame) int64        { return max(f.share-c.total, 0) }
+func (c *slidingCounter) receipt(f *frame) int64     { return f.now }
+func (c *slidingCounter) pace(*frame) (int64, int64) { return 0, 0 }
+
+func (c *slidingCounter) grant(f *frame, n int64) {
+	c.total += n
+	if c.count > 0 {
+		newest := &c.cells[c.count-1]
+		if c.count == maxCells || (f.now-c.opened)*cellPart < f.window || newest.date == f.now {
+			newest.date = f.now
+			newest.permits += n
+			return
+		}
+	}
+	c.opened = f.now
+	c.cells[c.count] = counterCell{date: f.now, permits: n}
+	c.count++
+}
+
+func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {
+	for i := range c.count {
+		cell := &c.cells[i]
+		if cell.date < at {
+			continue
+		}
+		n = min(n, cell.permits)
+		cell.permits -= n
+		c.total -= n
+		if cell.permits == 0 {
+			if i == c.count-1 {
+				c.opened = 0
+			}
+			c.drop(i, 1)
+		}
+		return n
+	}
+	return 0
+}
+
+func (c *slidingCounter) soonest(f *frame) int64 {
+	if c.count == 0 {
+		return 0
+	}
+	return c.cells[0].date + f.window - f.now
+}
+
+func (c *slidingCounter) reset(f *frame) int64 {
+	if c.count == 0 {
+		return 0
+	}
+	return c.cells[c.count-1].date + f.window - f.now
+}
+
+func (c *slidingCounter) retry(f *frame, n int64) int64 {
+	most := min(f.share, f.target)
+	if n > most {
+		return -1
+	}
+	need := c.total + n - most
+	if need <= 0 {
+		return 0
+	}
+	for _, cell := range c.cells[:c.count] {
+		if need -= cell.permits; need <= 0 {
+			return cell.date + f.window - f.now
+		}
+	}
+	return c.reset(f)
+}
+
+func (c *slidingCounter) releases(f *frame) (releases []Release) {
+	for _, cell := range c.cells[:c.count] {
+		releases = append(releases, Release{In: duration(cell.date + f.window - f.now), Permits: cell.permits})
+	}
+	return releases
+}

@@ -1,0 +1,121 @@
+-- Sliding counter: the permits of the window in at most 20 cells, each counted as if all of it had been granted with its newest.
+--
+-- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 cells, oldest first:
+-- date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+local used_now, opened, cells = 0, 0, ''
+
+local function parse(head)
+  used_now, opened, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179)
+  return #cells % 29 == 0 and #cells <= 580 and used_now < 1e13 and opened < 1e16
+end
+
+local function text()
+  return format('%13d%16d', used_now, opened) .. cells
+end
+
+local function begin()
+  used_now, opened, cells = 0, 0, ''
+end
+
+local function advance()
+  local cut, from = now - window, 1
+  while from < #cells and sub(cells, from, from + 15) + 0 <= cut do
+    used_now = used_now - sub(cells, from + 16, from + 28)
+    from = from + 29
+  end
+  if from > 1 then
+    cells = sub(cells, from)
+  end
+end
+
+local function regrid()
+  advance()
+end
+
+local function reshape()
+end
+
+local function held()
+  return used_now
+end
+
+local function used()
+  return used_now
+end
+
+local function free()
+  return used_now < share and share - used_now or 0
+end
+
+local function grant(n)
+  used_now = used_now + n
+  local size = #cells
+  if size > 0 and (size >= 580 or (now - opened) * 16 < window or sub(cells, size - 28, size - 13) + 0 == now) then
+    cells = sub(cells, 1, size - 29) .. format('%16d%13d', now, sub(cells, size - 12) + n)
+  else
+    opened = now
+    cells = cells .. format('%16d%13d', now, n)
+  end
+end
+
+local function refund(n, at)
+  for from = 1, #cells, 29 do
+    if sub(cells, from, from + 15) + 0 >= at then
+      local permits = sub(cells, from + 16, from + 28) + 0
+      if n > permits then
+        n = permits
+      end
+      local rest = sub(cells, from + 29)
+      if n < permits then
+        rest = sub(cells, from, from + 15) .. format('%13d', permits - n) .. rest
+      elseif rest == '' then
+        opened = 0
+      end
+      cells = sub(cells, 1, from - 1) .. rest
+      used_now = used_now - n
+      return n
+    end
+  end
+  return 0
+end
+
+local function soonest()
+  return cells ~= '' and sub(cells, 1, 16) + window - now or 0
+end
+
+local function reset()
+  return cells ~= '' and sub(cells, #cells - 28, #cells - 13) + window - now or 0
+end
+
+local function retry(n)
+  local most = share < target and share or target
+  if n > most then
+    return -1
+  end
+  local need = used_now + n - most
+  if need <= 0 then
+    return 0
+  end
+  for from = 1, #cells, 29 do
+    need = need - sub(cells, from + 16, from + 28)
+    if need <= 0 then
+      return sub(cells, from, from + 15) + window - now
+    end
+  end
+  return reset()
+end
+
+local function receipt()
+  return now
+end
+
+local function pace()
+  return 0, 0
+end
+
+local function releases(reply)
+  for from = 1, #cells, 29 do
+    reply[#reply + 1] = sub(cells, from, from + 15) + window - now
+    reply[#reply + 1] = sub(cells, from + 16, from + 28) + 0
+  end
+end
