@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"sync"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -69,8 +70,9 @@ func (c *core) peekApart(limit Limit, epoch int64) State {
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
-	if p.Free == 0 && len(p.Releases) > 0 {
-		st.RetryAfter = p.Releases[0].In
+	st.releases = releasesOf(&p, 0)
+	if p.Free == 0 && len(st.releases) > 0 {
+		st.RetryAfter = time.Duration(st.releases[0].at)
 	}
 	return st
 }

@@ -65,7 +65,7 @@ type State struct {
 	Epoch     int64 // number of the layout
 	Settled   bool  // false while capacity still moves between shards after SetLimit
 	Used      int64 // permits in the current window, over all shards that answered
-	Remaining int64 // permits that are free now, over all shards that answered
+	Remaining int64 // permits that are free now, over all shards that answered: exact when they all did
 	// RetryAfter is 0 if a permit is free, else the time until the first one is.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the whole limit is free if nothing more is used.
@@ -73,6 +73,8 @@ type State struct {
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64
 	Shards       []ShardState
+
+	releases []release // what comes back and when, counted from the Peek, in order of time
 }
 
 // ShardState is one shard of a State.

@@ -165,9 +165,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		if peek.Free > 0 {
 			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
 		}
-		for _, r := range peek.Releases {
-			o.releases = append(o.releases, release{received + int64(r.In), r.Permits})
-		}
+		o.releases = append(o.releases, releasesOf(&peek, received)...)
 	}
 	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 	o.made = c.client.now()

@@ -198,7 +198,7 @@ func (c *core) peek(ctx context.Context) (State, error) {
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))
-	next := make([]time.Duration, len(st.Shards))
+	ahead := make([][]release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Target: s.Share, Err: errNodeAway}
@@ -213,14 +213,11 @@ func (c *core) peek(ctx context.Context) (State, error) {
 		s.Err = err
 		if err == nil {
 			s.fill(&r, t.layout)
-			resets[i], next[i] = r.Reset, r.Closed
-			if r.Free == 0 && r.Closed == 0 && len(r.Releases) > 0 {
-				next[i] = r.Releases[0].In
-			}
+			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0)
 		}
 		return err
 	})
-	if !st.sum(next, resets) {
+	if !st.sum(ahead, resets) {
 		return st, errors.Join(ErrUnavailable, err)
 	}
 	return st, nil

@@ -1,6 +1,8 @@
 package shardlimit
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -20,8 +22,7 @@ func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout) {
 }
 
 // sum adds the shards up, and reports whether any answered.
-func (st *State) sum(next, resets []time.Duration) (answered bool) {
-	first := time.Duration(-1)
+func (st *State) sum(ahead [][]release, resets []time.Duration) (answered bool) {
 	for i, s := range st.Shards {
 		if s.Err != nil {
 			continue
@@ -30,12 +31,45 @@ func (st *State) sum(next, resets []time.Duration) (answered bool) {
 		st.Used += s.Used
 		st.Remaining += s.Free
 		st.ResetAfter = max(st.ResetAfter, resets[i])
-		if s.Target > 0 && (first < 0 || next[i] < first) {
-			first = next[i]
-		}
+		st.releases = append(st.releases, ahead[i]...)
 	}
-	if st.Remaining == 0 && first > 0 {
-		st.RetryAfter = first
+	slices.SortFunc(st.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	if st.Remaining == 0 && len(st.releases) > 0 {
+		st.RetryAfter = time.Duration(st.releases[0].at)
 	}
 	return answered
+}
+
+// When is how long after the Peek n permits are free together, if nobody takes or
+// gives back any meanwhile: 0 if they are free, -1 if they never can be, because the
+// limit has less. Over more than about 30 grants in a shard's window it may be late by a
+// thirtieth of the window, never early. What shards hold that did not answer, and what is still
+// moving between shards, is taken to come after a whole window.
+func (st State) When(n int64) time.Duration {
+	if n > st.Limit.Permits {
+		return -1
+	}
+	o := outlook{free: st.Remaining, releases: st.releases}
+	return time.Duration(o.when(n, st.Limit.Per))
+}
+
+// releasesOf lists what a shard will have free beyond what is free now, and when,
+// on the clock on which the look at it was at received.
+func releasesOf(r *script.PeekReply, received int64) (releases []release) {
+	add := func(in time.Duration, permits int64) {
+		if permits > 0 {
+			releases = append(releases, release{received + int64(max(in, r.Closed)), permits})
+		}
+	}
+	most := min(r.Share, r.Target)
+	if r.Closed > 0 {
+		add(r.Closed, most-r.Used)
+	}
+	surplus := max(0, r.Used-most) // leaves the log without becoming free here: the share follows it down
+	for _, next := range r.Releases {
+		gone := min(surplus, next.Permits)
+		surplus -= gone
+		add(next.In, next.Permits-gone)
+	}
+	return releases
 }

@@ -1,0 +1,113 @@
+package shardlimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// frozen is nodes whose clocks stand still until they are set.
+func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
+	tb.Helper()
+	f.prefix = redistest.Prefix(tb)
+	servers := make([]*miniredis.Miniredis, n)
+	for i := range servers {
+		servers[i] = miniredis.RunT(tb)
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
+			InitAddress: []string{servers[i].Addr()}, ForceSingleClient: true,
+		}})
+	}
+	return f, func(now time.Time) {
+		for _, s := range servers {
+			s.SetTime(now)
+		}
+	}
+}
+
+// For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
+// succeeds, one that comes 5 % earlier does not; and Peek knows to the microsecond when n
+// permits are free together. Everybody who asks is new, so nothing but the reply can tell.
+func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			f, set := frozen(t, shards)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
+			rng := rand.New(rand.NewPCG(1, uint64(shards)))
+			now := time.Unix(1_800_000_000, 0)
+			for round := range 12 {
+				name := fmt.Sprint(round)
+				one := func() *shardlimit.Limiter { return limiter(t, f.client(t), name, limit) }
+				set(now)
+				l, used := one(), int64(0)
+				for used < 36 {
+					n := min(1+rng.Int64N(8), 40-used)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					used += n
+					now = now.Add(time.Duration(1+rng.Int64N(300_000_000)) * time.Microsecond)
+					set(now)
+				}
+				n := []int64{40 - used + 1, 12, 40 - rng.Int64N(10), 40}[round%4]
+				st := peek(t, l)
+				if st.Used != used || st.Remaining != 40-used || st.When(40-used) != 0 || st.When(41) != -1 {
+					t.Fatalf("used %d: %+v", used, st)
+				}
+				d, err := one().AllowN(t.Context(), n)
+				if err != nil || d.Allowed {
+					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
+				}
+				when := st.When(n)
+				if off := d.RetryAfter - when; off > time.Microsecond || off < -time.Second { // the process' own clock went on
+					t.Errorf("RetryAfter for %d is %s, Peek says %s", n, d.RetryAfter, when)
+				}
+				for _, early := range []time.Duration{d.RetryAfter - d.RetryAfter/20, when - time.Microsecond} {
+					set(now.Add(early.Truncate(time.Microsecond)))
+					if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
+						t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
+					}
+				}
+				set(now.Add(when))
+				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
+					t.Fatalf("%d permits after %s: %+v, %v", n, when, d, err)
+				}
+				now = now.Add(2 * time.Hour)
+			}
+		})
+	}
+}
+
+// What leaves the log of a lowered limit does not become free until enough has left.
+func TestPeekOfALoweredLimitCountsOnlyWhatWillBeFree(t *testing.T) {
+	f, set := frozen(t, 1)
+	now := time.Unix(1_800_000_000, 0)
+	set(now)
+	l := limiter(t, f.client(t), "l", shardlimit.PerHour(10))
+	for range 10 { // one each minute
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		now = now.Add(time.Minute)
+		set(now)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(3)); err != nil {
+		t.Fatal(err)
+	}
+	st := peek(t, l)
+	for n, want := range map[int64]time.Duration{1: 57 * time.Minute, 2: 58 * time.Minute, 3: 59 * time.Minute, 4: -1} {
+		if got := st.When(n); got != want {
+			t.Errorf("%d permits in %s, want %s", n, got, want)
+		}
+	}
+	if st.RetryAfter != 57*time.Minute {
+		t.Errorf("the first in %s", st.RetryAfter)
+	}
+}
