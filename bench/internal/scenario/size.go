@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -233,22 +232,7 @@ func repeat(n int, do func() error) error {
 
 // timed returns the server's microseconds per script call while do runs.
 func (c *sizeCase) timed(ctx context.Context, do func() error) (float64, error) {
-	before, err := c.server.Usage(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	after, err := c.server.Usage(ctx)
-	if err != nil {
-		return 0, err
-	}
-	used := after.Since(before)
-	if used.Scripts == 0 {
-		return 0, errors.New("no script was called")
-	}
-	return float64(used.ScriptMicro) / float64(used.Scripts), nil
+	return scriptMicros(ctx, c.server, do)
 }
 
 // weigh returns the bytes of one shard's keys and the entries in its log.
