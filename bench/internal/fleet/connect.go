@@ -32,9 +32,15 @@ func option(addr string) rueidis.ClientOption {
 	return o
 }
 
-// connect makes the decision functions of a job, one a participant, and has each
-// used once, so that what follows finds everything connected.
-func connect(ctx context.Context, j Job) (allows []allow, end func(), err error) {
+// callers are the decision functions of a job.
+type callers struct {
+	allows []allow // one a participant
+	large  allow   // nil if the job has none
+}
+
+// connect makes the decision functions of a job and has each used once, so that
+// what follows finds everything connected.
+func connect(ctx context.Context, j Job) (all callers, end func(), err error) {
 	var ends []func()
 	end = func() {
 		for _, e := range ends {
@@ -42,33 +48,41 @@ func connect(ctx context.Context, j Job) (allows []allow, end func(), err error)
 		}
 	}
 	switch j.Kind {
-	case Coalesced:
-		for _, p := range j.Participants {
+	case Coalesced, Waiting:
+		for i, p := range j.Participants {
 			client, err := shardlimit.New(config(j, p))
 			if err != nil {
 				end()
-				return nil, nil, err
+				return all, nil, err
 			}
 			ends = append(ends, client.Close)
-			allows = append(allows, coalesced(client, j))
+			limiter := declared(client, j)
+			if j.Kind == Coalesced {
+				all.allows = append(all.allows, coalesced(limiter))
+				continue
+			}
+			all.allows = append(all.allows, waiting(limiter, 1))
+			if i == 0 && j.Large > 0 {
+				all.large = waiting(limiter, j.Large)
+			}
 		}
 	case Plain:
 		shards, close, err := plainShards(j)
 		if err != nil {
-			return nil, nil, err
+			return all, nil, err
 		}
 		ends = append(ends, close)
 		for range j.Participants {
-			allows = append(allows, plain(shards))
+			all.allows = append(all.allows, plain(shards))
 		}
 	default:
-		return nil, nil, fmt.Errorf("no kind of job is named %q", j.Kind)
+		return all, nil, fmt.Errorf("no kind of job is named %q", j.Kind)
 	}
-	if err := rehearse(ctx, j, allows); err != nil {
+	if err := rehearse(ctx, j, all.allows); err != nil {
 		end()
-		return nil, nil, err
+		return all, nil, err
 	}
-	return allows, end, nil
+	return all, end, nil
 }
 
 func config(j Job, participant string) shardlimit.Config {
@@ -79,13 +93,16 @@ func config(j Job, participant string) shardlimit.Config {
 	return c
 }
 
-// coalesced declares the limit with the first call.
-func coalesced(client *shardlimit.Client, j Job) allow {
-	declared := sync.OnceValues(func() (*shardlimit.Limiter, error) {
+// declared declares the limit with the first call.
+func declared(client *shardlimit.Client, j Job) func() (*shardlimit.Limiter, error) {
+	return sync.OnceValues(func() (*shardlimit.Limiter, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
 		return client.Limiter(ctx, j.Limit, shardlimit.Limit{Permits: j.Permits, Per: j.Per, Shards: j.Shards})
 	})
+}
+
+func coalesced(declared func() (*shardlimit.Limiter, error)) allow {
 	return func(ctx context.Context) (bool, error) {
 		limiter, err := declared()
 		if err != nil {
@@ -93,6 +110,16 @@ func coalesced(client *shardlimit.Client, j Job) allow {
 		}
 		d, err := limiter.Allow(ctx)
 		return d.Allowed, err
+	}
+}
+
+func waiting(declared func() (*shardlimit.Limiter, error), n int64) allow {
+	return func(ctx context.Context) (bool, error) {
+		limiter, err := declared()
+		if err == nil {
+			err = limiter.WaitN(ctx, n)
+		}
+		return err == nil, err
 	}
 }
 

@@ -76,6 +76,23 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestMeasureWaiting: callers wait for a limit that they use up, and one that wants
+// half of it at once is served among them.
+func TestMeasureWaiting(t *testing.T) {
+	j, f := job(t, Waiting), start(t, 2)
+	j.Permits, j.Per, j.Large = 40, 100*time.Millisecond, 20
+	r, err := f.Measure(t.Context(), j, 50*time.Millisecond, 500*time.Millisecond, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Allowed == 0 || r.Denied+r.Failed != 0 {
+		t.Errorf("%d served, %d denied, %d failed (%s)", r.Allowed, r.Denied, r.Failed, r.Err)
+	}
+	if most := 40 * (int64(r.Elapsed/j.Per) + 2); r.Allowed+20*int64(len(r.Large)) > most {
+		t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed, len(r.Large), r.Elapsed, most)
+	}
+}
+
 func TestWorkersEnd(t *testing.T) {
 	f := start(t, 2)
 	f.Close()

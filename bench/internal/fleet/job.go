@@ -9,6 +9,8 @@ type Kind string
 const (
 	// Coalesced is shardlimit as it is: one Client a participant.
 	Coalesced Kind = "coalesced"
+	// Waiting is shardlimit, too, but callers wait for their permits.
+	Waiting Kind = "waiting"
 	// Plain is one script call a decision. The shards take turns, and rueidis
 	// pipelines over one connection for each node and process.
 	Plain Kind = "plain"
@@ -19,8 +21,8 @@ const (
 	RedisRate Kind = "redis_rate"
 )
 
-// Job is a load that a fleet puts on one limit. The limit must be so large that
-// nothing is denied if that is what is to be measured.
+// Job is a load that a fleet puts on one limit, in a closed loop. Where denials are
+// not what is to be measured, the limit must be large enough that there are none.
 type Job struct {
 	Kind         Kind          `json:"kind"`
 	Addrs        []string      `json:"addrs"` // of the nodes, which are called node-0, node-1, ...
@@ -30,6 +32,9 @@ type Job struct {
 	Shards       int           `json:"shards"`
 	Participants []string      `json:"participants"` // they are divided among the processes
 	Callers      int           `json:"callers"`      // for each participant; each makes one call at a time
+	// Large, for Waiting, is how many permits one more caller of the first
+	// participant wants at once, again and again; 0: there is none.
+	Large int64 `json:"large,omitempty"`
 	// Think is the mean of the pauses that a caller makes before a call; they
 	// are distributed exponentially. 0 for none.
 	Think time.Duration `json:"think"`
@@ -44,8 +49,9 @@ type Report struct {
 	Allowed int64
 	Denied  int64
 	Failed  int64
-	Err     string        // one of the failures
-	Latency map[int]int64 // of the answered calls: a hist snapshot
+	Err     string          // one of the failures
+	Latency map[int]int64   // of the answered calls: a hist snapshot
+	Large   []time.Duration // how long each large call waited that ended meanwhile
 }
 
 // Decisions are the calls that were answered.
@@ -69,6 +75,7 @@ func (r *Report) add(o Report) {
 	if o.Err != "" {
 		r.Err = o.Err
 	}
+	r.Large = append(r.Large, o.Large...)
 	if r.Latency == nil {
 		r.Latency = make(map[int]int64)
 	}
@@ -84,6 +91,9 @@ func (j Job) dealt(i, n int) Job {
 		own = append(own, j.Participants[k])
 	}
 	j.Participants = own
+	if i > 0 {
+		j.Large = 0
+	}
 	return j
 }
 

@@ -69,7 +69,7 @@ func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
 	defer watchdog.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	allows, end, err := connect(ctx, j)
+	all, end, err := connect(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
 		return err
 	}
 	t := &tally{}
-	stopped := t.load(ctx, j, allows)
+	stopped := t.load(ctx, j, all)
 	if _, err := expect(orders, wordCount); err != nil {
 		return err
 	}
@@ -117,24 +117,52 @@ type tally struct {
 	latency                 hist.Hist
 	err                     atomic.Pointer[error]
 
+	mu    sync.Mutex
+	large []time.Duration
+
 	began time.Time
 	cpu   time.Duration
 }
 
 // load starts the callers, which go on until ctx ends; the returned function
 // waits for the last of them.
-func (t *tally) load(ctx context.Context, j Job, allows []allow) (stopped func()) {
-	var callers sync.WaitGroup
-	for _, a := range allows {
+func (t *tally) load(ctx context.Context, j Job, all callers) (stopped func()) {
+	var running sync.WaitGroup
+	for _, a := range all.allows {
 		for range j.Callers {
-			callers.Go(func() {
+			running.Go(func() {
 				for pause(ctx, j.Think) {
 					t.call(ctx, a)
 				}
 			})
 		}
 	}
-	return callers.Wait
+	if all.large != nil {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				t.callLarge(ctx, all.large)
+			}
+		})
+	}
+	return running.Wait
+}
+
+// callLarge notes how long a large call took, if it ended while it was counted.
+func (t *tally) callLarge(ctx context.Context, a allow) {
+	asked := time.Now()
+	ok, err := a(ctx)
+	if !t.counting.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.failed.Add(1)
+		keep := err // on the heap only if there is one
+		t.err.Store(&keep)
+	} else if ok {
+		t.large = append(t.large, time.Since(asked))
+	}
 }
 
 // pause waits a random time and reports whether the load goes on.
@@ -179,6 +207,9 @@ func (t *tally) end() Report {
 		Failed:  t.failed.Load(),
 		Latency: t.latency.Snapshot(),
 	}
+	t.mu.Lock()
+	r.Large = t.large
+	t.mu.Unlock()
 	if err := t.err.Load(); err != nil {
 		r.Err = (*err).Error()
 	}

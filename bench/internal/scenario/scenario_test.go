@@ -51,7 +51,7 @@ func check(t *testing.T, result *report.Result, v report.View) {
 			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
 		}
 	}
-	if seen == 0 && v.Metric != "failed" { // best if nobody fails
+	if seen == 0 && v.Metric != "failed" && v.Metric != "large" { // best if nobody fails; a busy machine may not serve a large one in time
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
