@@ -3,10 +3,11 @@ package script
 // fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at opened, and what is reserved in the next seven.
 type fixedWindow struct {
 	opened int64
+	since  int64 // what was granted earlier is forgotten
 	counts [8]int64
 }
 
-func (w *fixedWindow) begin(f *frame) { *w = fixedWindow{opened: f.now - f.now%f.window} }
+func (w *fixedWindow) begin(f *frame) { *w = fixedWindow{opened: f.now - f.now%f.window, since: f.now} }
 
 func (w *fixedWindow) advance(f *frame) {
 	passed := (f.now - w.opened) / f.window
@@ -14,6 +15,7 @@ func (w *fixedWindow) advance(f *frame) {
 		return
 	}
 	w.opened += passed * f.window
+	w.since = w.opened
 	var left [8]int64
 	if passed < int64(len(left)) {
 		copy(left[:], w.counts[passed:])
@@ -25,6 +27,7 @@ func (w *fixedWindow) advance(f *frame) {
 func (w *fixedWindow) regrid(f *frame, was int64) {
 	old := *w
 	w.begin(f)
+	w.since = old.since
 	for i, n := range old.counts {
 		later := floorDiv(old.opened+int64(i)*was-w.opened, f.window)
 		w.counts[min(max(later, 0), 7)] += n
@@ -49,7 +52,7 @@ func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
 // refund takes permits off the window that holds at.
 func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 	i := floorDiv(at-w.opened, f.window)
-	if i < 0 || i > 7 {
+	if at < w.since || i < 0 || i > 7 {
 		return 0
 	}
 	n = min(n, w.counts[i])

@@ -1,32 +1,32 @@
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
 --
--- Its own fields: 150 opened(16): when the window began   166 counts(8 x 13): permits granted in it, and reserved in each of the next seven;
--- blank where nothing is.
-local opened, counts = 0, {0, 0, 0, 0, 0, 0, 0, 0}
+-- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten
+-- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
+local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
 local ahead = false -- something is reserved in a later window
 local BLANK = string.rep(' ', 91)
 
 local function parse(head)
-  opened, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0
-  local later = sub(head, 179)
+  opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
+  local later = sub(head, 195)
   if later ~= BLANK then
     ahead = true
     for i = 2, 8 do
       counts[i] = sub(later, 13 * i - 25, 13 * i - 13) + 0
     end
   end
-  return #head == 269 and opened < 1e16 and counts[1] < 1e13
+  return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
 end
 
 local function text()
   if not ahead then
-    return format('%16d%13d', opened, counts[1]) .. BLANK
+    return format('%16d%16d%13d', opened, since, counts[1]) .. BLANK
   end
-  return format('%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, unpack(counts))
+  return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
 end
 
 local function begin()
-  opened, counts, ahead = now - now % window, {0, 0, 0, 0, 0, 0, 0, 0}, false
+  opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
 end
 
 local function advance()
@@ -35,6 +35,7 @@ local function advance()
     return
   end
   opened = opened + passed * window
+  since = opened
   if not ahead then
     counts[1] = 0
     return
@@ -48,8 +49,9 @@ end
 
 -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
 local function regrid(was)
-  local old, from = counts, opened
+  local old, from, forgotten = counts, opened, since
   begin()
+  since = forgotten
   for i = 1, 8 do
     local later = floor((from + (i - 1) * was - opened) / window)
     if later < 0 then
@@ -87,7 +89,7 @@ end
 
 local function refund(n, at)
   local i = floor((at - opened) / window) + 1
-  if i < 1 or i > 8 then
+  if at < since or i < 1 or i > 8 then
     return 0
   end
   if n > counts[i] then

@@ -48,7 +48,7 @@ func (m *meter[S, R]) magic() string {
 func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
 func (w *fixedWindow) text() string {
-	text := fmt.Sprintf("%16d%13d", w.opened, w.counts[0])
+	text := fmt.Sprintf("%16d%16d%13d", w.opened, w.since, w.counts[0])
 	later := ""
 	for _, n := range w.counts[1:] {
 		later += fmt.Sprintf("%13d", n)
@@ -60,7 +60,7 @@ func (w *fixedWindow) text() string {
 }
 
 func (c *slidingCounter) text() string {
-	text := fmt.Sprintf("%13d%16d", c.total, c.opened)
+	text := fmt.Sprintf("%13d%16d%16d", c.total, c.opened, c.since)
 	for _, cell := range c.cells[:c.count] {
 		text += fmt.Sprintf("%16d%13d", cell.date, cell.permits)
 	}

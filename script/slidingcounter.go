@@ -9,6 +9,7 @@ const (
 type slidingCounter struct {
 	total  int64 // permits in the cells
 	opened int64 // when the newest cell opened; 0: it is closed
+	since  int64 // what was granted earlier is forgotten
 	count  int   // cells in use, oldest first
 	cells  [maxCells]counterCell
 }
@@ -16,13 +17,16 @@ type slidingCounter struct {
 // counterCell is a number of permits, counted as if all had been granted with the newest of them.
 type counterCell struct{ date, permits int64 }
 
-func (c *slidingCounter) begin(*frame) { *c = slidingCounter{} }
+func (c *slidingCounter) begin(f *frame) { *c = slidingCounter{since: f.now} }
 
 func (c *slidingCounter) advance(f *frame) {
 	gone := 0
 	for gone < c.count && c.cells[gone].date <= f.now-f.window {
 		c.total -= c.cells[gone].permits
 		gone++
+	}
+	if gone > 0 {
+		c.since = c.cells[gone-1].date + 1
 	}
 	c.drop(0, gone)
 }
@@ -61,6 +65,9 @@ func (c *slidingCounter) grant(f *frame, n int64) {
 }
 
 func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {
+	if at < c.since {
+		return 0
+	}
 	for i := range c.count {
 		cell := &c.cells[i]
 		if cell.date < at {

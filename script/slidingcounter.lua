@@ -1,20 +1,20 @@
 -- Sliding counter: the permits of the window in at most 20 cells, each counted as if all of it had been granted with its newest.
 --
--- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 cells, oldest first:
--- date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
-local used_now, opened, cells = 0, 0, ''
+-- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
+-- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+local used_now, opened, since, cells = 0, 0, 0, ''
 
 local function parse(head)
-  used_now, opened, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179)
-  return #cells % 29 == 0 and #cells <= 580 and used_now < 1e13 and opened < 1e16
+  used_now, opened, since, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195)
+  return #cells % 29 == 0 and #cells <= 580 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
 end
 
 local function text()
-  return format('%13d%16d', used_now, opened) .. cells
+  return format('%13d%16d%16d', used_now, opened, since) .. cells
 end
 
 local function begin()
-  used_now, opened, cells = 0, 0, ''
+  used_now, opened, since, cells = 0, 0, now, ''
 end
 
 local function advance()
@@ -24,6 +24,7 @@ local function advance()
     from = from + 29
   end
   if from > 1 then
+    since = sub(cells, from - 29, from - 14) + 1
     cells = sub(cells, from)
   end
 end
@@ -59,6 +60,9 @@ local function grant(n)
 end
 
 local function refund(n, at)
+  if at < since then
+    return 0
+  end
   for from = 1, #cells, 29 do
     if sub(cells, from, from + 15) + 0 >= at then
       local permits = sub(cells, from + 16, from + 28) + 0

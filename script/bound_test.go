@@ -1,0 +1,283 @@
+package script
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var allAlgorithms = append([]Algorithm{AlgorithmSlidingLog}, meters...)
+
+// act is a number of permits that may act from an instant on, us.
+type act struct{ at, permits int64 }
+
+// acts returns what a reply granted and when it acts: at now, or under a leaky bucket permit by permit.
+func acts(a Algorithm, now int64, reply *TakeReply) (list []act) {
+	if a != AlgorithmLeakyBucket {
+		return []act{{now, reply.Granted}}
+	}
+	for k := range reply.Granted {
+		list = append(list, act{now + int64(reply.DelayOf(k)/time.Microsecond), 1})
+	}
+	return list
+}
+
+// bound is an algorithm's textbook bound for all its shards together, checked over a history.
+type bound struct {
+	algorithm             Algorithm
+	permits, burst, width int64 // width: the window, us
+	shards                int64
+}
+
+// breach returns the instant at which a history, in order of time, first breaks the bound; -1: it does not.
+func (b bound) breach(history []act) int64 {
+	switch b.algorithm {
+	case AlgorithmSlidingLog, AlgorithmSlidingCounter:
+		return b.slide(history)
+	case AlgorithmFixedWindow:
+		return b.edges(history)
+	case AlgorithmTokenBucket:
+		return b.flow(history, b.burst*b.width)
+	}
+	// Turns are rounded up to a microsecond, so two of one shard can be as much closer.
+	return b.flow(history, b.shards*(b.width+b.permits))
+}
+
+// slide: no interval of one window holds more than the permits.
+func (b bound) slide(history []act) int64 {
+	first, sum := 0, int64(0)
+	for _, h := range history {
+		for sum += h.permits; history[first].at <= h.at-b.width; first++ {
+			sum -= history[first].permits
+		}
+		if sum > b.permits {
+			return h.at
+		}
+	}
+	return -1
+}
+
+// edges: no window that begins at a multiple of its length holds more.
+func (b bound) edges(history []act) int64 {
+	window, sum := int64(-1), int64(0)
+	for _, h := range history {
+		if h.at/b.width != window {
+			window, sum = h.at/b.width, 0
+		}
+		if sum += h.permits; sum > b.permits {
+			return h.at
+		}
+	}
+	return -1
+}
+
+// flow: in any t no more than room + permits*t/width, room and all sums in units of 1/width of a permit.
+func (b bound) flow(history []act, room int64) int64 {
+	last, sum := int64(0), int64(0)
+	for _, h := range history {
+		sum = max(sum-min(b.permits*(h.at-last), sum), 0) + h.permits*b.width
+		if last = h.at; sum > room {
+			return h.at
+		}
+	}
+	return -1
+}
+
+func sortActs(history []act) []act {
+	slices.SortStableFunc(history, func(a, b act) int { return int(a.at - b.at) })
+	return history
+}
+
+const epoch0 = 1_700_000_000_000_000 // where most simulated clocks begin
+
+func terms(tb interface{ Fatal(...any) }, t Terms) *Proposal {
+	p, err := t.Proposal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// TestSeventeenInThreeSeconds: an hour of more demand than there are permits, 17 per 3 s: no algorithm is ever over its bound, and each gives
+// out all there is.
+func TestSeventeenInThreeSeconds(t *testing.T) {
+	const hour = 3_600_000_000
+	for _, a := range allAlgorithms {
+		for _, burst := range []int64{17, 5, 40} {
+			if !a.bursty() && burst != 17 {
+				continue
+			}
+			rng := rand.New(rand.NewPCG(17, 3))
+			twin, history, total := NewTwin(a), []act{}, int64(0)
+			p := terms(t, Terms{Epoch: 1, Target: 17, Floor: 17, Window: 3 * time.Second, Algorithm: a, Burst: burst})
+			for now := int64(epoch0); now < epoch0+hour; now += 1 + rng.Int64N(40_000) {
+				reply := twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1 + rng.Int64N(20)}}})
+				history = append(history, acts(a, now, &reply)...)
+				total += reply.Granted
+			}
+			if at := (bound{a, 17, burst, 3_000_000, 1}).breach(sortActs(history)); at >= 0 {
+				t.Errorf("%v, burst %d: over its bound %d us after the start", a, burst, at-epoch0)
+			}
+			least := map[Algorithm]int64{
+				AlgorithmSlidingLog:     17 * 1180, // the gaps between asks, up to 40 ms, are lost to permits that come back in between
+				AlgorithmSlidingCounter: 17 * 1150,
+				AlgorithmFixedWindow:    17 * 1200,
+				AlgorithmTokenBucket:    burst + 17*1200 - 1,
+				AlgorithmLeakyBucket:    burst + 17*1200 - 1,
+			}[a]
+			if total < least {
+				t.Errorf("%v, burst %d: %d permits in an hour, expected %d", a, burst, total, least)
+			}
+		}
+	}
+}
+
+// TestRatesDoNotDrift: after any number of steps a bucket holds exactly what its rate says, however odd or large the rate is.
+func TestRatesDoNotDrift(t *testing.T) {
+	for _, c := range []struct {
+		target int64
+		window time.Duration
+		step   int64 // us, a multiple of nothing
+		steps  int64
+	}{
+		{17, 3 * time.Second, 999_983, 3_600},
+		{1, MaxWindow, 7_777_777_777, 1_000},
+		{MaxPermits, time.Millisecond, 1, 3},
+		{MaxPermits - 1, MaxWindow, 1_000_003, 5_000},
+		{999_999_999_989, 7 * time.Millisecond, 6_999, 2_000},
+	} {
+		for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
+			twin := NewTwin(a)
+			p := terms(t, Terms{Epoch: 1, Target: c.target, Floor: c.target, Window: c.window, Algorithm: a})
+			now, total := int64(epoch0), int64(0)
+			for range c.steps {
+				total += twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits}}}).Granted
+				now += c.step
+			}
+			gained, _ := mulDiv(c.target, c.step*(c.steps-1), 0, p.window)
+			if total != c.target+gained {
+				t.Errorf("%v, %d per %v: %d permits, expected %d", a, c.target, c.window, total, c.target+gained)
+			}
+		}
+	}
+}
+
+// turn draws what a simulation does next with one twin.
+func randomTwin(t *rapid.T, a Algorithm, steps int) (twin Twin, p *Proposal, now int64) {
+	target := rapid.SampledFrom([]int64{1, 2, 17, 100, 999, 1_000_000}).Draw(t, "target")
+	window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
+	burst := rapid.SampledFrom([]int64{0, 1, target/3 + 1, 3 * target}).Draw(t, "burst")
+	p = terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
+	twin, now = NewTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
+	for range steps {
+		size := rapid.Int64Range(1, max(1, target/2)).Draw(t, "size")
+		twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: rapid.Int64Range(1, 3).Draw(t, "count")}}})
+		now += rapid.Int64Range(0, int64(window/time.Microsecond)/4).Draw(t, "gap")
+	}
+	return twin, p, now
+}
+
+// TestAllRetriesAreExact: whoever comes back after Retry, alone, is served; a microsecond earlier he is not. Reset likewise.
+func TestAllRetriesAreExact(t *testing.T) {
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				twin, p, now := randomTwin(t, a, rapid.IntRange(1, 40).Draw(t, "steps"))
+				size := rapid.Int64Range(1, max(p.burst, p.target)+1).Draw(t, "want")
+				ask := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
+				peek := twin.Peek(now)
+				if reset := int64(peek.Reset / time.Microsecond); reset > 0 {
+					full := max(p.burst, 0)
+					if !a.bursty() {
+						full = p.target
+					}
+					if free := twin.Peek(now + reset).Free; free != full {
+						t.Fatalf("%d free after Reset, not %d", free, full)
+					}
+					if free := twin.Peek(now + reset - 1).Free; free == full {
+						t.Fatal("everything is free before Reset")
+					}
+				}
+				total := int64(0)
+				for _, r := range peek.Releases {
+					total += r.Permits
+				}
+				if total != peek.Used {
+					t.Fatalf("releases of %d, used %d", total, peek.Used)
+				}
+				reply := twin.Take(now, ask)
+				switch {
+				case reply.Retry < 0:
+					if most := max(p.burst, 0); a.bursty() && size <= most || !a.bursty() && size <= p.target {
+						t.Fatalf("%d permits: never", size)
+					}
+				case reply.Retry > 0:
+					retry := int64(reply.Retry / time.Microsecond)
+					if early := twin.Peek(now + retry - 1).Free; early >= size {
+						t.Fatalf("%d are free a microsecond before Retry, %d were wanted", early, size)
+					}
+					if again := twin.Take(now+retry, ask); again.Granted != size {
+						t.Fatalf("after Retry: %+v", again)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never let more act than the bound allows.
+func TestBoundWithRefunds(t *testing.T) {
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				target := rapid.SampledFrom([]int64{1, 3, 17, 200}).Draw(t, "target")
+				burst := rapid.SampledFrom([]int64{1, target/2 + 1, target, 2 * target}).Draw(t, "burst")
+				p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: a, Burst: burst})
+				refundingWalk(t, a, p, burst)
+			})
+		})
+	}
+}
+
+// holding is a grant that was not used yet, what its owner needs to give it back, and where it is in the history.
+type holding struct{ permits, at, from, to int64 }
+
+func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
+	twin, now := NewTwin(a), int64(epoch0)
+	var history []act
+	var held []holding
+	for range rapid.IntRange(1, 80).Draw(t, "steps") {
+		now += rapid.OneOf(rapid.Int64Range(0, 20_000), rapid.Int64Range(0, 600_000)).Draw(t, "gap")
+		if len(held) > 0 && rapid.IntRange(0, 2).Draw(t, "refund") == 0 {
+			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+			h := &held[i]
+			back := rapid.Int64Range(1, h.permits).Draw(t, "back")
+			if a == AlgorithmLeakyBucket {
+				back = h.permits // an ask acts at its last permit's turn: it is given back whole
+			}
+			if refunded := twin.Refund(now, RefundRequest{Permits: back, At: h.at}).Refunded; refunded > back {
+				t.Fatalf("%d of %d refunded", refunded, back)
+			}
+			for j := h.from; j < h.to; j++ { // not used, whether the shard took it back or not
+				history[j].permits -= back / (h.to - h.from)
+			}
+			if h.permits -= back; h.permits == 0 {
+				held = slices.Delete(held, i, i+1)
+			}
+			continue
+		}
+		size := rapid.Int64Range(1, max(1, burst/2)).Draw(t, "size")
+		reply := twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
+		if reply.Granted > 0 {
+			from := int64(len(history))
+			history = append(history, acts(a, now, &reply)...)
+			held = append(held, holding{size, reply.RefundAt(size - 1), from, int64(len(history))})
+		}
+	}
+	if at := (bound{a, p.target, burst, 1_000_000, 1}).breach(sortActs(history)); at >= 0 {
+		t.Fatalf("over its bound %d us after the start: %v", at-epoch0, history)
+	}
+}

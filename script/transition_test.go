@@ -1,0 +1,178 @@
+package script
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// fleet is one limit on several shards, each a twin, while its capacity is moved about: by drivers that follow [shard.Layout.Plan], for
+// clients some of which are behind.
+type fleet struct {
+	t         *testing.T
+	rng       *rand.Rand
+	algorithm Algorithm
+	permits   int64
+	ratio     int64 // burst per permit, in halves
+	now       int64
+	layout    shard.Layout
+	before    shard.Layout // what clients that are behind believe in
+	twins     map[int]Twin
+	history   []act
+	settled   int
+	stretched bool // a test of the test: floors are proposed without a plan
+}
+
+func (f *fleet) spec() shard.Spec {
+	return shard.Spec{Permits: f.permits, Window: time.Second, Algorithm: f.algorithm.String(), Burst: f.burst(f.permits)}
+}
+
+func (f *fleet) burst(share int64) int64 {
+	if !f.algorithm.bursty() {
+		return 0
+	}
+	return share * f.ratio / 2
+}
+
+// arrangement divides the permits over one to four of five slots. Shares are even, so that bursts are whole.
+func (f *fleet) arrangement() (shards []shard.Shard) {
+	n, left := 1+f.rng.IntN(4), f.permits/2
+	for i, slot := range f.rng.Perm(5)[:n] {
+		part := left
+		if i < n-1 {
+			part = 1 + f.rng.Int64N(left-int64(n-1-i))
+		}
+		left -= part
+		shards = append(shards, shard.Shard{Slot: slot, Node: "n", Algorithm: f.algorithm.String(), Share: 2 * part})
+	}
+	return shards
+}
+
+func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, groups ...Group) TakeReply {
+	p := terms(f.t, Terms{
+		Epoch: l.Epoch, Target: s.Share, Floor: floor, Window: time.Second, Keep: time.Hour,
+		Algorithm: f.algorithm, Burst: f.burst(s.Share),
+	})
+	twin := f.twins[s.Slot]
+	if twin == nil {
+		twin = NewTwin(f.algorithm)
+		f.twins[s.Slot] = twin
+	}
+	reply := twin.Take(f.now, &TakeRequest{Proposal: p, Groups: groups})
+	f.history = append(f.history, acts(f.algorithm, f.now, &reply)...)
+	return reply
+}
+
+// client takes what it can get from some shard.
+func (f *fleet) client() {
+	l := f.layout
+	if f.rng.IntN(3) == 0 {
+		l = f.before
+	}
+	s := l.Shards[f.rng.IntN(len(l.Shards))]
+	floor := int64(0)
+	if l.Settled && l.Epoch == f.layout.Epoch {
+		floor = s.Share
+	}
+	f.propose(l, s, floor, Group{Size: 1 + f.rng.Int64N(3), Count: 1 + f.rng.Int64N(f.permits)})
+}
+
+// drive looks at every shard, raises what may be raised, and settles.
+func (f *fleet) drive() {
+	seen := make([]shard.Observation, len(f.layout.Shards))
+	visit := func(floors []int64) {
+		for i, s := range f.layout.Shards {
+			floor := int64(0)
+			if floors != nil {
+				floor = floors[i]
+			}
+			if f.stretched {
+				floor = s.Share
+			}
+			r := f.propose(f.layout, s, floor)
+			seen[i] = shard.Observation{Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0}
+		}
+	}
+	visit(nil)
+	if step := f.layout.Plan(seen); !step.Done {
+		visit(step.Raise)
+	}
+	if f.layout.Plan(seen).Done {
+		f.before, f.layout = f.layout, f.layout.Settle()
+		f.settled++
+	}
+}
+
+func (f *fleet) change() {
+	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.before, f.layout = f.layout, next
+}
+
+func (f *fleet) run(steps int) {
+	layout, err := shard.New(1, f.spec(), f.arrangement())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.layout, f.before = layout, layout
+	for range steps {
+		f.now += f.rng.Int64N(20_000)
+		switch k := f.rng.IntN(20); {
+		case k == 0 && f.layout.Settled:
+			f.change()
+		case k < 6 && !f.layout.Settled:
+			f.drive()
+		default:
+			f.client()
+		}
+	}
+}
+
+func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	return &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[int]Twin{}}
+}
+
+func (f *fleet) breach() int64 {
+	return bound{f.algorithm, f.permits, f.burst(f.permits), 1_000_000, 5}.breach(sortActs(f.history))
+}
+
+// TestCapacityMoves: whatever moves between the shards of a limit, all of them together keep its bound at every instant.
+func TestCapacityMoves(t *testing.T) {
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			settled := 0
+			for seed := range uint64(150) {
+				f := newFleet(t, a, seed)
+				f.run(1500)
+				settled += f.settled
+				if at := f.breach(); at >= 0 {
+					t.Fatalf("seed %d: over its bound after %d us", seed, at-epoch0)
+				}
+			}
+			if settled < 150*3 {
+				t.Errorf("only %d changes were completed: this proves little", settled)
+			}
+		})
+	}
+}
+
+// TestCopiedCapacityIsNoticed: where floors are proposed before anybody gave anything up, the same simulation fails.
+func TestCopiedCapacityIsNoticed(t *testing.T) {
+	for _, a := range allAlgorithms {
+		caught := false
+		for seed := uint64(0); seed < 100 && !caught; seed++ {
+			f := newFleet(t, a, seed)
+			f.stretched = true
+			f.run(1500)
+			caught = f.breach() >= 0
+		}
+		if !caught {
+			t.Errorf("%v: copied capacity goes unnoticed", a)
+		}
+	}
+}
