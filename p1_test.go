@@ -111,7 +111,7 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 		},
 		{
 			name: "the state expires early, and the loss is not noticed",
-			line: "done = redis.pcall('SET', KEYS[1], text, 'PX', ARGV[5])", instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
+			line: "done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)", instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
 			loss: shardlimit.Resume,
 		},
 	} {
@@ -165,7 +165,7 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	}
 }
 
-const mergeLine = "newest, merged = now, true"
+const mergeLine = "newest, merged = date, true"
 
 // mustTake takes up to n permits and returns how many there were.
 func mustTake(t *testing.T, tally *history.Tally, l *shardlimit.Limiter, n int64) int64 {

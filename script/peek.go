@@ -20,7 +20,7 @@ type Release struct {
 type PeekReply struct {
 	Status                      Status // OK or Absent
 	Epoch, Target, Share, Start int64
-	Used, Free                  int64
+	Used, Free                  int64 // Used counts what is booked ahead, and may therefore be more than Share
 	Window                      time.Duration
 	Closed                      time.Duration // what is left of the quarantine
 	Reset                       time.Duration // until everything is free if nothing more is used
@@ -50,7 +50,7 @@ func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) || n[5] > n[3] {
+	if !natural(numbers) || n[0] > int64(OK) {
 		return PeekReply{}, malformed(p, "out of range")
 	}
 	peek := PeekReply{
@@ -58,7 +58,7 @@ func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]),
 	}
 	if peek.Closed == 0 {
-		peek.Free = peek.Share - peek.Used
+		peek.Free = max(peek.Share-peek.Used, 0)
 	}
 	for i := 9; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})

@@ -12,6 +12,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 var (
@@ -27,6 +28,12 @@ var (
 	luaTake string
 	//go:embed slidinglog_enter.lua
 	luaEnter string
+	//go:embed slidinglog_leave.lua
+	luaLeave string
+	//go:embed slidinglog_reserve.lua
+	luaReserve string
+	//go:embed slidinglog_reserved.lua
+	luaReserved string
 	//go:embed slidinglog_refund.lua
 	luaRefund string
 	//go:embed slidinglog_peek.lua
@@ -60,6 +67,7 @@ type program struct {
 const (
 	// Operations on a shard: these are the sliding log's programs, those of the other algorithms follow in the same order. See ShardRef.program.
 	takeProgram = iota
+	reserveProgram
 	refundProgram
 	peekProgram
 	clearProgram
@@ -77,6 +85,7 @@ const (
 
 var programs = withMeters([programCount]program{
 	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaEnter, luaReply),
+	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaReserve, luaEnter, luaReserved),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
 	clearProgram:       compose("clear", luaLoad, luaClear),
@@ -86,10 +95,11 @@ var programs = withMeters([programCount]program{
 	dropRecordProgram:  compose("drop record", luaRecordDrop),
 })
 
+// compose joins the parts. A function that few calls need is included where it is needed: defining it costs every call that passes by.
 func compose(name string, parts ...string) program {
 	text := ""
 	for _, part := range parts {
-		text += part
+		text += strings.ReplaceAll(part, "-- include leave\n", luaLeave)
 	}
 	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
 	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}

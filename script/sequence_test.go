@@ -22,6 +22,7 @@ type stage struct {
 type step struct {
 	now    int64
 	take   *TakeRequest
+	book   *ReserveRequest
 	refund *RefundRequest
 	clear  bool
 	peek   bool
@@ -116,7 +117,7 @@ func (s *stage) steps() []step {
 		s.reshape()
 	}
 	s.advance()
-	switch rapid.IntRange(0, 11).Draw(s.t, "operation") {
+	switch rapid.IntRange(0, 14).Draw(s.t, "operation") {
 	case 0:
 		return []step{{now: s.node, peek: true}}
 	case 1:
@@ -130,6 +131,8 @@ func (s *stage) steps() []step {
 		}
 	case 5:
 		return s.burst()
+	case 6, 7, 8:
+		return s.bookings()
 	}
 	return []step{{now: s.node, take: &TakeRequest{
 		Proposal: s.proposal(), Groups: s.groups(4), Seen: rapid.Bool().Draw(s.t, "seen"),
@@ -164,6 +167,23 @@ func (s *stage) burst() (steps []step) {
 	for range count {
 		s.node += gap
 		steps = append(steps, step{now: s.node, take: &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}})
+	}
+	return steps
+}
+
+// bookings draws one reservation or a few close together.
+func (s *stage) bookings() (steps []step) {
+	p := s.proposal()
+	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
+		steps = append(steps, step{now: s.node, book: &ReserveRequest{
+			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"),
+			Permits:   rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)), rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
+			MaxDelay:  rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window, 100 * s.window}).Draw(s.t, "most delay"),
+			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t, "most booked"),
+		}})
+		if rapid.IntRange(0, 3).Draw(s.t, "on") == 0 {
+			s.node += rapid.Int64Range(0, int64(s.window/time.Microsecond)/resolution).Draw(s.t, "little")
+		}
 	}
 	return steps
 }

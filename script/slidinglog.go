@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -33,12 +34,15 @@ type SlidingLog struct {
 	before                      int64 // total before it
 	newest                      int64 // its date
 	total                       int64
+	booked                      int64 // newest, if that was ahead of the clock when more than the open entry was last written; else 0
 }
 
 // closedEntry is a number of permits granted from opened to date, and dated at date.
 type closedEntry struct {
 	date, before, opened int64
 }
+
+func byDate(e closedEntry, date int64) int { return cmp.Compare(e.date, date) }
 
 // view is the state at one instant: what trimming finds, before anything is written.
 type view struct {
@@ -64,7 +68,11 @@ func (l *SlidingLog) clock(now int64) view {
 		return view{now: now}
 	}
 	v := view{now: now + l.offset, offset: l.offset}
-	if last := max(l.newest, l.touched); v.now < last {
+	last := l.touched
+	if l.booked == 0 { // a date ahead of the clock was booked there; else it tells that the clock went back
+		last = max(last, l.newest)
+	}
+	if v.now < last {
 		v.offset += last - v.now
 		v.now = last
 		v.stepped = true
@@ -79,9 +87,7 @@ func (l *SlidingLog) trim(v view, cut int64) view {
 	case l.newest <= cut:
 		v.base, v.live = l.total, len(l.closed)
 	case len(l.closed) > 0 && l.closed[0].date <= cut:
-		v.live, _ = slices.BinarySearchFunc(l.closed, cut+1, func(e closedEntry, date int64) int {
-			return int(min(max(e.date-date, -1), 1))
-		})
+		v.live, _ = slices.BinarySearchFunc(l.closed, cut+1, byDate)
 		v.base = l.before
 		if v.live < len(l.closed) {
 			v.base = l.closed[v.live].before
@@ -122,7 +128,7 @@ func (l *SlidingLog) free(v view) int64 {
 	if l.quarantine(v) > 0 {
 		return 0
 	}
-	return l.share - v.used
+	return max(l.share-v.used, 0)
 }
 
 // first returns the date of the oldest entry; there must be one.
@@ -150,7 +156,7 @@ func (l *SlidingLog) Clear(now int64) ClearReply {
 	l.share = min(l.share, l.target)
 	l.closedUntil, l.offset, l.touched = 0, v.offset, v.now
 	l.base, l.before, l.closed = l.total, l.total, l.closed[:0]
-	l.opened, l.newest = v.now, v.now
+	l.opened, l.newest, l.booked = v.now, v.now, 0
 	return ClearReply{Status: OK, Epoch: l.epoch, Share: l.share}
 }
 
@@ -168,7 +174,10 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		l.share = share
 		l.take(holder, refunded)
 		l.forget(v)
-		l.touched = v.now
+		if l.newest > v.now && l.total == l.before {
+			l.reopen(v.now)
+		}
+		l.touched, l.booked = v.now, ahead(l.newest, v.now)
 	}
 	l.offset = v.offset
 	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
@@ -226,6 +235,25 @@ func (l *SlidingLog) take(i int, permits int64) {
 	}
 }
 
+// reopen makes the entry before it the newest again, after what was booked last is cancelled.
+func (l *SlidingLog) reopen(now int64) {
+	last := len(l.closed) - 1
+	if last < 0 {
+		l.opened, l.newest = now, now
+		return
+	}
+	l.newest, l.before, l.opened = l.closed[last].date, l.closed[last].before, l.closed[last].opened
+	l.closed = l.closed[:last]
+}
+
+// ahead returns the date if it is ahead of the clock, else 0.
+func ahead(date, now int64) int64 {
+	if date > now {
+		return date
+	}
+	return 0
+}
+
 // Peek looks, as [Endpoint.Peek] does.
 func (l *SlidingLog) Peek(now int64) PeekReply {
 	if l.epoch == 0 {
@@ -238,7 +266,7 @@ func (l *SlidingLog) Peek(now int64) PeekReply {
 		Used: v.used, Window: duration(l.window), Closed: duration(closed),
 	}
 	if closed == 0 {
-		p.Free = p.Share - p.Used
+		p.Free = max(p.Share-p.Used, 0)
 	}
 	reset := int64(0)
 	if v.used > 0 {

@@ -5,6 +5,8 @@
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
+-- Dates ahead of the clock are reservations. Whatever is granted at t has room beside everything dated after t - window, also what is ahead:
+-- so no window is ever over the share, and who comes later queues behind what is booked.
 -- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -43,11 +45,13 @@ if head then
     sound, contended, booked = pcall(function() return sub(head, 218, 233) + 0, sub(head, 234, 249) + 0 end)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and epoch >= 1 and window >= 1000 and (total - base) % TURN <= share and opened <= newest and newest < 1e16 and touched < 1e16) then
+  if not (sound and epoch >= 1 and window >= 1000 and opened <= newest and newest < 1e16 and touched < 1e16 and
+    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
     return {-1, 1}
   end
   now = now + offset
-  local last = newest > touched and newest or touched
+  -- A date ahead of the clock was booked there; else it tells that the clock went back.
+  local last = booked == 0 and newest > touched and newest or touched
   if now < last then
     offset = offset + last - now
     now = last

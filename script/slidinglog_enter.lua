@@ -1,4 +1,5 @@
--- Sliding log, after the grants: write them down, foresee what comes back, reply. Wants free, granted, refused: the size of the first ask refused.
+-- Sliding log, after the grants: write them down, foresee what comes back, reply.
+-- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
 --
 -- Makes `reply`: status, epoch, target, share, start, free before, granted, used, now, next us, retry us (-1 never), reset us, quarantine left us
 if granted > 0 or renew or rewrite then
@@ -16,8 +17,49 @@ if granted > 0 or renew or rewrite then
   end
   local merged, logged = false, false
   if granted > 0 then
-    if now == newest or (share > 128 and entries >= 32 and (now - opened) * 128 < window) then
-      newest, merged = now, true
+    if date < newest then
+      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
+      local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf')
+      if later.err then
+        return {-1, 2}
+      end
+      local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
+      local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
+      local last = redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local ended = last and sub(last, 1, 16) + 0
+      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window)) then
+        place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
+      end
+      if ended ~= date then
+        add[3], add[4] = format('%d', date), format('%16d%15d%11d', date, place, date - from)
+        if merged then
+          remove[3] = last
+        end
+      end
+      if oldest == 0 or oldest > date or (merged and oldest == ended) then
+        oldest = date
+      end
+      for _, member in ipairs(later) do
+        local ahead = sub(member, 1, 16)
+        add[#add + 1] = format('%d', ahead + 0)
+        add[#add + 1] = ahead .. format('%15d', (sub(member, 17, 31) + granted) % TURN) .. sub(member, 32, 42)
+        remove[#remove + 1] = member
+      end
+      if #add > 2 then
+        local done = redis.pcall(unpack(add))
+        if type(done) == 'table' then
+          return {-2, done.err}
+        end
+      end
+      if #remove > 2 then
+        redis.call(unpack(remove))
+      end
+      if not merged then
+        entries, renew = entries + 1, true
+      end
+      before = (before + granted) % TURN
+    elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
+      newest, merged = date, true
     else
       if total ~= before then
         local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), format('%16d%15d%11d', newest, before, newest - opened))
@@ -27,16 +69,27 @@ if granted > 0 or renew or rewrite then
           end
           return {-2, done.err}
         end
-        redis.call('PEXPIRE', KEYS[2], ARGV[5])
         logged = true
         if oldest == 0 then
           oldest = newest
         end
         entries = entries + 1
       end
-      before, opened, newest, renew = total, now, now, true
+      before, opened, newest, renew = total, date, date, true
     end
     total, used = (total + granted) % TURN, used + granted
+    if newest > now then
+      renew = true -- it must be there when the permits are due
+    end
+  end
+  local ttl = ARGV[5]
+  if newest > now then
+    booked, ttl = newest, format('%d', ARGV[5] + math.ceil((newest - now) / 1000))
+  elseif booked > 0 then
+    booked, rewrite = 0, true
+  end
+  if logged then
+    redis.call('PEXPIRE', KEYS[2], ttl)
   end
   local done
   if merged and not (renew or rewrite or stepped) then
@@ -44,7 +97,7 @@ if granted > 0 or renew or rewrite then
   else
     local text = format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
     if renew then
-      done = redis.pcall('SET', KEYS[1], text, 'PX', ARGV[5])
+      done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
     else
       done = redis.pcall('SETRANGE', KEYS[1], '0', text)
     end
@@ -55,7 +108,7 @@ if granted > 0 or renew or rewrite then
   if discard then
     redis.call('DEL', KEYS[2])
   elseif renew and entries > 0 and not logged then
-    redis.call('PEXPIRE', KEYS[2], ARGV[5])
+    redis.call('PEXPIRE', KEYS[2], ttl)
   end
 elseif stepped then
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
@@ -65,6 +118,8 @@ elseif stepped then
 end
 
 local soonest, retry, reset = 0, 0, 0
+local most = share < target and share or target
+local need = used + 1 - most -- permits that must leave before one can be granted
 if used > 0 then
   soonest = (oldest > 0 and oldest or newest) + window - now
   reset = newest + window - now
@@ -76,37 +131,22 @@ if used > 0 then
     end
   end
 end
-if refused then
-  local most = share < target and share or target
-  local need = used + refused - most
-  if refused > most then
-    retry = -1
-  elseif need == 1 then
-    retry = soonest
-  elseif need > 1 then
-    retry = newest + window - now
-    if oldest > 0 and need <= (before - base) % TURN then
-      -- The earliest closed entry after which `need` permits have left: bisection over the ranks, expired entries included.
-      local low, high = 0, entries - 1
-      while low < high do
-        local middle = math.floor((low + high) / 2)
-        local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-        local gone = member and (sub(member, 17, 31) - base) % TURN or 0
-        if gone >= need and gone <= used then
-          high = middle
-        else
-          low = middle + 1
-        end
-      end
-      local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
-      if member then
-        retry = sub(member, 1, 16) + window - now
-      end
-    end
+if refused and refused > most then
+  retry = -1
+elseif refused and used + refused - most == 1 then
+  retry = soonest
+end
+if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+  -- include leave
+  if retry == 0 and refused and used + refused > most then
+    retry = leave(used + refused - most)
   end
-  if retry >= 0 and retry < closed then
-    retry = closed
+  if need > 1 and used >= share then
+    soonest = need <= used and leave(need) or reset
   end
+end
+if refused and retry >= 0 and retry < closed then
+  retry = closed
 end
 if closed > 0 then
   soonest = closed

@@ -13,7 +13,10 @@ if closed_until > now then
   closed = closed_until - now
 end
 if share > target and closed == 0 then
-  share = used > target and used or target
+  local held = used > target and used or target
+  if held < share then
+    share = held
+  end
 end
 local reply = {1, epoch, target, share, start, used, window, closed, 0}
 if used > 0 then

@@ -91,6 +91,22 @@ if refunded > 0 or lowered then
       end
     end
   end
+  if newest > now and total == before then
+    -- What was booked last is cancelled: the entry before it is the newest again.
+    local last = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
+    if last then
+      newest, before = sub(last, 1, 16) + 0, sub(last, 17, 31) + 0
+      opened = newest - sub(last, 32, 42)
+      redis.call('ZREM', KEYS[2], last)
+      entries = entries - 1
+      if oldest == newest then
+        oldest = 0
+      end
+    else
+      opened, newest = now, now
+    end
+  end
+  booked = newest > now and newest or 0
   redis.call('SETRANGE', KEYS[1], '0',
     format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
@@ -100,7 +116,7 @@ elseif stepped then
   end
 end
 local free = 0
-if closed == 0 then
+if closed == 0 and used < share then
   free = share - used
 end
 return {1, refunded, free, epoch, share}

@@ -16,7 +16,38 @@ if closed_until > now then
 end
 -- Lowering: the share follows the log down to its target; in quarantine the log does not tell what is in use, so it waits.
 if share > target and closed == 0 then
-  local held = used > target and used or target
+  local held = used
+  if newest > now and used > target then
+    -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    local log = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
+    if log.err then
+      return {-1, 2}
+    end
+    local dates, befores = {}, {}
+    local sound = pcall(function()
+      for i, member in ipairs(log) do
+        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+      end
+    end)
+    if not sound then
+      return {-1, 2}
+    end
+    local count, first = #dates + 1, 1
+    dates[count], befores[count], befores[count + 1] = newest, before, total
+    held = 0
+    for i = 1, count do
+      while dates[first] <= dates[i] - window do
+        first = first + 1
+      end
+      local sum = (befores[i + 1] - befores[first]) % TURN
+      if sum > held and (i == count or dates[i + 1] > now) then
+        held = sum
+      end
+    end
+  end
+  if held < target then
+    held = target
+  end
   if held < share then
     share, rewrite = held, true
   end

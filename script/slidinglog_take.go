@@ -1,6 +1,9 @@
 package script
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
@@ -9,43 +12,80 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 		return TakeReply{At: now}
 	}
 	v := l.clock(now)
-	status, write := l.adopt(&v, r)
-	if share := l.lowered(v); share != l.share {
+	status, write := l.settle(&v, r.Proposal, r.Seen, r.known())
+
+	free := l.free(v)
+	refused, granted := distribute(free, r.Groups)
+	reply := l.enter(&v, write, granted, v.now)
+	reply.Status, reply.Before, reply.Free = status, free, free-granted
+	l.foresee(v, refused, &reply)
+	return reply
+}
+
+// settle adopts the proposal, trims, and brings the share to what it is now. write tells that the state changed.
+func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (status Status, write bool) {
+	status, write = l.adopt(v, p, seen, known)
+	if share := l.settled(*v); share != l.share {
 		l.share, write = share, true
 	}
 	if floor := min(p.floor, l.target); l.epoch == p.epoch && l.share < floor {
 		l.share, write = floor, true
 	}
+	return status, write
+}
 
-	free := l.free(v)
-	refused, granted := distribute(free, r.Groups)
+// settled is lowered, but of what is booked ahead it counts only what one window holds: the rest is not in use at the same time.
+func (l *SlidingLog) settled(v view) int64 {
+	if l.share > l.target && l.newest > v.now && l.quarantine(v) == 0 {
+		v.used = l.peak(v)
+	}
+	return l.lowered(v)
+}
+
+// peak returns the most that any window from now on holds.
+func (l *SlidingLog) peak(v view) (most int64) {
+	entries := append(slices.Clone(l.closed[v.live:]), closedEntry{date: l.newest, before: l.before}, closedEntry{before: l.total})
+	first := 0
+	for i, entry := range entries[:len(entries)-1] {
+		for entries[first].date <= entry.date-l.window {
+			first++
+		}
+		if i == len(entries)-2 || entries[i+1].date > v.now {
+			most = max(most, mod(entries[i+1].before-entries[first].before))
+		}
+	}
+	return most
+}
+
+// enter writes down what changed and what was granted at date, now or ahead.
+func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 	if granted > 0 || write {
-		write = write || v.live > 0 || v.stepped
-		l.forget(v)
+		write = write || v.live > 0 || v.stepped || l.booked > 0
+		l.forget(*v)
 		v.live = 0
-		merged := granted > 0 && l.grant(v, granted)
-		v.used += granted
-		if write || !merged {
+		partial := false
+		if granted > 0 {
+			partial = l.grant(*v, granted, date) && l.newest == v.now
+			v.used += granted
+		}
+		l.booked = ahead(l.newest, v.now)
+		if write || !partial {
 			l.touched = v.now
 		}
 	}
 	l.offset = v.offset
-
-	reply := TakeReply{
-		Status: status, Epoch: l.epoch, Target: l.target, Share: l.share, Start: l.start,
-		Before: free, Granted: granted, Free: free - granted, Used: v.used, At: v.now,
+	return TakeReply{
+		Epoch: l.epoch, Target: l.target, Share: l.share, Start: l.start,
+		Granted: granted, Used: v.used, At: v.now,
 	}
-	l.foresee(v, refused, &reply)
-	return reply
 }
 
 // adopt creates the state or takes over a newer epoch, and trims.
-func (l *SlidingLog) adopt(v *view, r *TakeRequest) (status Status, write bool) {
-	p := r.Proposal
+func (l *SlidingLog) adopt(v *view, p *Proposal, seen bool, known int64) (status Status, write bool) {
 	span := l.window
 	switch {
 	case l.epoch == 0:
-		status, write = l.create(v.now, r), true
+		status, write = l.create(v.now, p, seen, known), true
 		span = l.window
 	case l.epoch < p.epoch:
 		status, write = OK, true
@@ -59,12 +99,11 @@ func (l *SlidingLog) adopt(v *view, r *TakeRequest) (status Status, write bool) 
 }
 
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what may still be in use.
-func (l *SlidingLog) create(now int64, r *TakeRequest) Status {
-	p := r.Proposal
+func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Status {
 	left := int64(0)
-	if uptime := int64(l.Uptime / time.Second); r.Seen {
+	if uptime := int64(l.Uptime / time.Second); seen {
 		left = p.window
-	} else if l.UptimeKnown && uptime*second < p.window && r.known() > (uptime+1)*second {
+	} else if l.UptimeKnown && uptime*second < p.window && known > (uptime+1)*second {
 		left = p.window - uptime*second
 	}
 	*l = SlidingLog{
@@ -78,19 +117,47 @@ func (l *SlidingLog) create(now int64, r *TakeRequest) Status {
 	return Fresh
 }
 
-// grant writes granted permits into the open entry (merged), or closes it and opens another.
-func (l *SlidingLog) grant(v view, granted int64) (merged bool) {
-	merged = v.now == l.newest ||
-		l.share > exactShare && len(l.closed) >= exactLive && (v.now-l.opened)*resolution < l.window
+// grant writes permits granted at date into the open entry (merged), or closes it and opens another.
+func (l *SlidingLog) grant(v view, granted, date int64) (merged bool) {
+	if date < l.newest {
+		l.insert(granted, date)
+		return false
+	}
+	merged = date == l.newest || l.close(date, l.opened) && (date == v.now || l.newest > v.now)
 	if !merged {
 		if l.total != l.before {
 			l.closed = append(l.closed, closedEntry{date: l.newest, before: l.before, opened: l.opened})
 		}
-		l.before, l.opened = l.total, v.now
+		l.before, l.opened = l.total, date
 	}
-	l.newest = v.now
+	l.newest = date
 	l.total = mod(l.total + granted)
 	return merged
+}
+
+// close reports whether a grant at date may share an entry that was opened then.
+func (l *SlidingLog) close(date, opened int64) bool {
+	return l.share > exactShare && len(l.closed) >= exactLive && (date-opened)*resolution < l.window
+}
+
+// insert writes permits granted at date behind which others have booked: into the log, where the date belongs.
+func (l *SlidingLog) insert(granted, date int64) {
+	i, _ := slices.BinarySearchFunc(l.closed, date+1, byDate)
+	switch {
+	case i > 0 && (l.closed[i-1].date == date || l.close(date, l.closed[i-1].opened)):
+		l.closed[i-1].date = date
+	case i < len(l.closed):
+		l.closed = slices.Insert(l.closed, i, closedEntry{date: date, before: l.closed[i].before, opened: date})
+		i++
+	default:
+		l.closed = append(l.closed, closedEntry{date: date, before: l.before, opened: date})
+		i++
+	}
+	for ; i < len(l.closed); i++ {
+		l.closed[i].before = mod(l.closed[i].before + granted)
+	}
+	l.before = mod(l.before + granted)
+	l.total = mod(l.total + granted)
 }
 
 // distribute returns what Distribute grants, and the size of the first ask that is refused, 0 if none is.
@@ -112,6 +179,12 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	if v.used > 0 {
 		next = l.first(v.live) + l.window - v.now
 		reset = l.last() + l.window - v.now
+		if need := v.used + 1 - min(l.share, l.target); need > 1 && v.used >= l.share {
+			next = reset
+			if need <= v.used {
+				next = l.leave(v, need)
+			}
+		}
 	}
 	if refused > 0 {
 		reply.Retry = wait(l.retry(v, refused, closed))
@@ -132,12 +205,17 @@ func (l *SlidingLog) retry(v view, size, closed int64) int64 {
 	if need <= 0 {
 		return closed
 	}
+	return max(l.leave(v, need), closed)
+}
+
+// leave returns the microseconds until so many permits have left.
+func (l *SlidingLog) leave(v view, permits int64) int64 {
 	date := l.newest
 	for i := v.live; i < len(l.closed); i++ {
-		if mod(l.after(i)-v.base) >= need {
+		if mod(l.after(i)-v.base) >= permits {
 			date = l.closed[i].date
 			break
 		}
 	}
-	return max(date+l.window-v.now, closed)
+	return date + l.window - v.now
 }

@@ -2,8 +2,9 @@
 --
 -- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8.. size, count of each group of asks, at most 32 groups
 -- Reply as slidinglog_enter.lua makes it
+local date = now
 local free = 0
-if closed == 0 then
+if closed == 0 and used < share then
   free = share - used
 end
 local left, refused = free, nil

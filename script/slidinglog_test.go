@@ -116,6 +116,9 @@ func TestRetryIsExact(t *testing.T) {
 					if step.refund != nil {
 						log.Refund(step.now, *step.refund)
 					}
+					if step.book != nil {
+						s.saw(log.Reserve(step.now, step.book).TakeReply)
+					}
 					continue
 				}
 				reply := log.Take(step.now, step.take)
@@ -127,7 +130,9 @@ func TestRetryIsExact(t *testing.T) {
 						t.Fatalf("%s: not empty after Reset: %+v", describe(step), later)
 					}
 				}
-				if reply.Closed == 0 && reply.Next > 0 {
+				if reply.Used >= reply.Share {
+					checkNext(t, log, step, reply)
+				} else if reply.Closed == 0 && reply.Next > 0 {
 					at := step.now + int64(reply.Next/time.Microsecond)
 					if sooner, then := log.clone().Peek(at-1), log.clone().Peek(at); sooner.Used != reply.Used || then.Used >= reply.Used {
 						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next, reply.Used, sooner.Used, then.Used)
@@ -136,6 +141,23 @@ func TestRetryIsExact(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkNext: where nothing is free, Next tells when one permit can be granted, and where the target is none, when all have left.
+func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
+	if reply.Closed > 0 || reply.Next == 0 {
+		return
+	}
+	at := step.now + int64(reply.Next/time.Microsecond)
+	look, err := NewProposal(0, 0, 0, 0, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &TakeRequest{Proposal: look, Groups: []Group{{Size: 1, Count: 1}}}
+	sooner, then := log.clone().Take(at-1, one), log.clone().Take(at, one)
+	if most := min(reply.Share, reply.Target); sooner.Granted != 0 || then.Granted != min(most, 1) || most == 0 && then.Used != 0 {
+		t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
+	}
 }
 
 func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {

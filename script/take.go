@@ -57,10 +57,11 @@ type TakeReply struct {
 	Before                      int64 // free permits before the grants
 	Granted                     int64 // permits granted in all: what Distribute makes of Before
 	Free                        int64 // free permits after the grants
-	Used                        int64 // permits in the log after the grants
+	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
-	// Next is the time until the next permits leave the log, or until the quarantine ends; 0: nothing is in the log.
+	// Next is the time until the next permits leave the log, or, where none is free, until so many have left that one can be granted, or until
+	// the quarantine ends; 0: nothing is in the log.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask can be granted if nobody else takes
 	// any; -1 if it is larger than the share in force or than its target, so that waiting does not help.

@@ -26,7 +26,7 @@ func (l *SlidingLog) head() string {
 		oldest = l.closed[0].date
 	}
 	return fmt.Sprintf("SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", l.epoch, l.target, l.share, l.start, l.window,
-		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, 0, 0)
+		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, 0, l.booked)
 }
 
 // log renders the twin's closed entries as the scripts store them.
@@ -41,6 +41,7 @@ func (l *SlidingLog) log() []string {
 // redisLog is a server whose clock a test holds.
 type redisLog interface {
 	take(now int64, r *TakeRequest) (TakeReply, error)
+	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
 	refund(now int64, r RefundRequest) (RefundReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
@@ -61,6 +62,9 @@ func (m emulated) at(now int64) context.Context {
 }
 func (m emulated) take(now int64, r *TakeRequest) (TakeReply, error) {
 	return m.endpoint.Take(m.at(now), m.ref, r)
+}
+func (m emulated) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
+	return m.endpoint.Reserve(m.at(now), m.ref, r)
 }
 func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
 	return m.endpoint.Refund(m.at(now), m.ref, r)
@@ -93,10 +97,11 @@ func clockedText(number int) string {
 }
 
 var clockedTexts = map[int]*rueidis.Lua{
-	takeProgram:   rueidis.NewLuaScript(clockedText(takeProgram)),
-	refundProgram: rueidis.NewLuaScript(clockedText(refundProgram)),
-	peekProgram:   rueidis.NewLuaScript(clockedText(peekProgram)),
-	clearProgram:  rueidis.NewLuaScript(clockedText(clearProgram)),
+	takeProgram:    rueidis.NewLuaScript(clockedText(takeProgram)),
+	reserveProgram: rueidis.NewLuaScript(clockedText(reserveProgram)),
+	refundProgram:  rueidis.NewLuaScript(clockedText(refundProgram)),
+	peekProgram:    rueidis.NewLuaScript(clockedText(peekProgram)),
+	clearProgram:   rueidis.NewLuaScript(clockedText(clearProgram)),
 }
 
 func (c clocked) run(number int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
@@ -114,6 +119,14 @@ func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 		return TakeReply{}, err
 	}
 	return parseTake(reply, r)
+}
+
+func (c clocked) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
+	reply, err := c.run(reserveProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
+	if err != nil {
+		return ReserveReply{}, err
+	}
+	return parseReserve(reply, r)
 }
 
 func (c clocked) refund(now int64, r RefundRequest) (RefundReply, error) {
@@ -181,6 +194,11 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 				s.saw(reply)
 				want = reply
 				got, err = server.take(step.now, step.take)
+			case step.book != nil:
+				reply := twin.Reserve(step.now, step.book)
+				s.saw(reply.TakeReply)
+				want = reply
+				got, err = server.reserve(step.now, step.book)
 			case step.refund != nil:
 				want = twin.Refund(step.now, *step.refund)
 				got, err = server.refund(step.now, *step.refund)
@@ -198,12 +216,12 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%s:\ntwin   %+v\nserver %+v\ntwin's head %q", describe(step), want, got, twin.head())
 			}
-			if len(twin.closed) > 163 {
+			if len(twin.closed) > mostBooked+exactShare+resolution {
 				t.Fatalf("%d entries", len(twin.closed))
 			}
 		}
 		for _, ms := range server.lives() {
-			if ms <= 0 || ms > milliseconds(2*MaxWindow+keep) {
+			if ms <= 0 || ms > milliseconds(12*MaxWindow+keep) {
 				t.Fatalf("a key lives %d ms", ms)
 			}
 		}
@@ -218,6 +236,8 @@ func describe(s step) string {
 	switch {
 	case s.take != nil:
 		return fmt.Sprintf("at %d take %+v %+v", s.now, *s.take.Proposal, *s.take)
+	case s.book != nil:
+		return fmt.Sprintf("at %d reserve %+v %+v", s.now, *s.book.Proposal, *s.book)
 	case s.refund != nil:
 		return fmt.Sprintf("at %d refund %+v", s.now, *s.refund)
 	case s.clear:

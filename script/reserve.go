@@ -1,0 +1,113 @@
+package script
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// ReserveRequest asks for permits at the first instant at which there is room for them.
+type ReserveRequest struct {
+	Proposal *Proposal
+	Known    time.Duration // as in TakeRequest
+	Seen     bool          // as in TakeRequest
+	Permits  int64         // 1 to MaxPermits, all or none
+	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times MaxWindow counts as that.
+	MaxDelay time.Duration
+	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than 1000 times MaxPermits counts as that.
+	MaxBooked int64
+}
+
+// ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would find after it. Of the fields of TakeReply
+//
+//   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for nothing writes;
+//   - At is the shard time, in microseconds, from which on the permits may be used, now or ahead: what Refund needs to cancel them, exactly
+//     and without moving what others have booked;
+//   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be granted as in a take;
+//   - Used counts what is booked ahead, so it may be more than Share.
+type ReserveReply struct {
+	TakeReply
+	Delay  time.Duration // from when the shard answered until the permits may be used; 0: at once
+	Booked int64         // permits booked ahead on the shard now
+	// Full tells that the request was refused only because too much is booked ahead.
+	Full bool
+}
+
+// Reserve proposes a share to a shard and takes permits that may be used from an instant on that the reply tells: now, if they are free, else
+// the earliest one at which there is room for them behind everything that is booked before. They are in the log under that date,
+// so every window that holds it counts them. Like a take it is executed at most once: a lost reply means that they may have been booked.
+func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
+	if err := r.check(); err != nil {
+		return ReserveReply{}, err
+	}
+	var room [10]string
+	reply, err := e.run(ctx, reserveProgram, s.head, s.log, r.arguments(room[:0]))
+	if err != nil {
+		return ReserveReply{}, err
+	}
+	return parseReserve(reply, r)
+}
+
+func (r *ReserveRequest) check() error {
+	switch {
+	case r == nil || r.Proposal == nil:
+		return invalid("no proposal")
+	case r.Permits < 1 || r.Permits > MaxPermits || r.MaxDelay < 0 || r.MaxBooked < 0:
+		return invalid("a reservation of %d permits within %v and %d", r.Permits, r.MaxDelay, r.MaxBooked)
+	}
+	return nil
+}
+
+// take is the take that proposes the same.
+func (r *ReserveRequest) take() *TakeRequest {
+	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen}
+}
+
+func (r *ReserveRequest) arguments(args []string) []string {
+	return append(r.take().arguments(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()))
+}
+
+// maxDelay returns MaxDelay in whole microseconds: less than one that would round up.
+func (r *ReserveRequest) maxDelay() int64 {
+	return int64(min(r.MaxDelay, 10*MaxWindow) / time.Microsecond)
+}
+
+func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPermits) }
+
+func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
+	p := &programs[reserveProgram]
+	var n [15]int64
+	length := len(n)
+	if len(reply) == 13 { // absent, and nothing was proposed
+		length = 13
+	}
+	if len(reply) != length {
+		return ReserveReply{}, malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:length]); err != nil {
+		return ReserveReply{}, err
+	}
+	absent := n[0] == int64(Absent)
+	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) || absent != (length == 13) {
+		return ReserveReply{}, malformed(p, "out of range")
+	}
+	if n[6] != 0 && (n[6] != r.Permits || n[13] > r.maxDelay()) {
+		return ReserveReply{}, malformed(p, "not what was asked for")
+	}
+	booking := ReserveReply{
+		TakeReply: TakeReply{
+			Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4],
+			Before: n[5], Granted: n[6], Free: max(n[5]-n[6], 0), Used: n[7], At: n[8],
+			Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
+		},
+		Delay: duration(n[13]), Booked: n[14],
+	}
+	booking.Full = !absent && r.refusedFull(n[6], n[10])
+	return booking, nil
+}
+
+// refusedFull reports whether a request that was refused, and would have had this delay, would have been granted with more room.
+func (r *ReserveRequest) refusedFull(granted, retry int64) bool {
+	return granted == 0 && retry >= 0 && retry <= r.maxDelay()
+}

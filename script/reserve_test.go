@@ -1,0 +1,327 @@
+package script
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// naive is what a sliding log with reservations means: every permit under its own date, nothing merged, nothing remembered in totals.
+type naive struct {
+	share, window int64
+	permits       []dated // in order of their dates
+}
+
+type dated struct{ at, n int64 }
+
+// after returns the permits dated after the instant.
+func (m *naive) after(at int64) (n int64) {
+	for _, p := range m.permits {
+		if p.at > at {
+			n += p.n
+		}
+	}
+	return n
+}
+
+// most returns the most that any window holds that the instant is in.
+func (m *naive) most(at int64) (most int64) {
+	for i, end := range m.permits {
+		if end.at < at || end.at >= at+m.window {
+			continue
+		}
+		sum := int64(0)
+		for j := i; j >= 0 && m.permits[j].at > end.at-m.window; j-- {
+			sum += m.permits[j].n
+		}
+		for j := i + 1; j < len(m.permits) && m.permits[j].at == end.at; j++ {
+			sum += m.permits[j].n
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+func (m *naive) add(at, n int64) {
+	i, _ := slices.BinarySearchFunc(m.permits, at+1, func(p dated, at int64) int { return int(p.at - at) })
+	m.permits = slices.Insert(m.permits, i, dated{at, n})
+}
+
+// fits returns the first instant from now on at which n permits have room: now, or behind everything that is booked.
+func (m *naive) fits(now, n int64) int64 {
+	if m.after(now-m.window)+n <= m.share {
+		return now
+	}
+	date := now
+	if len(m.permits) > 0 {
+		date = max(now, m.permits[len(m.permits)-1].at)
+	}
+	for m.after(date-m.window)+n > m.share {
+		for _, p := range m.permits {
+			if p.at+m.window > date {
+				date = p.at + m.window
+				break
+			}
+		}
+	}
+	return date
+}
+
+// cancel takes up to n permits away from those under the date, and returns how many.
+func (m *naive) cancel(now, at, n int64) (gone int64) {
+	for i := range m.permits {
+		if p := &m.permits[i]; p.at == at && at > now-m.window {
+			part := min(p.n, n-gone)
+			p.n -= part
+			gone += part
+		}
+	}
+	m.forget(now)
+	return gone
+}
+
+func (m *naive) forget(now int64) {
+	m.permits = slices.DeleteFunc(m.permits, func(p dated) bool { return p.n == 0 || p.at <= now-3*m.window })
+}
+
+// bookings is a random walk of takes, reservations, refunds and cancellations.
+type bookings struct {
+	random *rand.Rand
+	now    int64
+	model  naive
+	terms  *Proposal
+	held   []dated // what was granted and may be given back
+}
+
+func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
+	p, err := NewProposal(1, share, share, 100*time.Millisecond, keep, false)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &bookings{
+		random: rand.New(rand.NewPCG(seed, uint64(share))), now: 1_700_000_000_000_000,
+		model: naive{share: share, window: 100_000}, terms: p,
+	}
+}
+
+// step makes one random call on the log and compares it with the model: which must agree to the permit where exact, and where not, the log
+// must keep to the limit all the same.
+func (b *bookings) step(t testing.TB, log redisLog, exact bool) {
+	m := &b.model
+	if b.random.IntN(3) > 0 {
+		b.now += b.random.Int64N(1 + b.random.Int64N(m.window/5))
+	}
+	n := 1 + b.random.Int64N(1+b.random.Int64N(m.share))
+	var err error
+	switch b.random.IntN(8) {
+	case 0, 1, 2:
+		var r TakeReply
+		r, err = log.take(b.now, &TakeRequest{Proposal: b.terms, Groups: []Group{{Size: n, Count: 1}}})
+		if free := m.after(b.now-m.window)+n <= m.share; exact && err == nil && free != (r.Granted == n) {
+			t.Fatalf("%d permits: free is %t, %+v", n, free, r)
+		}
+		b.got(t, r.At, r.Granted)
+	case 3, 4, 5:
+		b.reserve(t, log, n, exact)
+	default:
+		err = b.giveBack(t, log, exact)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bookings) reserve(t testing.TB, log redisLog, n int64, exact bool) {
+	m := &b.model
+	r := &ReserveRequest{
+		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
+		MaxBooked: b.random.Int64N(3 * m.share),
+	}
+	reply, err := log.reserve(b.now, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, booked := m.fits(b.now, n), m.after(b.now)
+	delay := duration(at - b.now)
+	fits := delay == 0 || delay <= r.MaxDelay && booked+n <= r.MaxBooked
+	switch {
+	case !exact:
+	case fits && (reply.Granted != n || reply.At != at || reply.Delay != delay):
+		t.Fatalf("at %d, %d permits at %d: %+v", b.now, n, at, reply)
+	case !fits && (reply.Granted != 0 || reply.Retry != delay || reply.Full != (delay <= r.MaxDelay)):
+		t.Fatalf("at %d, %+v should be refused for %v: %+v", b.now, r, delay, reply)
+	}
+	b.got(t, reply.At, reply.Granted)
+	if exact && (reply.Used != m.after(b.now-m.window) || reply.Booked != m.after(b.now)) {
+		t.Fatalf("used %d, booked %d: %+v", m.after(b.now-m.window), m.after(b.now), reply)
+	}
+	if reply.Granted > 0 && reply.Delay > 0 && reply.Booked > r.MaxBooked {
+		t.Fatalf("%+v: %+v", r, reply)
+	}
+}
+
+func (b *bookings) giveBack(t testing.TB, log redisLog, exact bool) error {
+	if len(b.held) == 0 {
+		return nil
+	}
+	i := b.random.IntN(len(b.held))
+	back := b.held[i]
+	part := 1 + b.random.Int64N(back.n)
+	r, err := log.refund(b.now, RefundRequest{Permits: part, At: back.at})
+	if want := b.model.cancel(b.now, back.at, part); exact && r.Refunded != want || r.Refunded > part {
+		t.Fatalf("%d permits of %d: want %d back, %+v", part, back.at, want, r)
+	}
+	if b.held[i].n -= part; b.held[i].n == 0 {
+		b.held = slices.Delete(b.held, i, i+1)
+	}
+	return err
+}
+
+// got notes a grant and checks promise P1 for every window that it is in.
+func (b *bookings) got(t testing.TB, at, n int64) {
+	if n == 0 {
+		return
+	}
+	b.model.forget(b.now)
+	b.model.add(at, n)
+	if most := b.model.most(at); most > b.model.share {
+		t.Fatalf("a window holds %d", most)
+	}
+	b.held = append(b.held, dated{at, n})
+	b.held = slices.DeleteFunc(b.held, func(p dated) bool { return p.at <= b.now-b.model.window })
+}
+
+// inProcess is the twin as a log.
+type inProcess struct{ *SlidingLog }
+
+func (l inProcess) take(now int64, r *TakeRequest) (TakeReply, error) { return l.Take(now, r), nil }
+func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
+	return l.Reserve(now, r), nil
+}
+func (l inProcess) refund(now int64, r RefundRequest) (RefundReply, error) {
+	return l.Refund(now, r), nil
+}
+func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
+func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
+func (l inProcess) stored() (string, []string)          { return l.head(), l.log() }
+func (l inProcess) lives() []int64                      { return nil }
+
+func TestReservationsAgreeWithANaiveModel(t *testing.T) {
+	steps := 400_000
+	if testing.Short() {
+		steps = 40_000
+	}
+	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
+		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
+			t.Parallel()
+			b, log := newBookings(t, 1, share), inProcess{&SlidingLog{}}
+			for range steps {
+				b.step(t, log, share <= exactShare)
+				if len(log.closed) > mostBooked+exactShare+resolution {
+					t.Fatalf("%d entries", len(log.closed))
+				}
+			}
+			b.now += 1000 * b.model.window
+			if r := log.Peek(b.now); r.Used != 0 {
+				t.Fatalf("%d permits are left over", r.Used)
+			}
+		})
+	}
+}
+
+func TestReservationsOnServersAgreeWithANaiveModel(t *testing.T) {
+	m := miniredis.RunT(t)
+	client := redistest.Standalone(t).Client(t)
+	for _, share := range []int64{1, 7, 128, 1000} {
+		name := strconv.FormatInt(share, 10)
+		for where, log := range map[string]redisLog{
+			"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", name)},
+			"redis":     clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", name)},
+		} {
+			t.Run(where+" "+name, func(t *testing.T) {
+				b := newBookings(t, 2, share)
+				for range 3000 {
+					b.step(t, log, share <= exactShare)
+				}
+			})
+		}
+	}
+}
+
+func TestAStreamOfReservationsDoesNotHoldALoweredShareUp(t *testing.T) {
+	b := &table{t: t}
+	high, low := b.propose(1, 100, 100, time.Second, false), b.propose(2, 10, 0, time.Second, false)
+	b.take(0, high, 100, 100)
+	if r := b.log.Reserve(0, &ReserveRequest{Proposal: high, Permits: 100, MaxDelay: time.Hour, MaxBooked: 100}); r.Delay != time.Second {
+		t.Fatalf("%+v", r)
+	}
+	for now := int64(0); now < 2_000_000; now += 10_000 { // as many as there may be under the lower target
+		b.log.Reserve(now, &ReserveRequest{Proposal: low, Permits: 1, MaxDelay: time.Hour, MaxBooked: 100})
+	}
+	if r := b.take(1_999_999, low, 0, 0); r.Share != 100 {
+		t.Fatalf("what is booked under the old target is in use: %+v", r)
+	}
+	if r := b.take(2_000_000, low, 0, 0); r.Share != 10 || r.Used <= 10 {
+		t.Fatalf("what is booked under the new target never exceeds it: %+v", r)
+	}
+}
+
+func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Second, false)
+	book := func(now, permits int64, delay time.Duration) ReserveReply {
+		t.Helper()
+		r := b.log.Reserve(now, &ReserveRequest{Proposal: p, Permits: permits, MaxDelay: time.Hour, MaxBooked: 1000})
+		if r.Granted != permits || r.Delay != delay {
+			t.Fatalf("at %d, %d permits: %+v", now, permits, r)
+		}
+		return r
+	}
+	b.take(0, p, 6, 6)
+	book(100_000, 4, 0)
+	first := book(200_000, 5, 800*time.Millisecond)  // when the six leave
+	second := book(200_000, 5, 900*time.Millisecond) // when the four leave
+	third := book(300_000, 1, 1700*time.Millisecond) // when the first five leave
+	b.take(400_000, p, 1, 0)                         // and nobody goes before them
+	b.log.Refund(400_000, RefundRequest{Permits: 5, At: first.At})
+	if again := book(400_000, 4, 1600*time.Millisecond); again.At != third.At {
+		t.Fatalf("%+v behind %+v", again, third)
+	}
+	if r := b.take(1_050_000, p, 9, 0); r.At != 1_050_000 {
+		t.Fatalf("the clock is at %d", r.At)
+	}
+	if r := b.take(900_000, p, 1, 0); r.At != 1_050_000 && r.At != 900_000 {
+		t.Fatalf("the clock is at %d", r.At)
+	}
+	if r := b.log.Peek(1_100_000); r.Used != 10 || len(r.Releases) != 2 || r.Releases[0].In != duration(second.At+1_000_000-1_100_000) {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestStepsBackWithReservations: a step back neither frees nor blocks, and moves no date.
+func TestStepsBackWithReservations(t *testing.T) {
+	p := proposal(t, 1, 10, time.Second)
+	rapid.Check(t, func(t *rapid.T) {
+		log := &SlidingLog{}
+		log.Take(1_000_000_000, ones(p, 10))
+		ahead := log.Reserve(1_000_000_000, &ReserveRequest{Proposal: p, Permits: 4, MaxDelay: time.Hour, MaxBooked: 10})
+		back := rapid.Int64Range(0, 900_000_000).Draw(t, "back")
+		r := log.Reserve(1_000_000_000-back, &ReserveRequest{Proposal: p, Permits: 6, MaxDelay: time.Hour, MaxBooked: 10})
+		if r.At != ahead.At || r.Delay != time.Second {
+			t.Fatalf("%+v after %+v", r, ahead)
+		}
+		if late := log.Take(1_001_000_000-back, ones(p, 1)); late.Granted != 0 || late.At != ahead.At || late.Used != 10 {
+			t.Fatalf("%+v", late)
+		}
+		if later := log.Take(1_002_000_000-back, ones(p, 10)); later.Granted != 10 {
+			t.Fatalf("%+v", later)
+		}
+	})
+}

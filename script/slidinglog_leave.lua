@@ -1,0 +1,21 @@
+-- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+-- expired entries included.
+local function leave(gone)
+  local last = newest + window - now
+  if oldest == 0 or gone > (before - base) % TURN then
+    return last
+  end
+  local low, high = 0, entries - 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+    local left = member and (sub(member, 17, 31) - base) % TURN or 0
+    if left >= gone and left <= used then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+  return member and sub(member, 1, 16) + window - now or last
+end

@@ -1,0 +1,65 @@
+package script
+
+// mostBooked is the number of closed entries with which nothing is booked any more.
+const mostBooked = 512
+
+// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
+func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	if l.epoch == 0 && r.Proposal.epoch == 0 {
+		return ReserveReply{TakeReply: TakeReply{At: now}}
+	}
+	v := l.clock(now)
+	take := r.take()
+	status, write := l.settle(&v, r.Proposal, r.Seen, take.known())
+
+	free, booked := l.free(v), l.bookedAhead(v)
+	granted, refused, date := int64(0), int64(0), v.now
+	switch {
+	case r.Permits <= free:
+		granted = r.Permits
+	case r.Permits > min(l.share, l.target):
+		refused = r.Permits
+	default:
+		date = l.room(v, r.Permits)
+		if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
+			granted = r.Permits
+			booked += granted
+		} else {
+			refused = r.Permits
+		}
+	}
+
+	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Booked: booked}
+	reply.Status, reply.Before, reply.Free = status, free, max(free-granted, 0)
+	l.foresee(v, refused, &reply.TakeReply)
+	switch {
+	case granted > 0:
+		reply.At, reply.Delay = date, duration(date-v.now)
+	case reply.Retry >= 0:
+		reply.Retry = duration(date - v.now)
+		reply.Full = r.refusedFull(0, date-v.now)
+	}
+	return reply
+}
+
+// room returns the earliest instant at which permits that are not free now have room: not before what is booked, nor in quarantine.
+func (l *SlidingLog) room(v view, permits int64) int64 {
+	date := max(v.now, l.newest, l.closedUntil)
+	if gone := v.used + permits - min(l.share, l.target); gone > 0 {
+		date = max(date, v.now+l.leave(v, gone))
+	}
+	return date
+}
+
+// bookedAhead returns how many permits are dated ahead of the clock.
+func (l *SlidingLog) bookedAhead(v view) int64 {
+	if l.newest <= v.now {
+		return 0
+	}
+	for i := v.live; i < len(l.closed); i++ {
+		if l.closed[i].date > v.now {
+			return mod(l.total - l.closed[i].before)
+		}
+	}
+	return mod(l.total - l.before)
+}

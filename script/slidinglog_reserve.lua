@@ -1,0 +1,41 @@
+-- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
+--
+-- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8 permits  9 longest delay us  10 most permits that may be booked ahead
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead. Refused: retry is the delay there would be.
+local MOST = 512 -- closed entries with which nothing is booked any more
+local permits = ARGV[8] + 0
+local date, granted, free, refused = now, 0, 0, nil
+if closed == 0 and used < share then
+  free = share - used
+end
+local ahead = 0
+if newest > now then
+  local member = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1')
+  if member.err then
+    return {-1, 2}
+  end
+  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
+end
+local most = share < target and share or target
+if permits <= free then
+  granted = permits
+elseif permits > most then
+  refused = permits
+else
+  -- include leave
+  if newest > now then
+    date = newest
+  end
+  if date < closed_until then
+    date = closed_until
+  end
+  local gone = used + permits - most
+  if gone > 0 and date < now + leave(gone) then
+    date = now + leave(gone)
+  end
+  if date - now <= ARGV[9] + 0 and ahead + permits <= ARGV[10] + 0 and entries < MOST then
+    granted, ahead = permits, ahead + permits
+  else
+    refused = permits
+  end
+end
