@@ -75,6 +75,7 @@ func TestForeignState(t *testing.T) {
 			"not a number":  {ref.head, []string{"SET", ref.head, with(214, "nan")}, "take look refund peek clear"},
 			"infinite":      {ref.head, []string{"SET", ref.head, with(199, "inf")}, "take look refund peek clear"},
 			"epoch 0":       {ref.head, []string{"SET", ref.head, with(19, "0")}, "take look refund peek clear"},
+			"booked else":   {ref.head, []string{"SET", ref.head, with(248, "7")}, "take look refund peek clear"},
 			"over its used": {ref.head, []string{"SET", ref.head, with(215, "11")}, "take look refund peek clear"},
 			"log a string":  {ref.log, []string{"SET", ref.log, "x"}, "take look drop"},
 			"other members": {ref.log, []string{"ZADD", ref.log, "1", "somebody"}, "take look drop"},
