@@ -30,14 +30,11 @@ type PeekReply struct {
 
 // Soonest returns the time until one permit is free if nobody takes any, by the releases; 0 if one is, or if nothing is in use.
 func (p *PeekReply) Soonest() time.Duration {
-	need := p.Used + 1 - p.Share // more than one where permits are booked ahead
-	if p.Closed > 0 {
+	if p.Closed > 0 || p.Free > 0 {
 		return p.Closed
 	}
+	need := p.Used + 1 - p.Share // more than one where permits are booked ahead
 	for _, r := range p.Releases {
-		if need <= 0 {
-			break
-		}
 		if need -= r.Permits; need <= 0 {
 			return r.In
 		}

@@ -24,12 +24,12 @@ type ReserveRequest struct {
 //   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for nothing writes;
 //   - At is the shard time, in microseconds, from which on the permits may be used, now or ahead: what Refund needs to cancel them, exactly
 //     and without moving what others have booked;
+//   - Delay is the time from when the shard answered until the permits may be used; 0: at once;
 //   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be granted as in a take;
 //   - Used counts what is booked ahead, so it may be more than Share.
 type ReserveReply struct {
 	TakeReply
-	Delay  time.Duration // from when the shard answered until the permits may be used; 0: at once
-	Booked int64         // permits booked ahead on the shard now
+	Booked int64 // permits booked ahead on the shard now
 	// Full tells that the request was refused only because too much is booked ahead.
 	Full bool
 }
@@ -38,21 +38,25 @@ type ReserveReply struct {
 // the earliest one at which there is room for them behind everything that is booked before. They are in the log under that date,
 // so every window that holds it counts them. Like a take it is executed at most once: a lost reply means that they may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
-	if err := r.check(); err != nil {
+	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
 	}
 	var room [10]string
-	reply, err := e.run(ctx, reserveProgram, s.head, s.log, r.arguments(room[:0]))
+	reply, err := e.run(ctx, s.program(reserveProgram), s.head, s.log, r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
 	}
 	return parseReserve(reply, r)
 }
 
-func (r *ReserveRequest) check() error {
+func (r *ReserveRequest) check(s ShardRef) error {
 	switch {
 	case r == nil || r.Proposal == nil:
 		return invalid("no proposal")
+	case r.Proposal.algorithm != s.algorithm:
+		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
+	case s.algorithm != AlgorithmSlidingLog:
+		return invalid("a reservation under %v", s.algorithm)
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MaxDelay < 0 || r.MaxBooked < 0:
 		return invalid("a reservation of %d permits within %v and %d", r.Permits, r.MaxDelay, r.MaxBooked)
 	}
@@ -100,8 +104,9 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 			Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4],
 			Before: n[5], Granted: n[6], Free: max(n[5]-n[6], 0), Used: n[7], At: n[8],
 			Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
+			Delay: duration(n[13]),
 		},
-		Delay: duration(n[13]), Booked: n[14],
+		Booked: n[14],
 	}
 	booking.Full = !absent && r.refusedFull(n[6], n[10])
 	return booking, nil
