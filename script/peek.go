@@ -28,20 +28,6 @@ type PeekReply struct {
 	Releases []Release
 }
 
-// Soonest returns the time until one permit is free if nobody takes any, by the releases; 0 if one is, or if nothing is in use.
-func (p *PeekReply) Soonest() time.Duration {
-	if p.Closed > 0 || p.Free > 0 {
-		return p.Closed
-	}
-	need := p.Used + 1 - p.Share // more than one where permits are booked ahead
-	for _, r := range p.Releases {
-		if need -= r.Permits; need <= 0 {
-			return r.In
-		}
-	}
-	return 0
-}
-
 // Peek looks at a shard. It writes nothing and creates nothing.
 func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
 	reply, err := e.run(ctx, s.program(peekProgram), s.head, s.log, nil)
