@@ -39,3 +39,6 @@ func (s *Set) Waiting() int { return s.line.len() }
 
 // NotBefore is when the head of the line can be served at the earliest.
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }
+
+// Forget makes the limiter ask Redis with its next call, whatever it knows to be empty.
+func (l *Limiter) Forget() { l.core.doubt(l.core.table.Load()) }

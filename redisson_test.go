@@ -1,0 +1,379 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// What went wrong with Redisson's RRateLimiter, by its own issues or by a run of its script,
+// must not go wrong here. Every test names the issue (of github.com/redisson/redisson), if there
+// is one. What concerns keys, their state and their expiry stands in redisson_state_test.go.
+
+// onEither runs a test on a real Redis and on an embedded node.
+func onEither(t *testing.T, test func(t *testing.T, f fleet)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, standalone(t)) })
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, inProcess(t, 1)) })
+}
+
+// admin is a connection to the first node past every limiter.
+func (f fleet) admin(tb testing.TB) rueidis.Client {
+	tb.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: f.nodes[0].Redis.InitAddress, ForceSingleClient: true, DisableCache: true,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// behindProxy puts a proxy before the first node, and counts the script calls.
+func (f fleet) behindProxy(tb testing.TB) (fleet, *outpost) {
+	tb.Helper()
+	p := &outpost{name: f.nodes[0].Name, proxy: redistest.NewProxy(tb, f.nodes[0].Redis.InitAddress[0])}
+	f.nodes = slices.Clone(f.nodes)
+	f.nodes[0].Redis.InitAddress = []string{p.proxy.Addr()}
+	f.nodes[0].Redis.DialCtxFn = p.dial
+	return f, p
+}
+
+// PR #7060 (#6499): with keepState a limit lowered from 10 to 3 went on admitting 9.
+func TestRedisson6499LoweredLimitHoldsUnderSteadyDemand(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		const window = 300 * time.Millisecond
+		limiters := f.group(t, 2, "l", shardlimit.Limit{Permits: 10, Per: window, Shards: 1})
+		var before, after history.Recorder
+		var lowered atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var wg sync.WaitGroup
+		for _, l := range limiters {
+			wg.Go(func() {
+				old, young := before.Tally(), after.Tally()
+				for ctx.Err() == nil {
+					start := history.Now()
+					d, err := l.Allow(context.Background())
+					switch at := lowered.Load(); {
+					case err != nil:
+						t.Error(err)
+						return
+					case !d.Allowed:
+					case at == 0 || start < at:
+						old.Add(start, history.Now(), 1)
+					default:
+						young.Add(start, history.Now(), 1)
+					}
+					sleepOr(ctx, 2*time.Millisecond)
+				}
+			})
+		}
+		sleepOr(ctx, 3*window)
+		small := shardlimit.Limit{Permits: 3, Per: window, Shards: 1}
+		if err := limiters[0].SetLimit(t.Context(), small); err != nil {
+			t.Error(err)
+		}
+		lowered.Store(history.Now())
+		sleepOr(ctx, 5*window)
+		stop()
+		wg.Wait()
+		if worst := keepsTo(t, small, after.Ops()); worst.Permits == 0 {
+			t.Error("nothing was admitted after the change")
+		}
+		keepsTo(t, shardlimit.Limit{Permits: 10, Per: window}, before.Ops())
+		for _, l := range limiters {
+			if st := peek(t, l); st.Remaining < 0 || st.Used > 3 {
+				t.Errorf("%+v", st)
+			}
+		}
+	})
+}
+
+// #3804 (the limit decays over hours): a reply that was lost made the client send the
+// script again, which took twice and gave back once. A spend is never re-sent.
+func TestRedisson3804LostRepliesDoNotWearTheLimitDown(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		f, post := f.behindProxy(t)
+		const window = 200 * time.Millisecond
+		l := limiter(t, f.client(t, patientFor(time.Second)), "l", shardlimit.Limit{Permits: 3, Per: window})
+		for range 3 {
+			awaitThat(t, "nothing is used", func() bool { return peek(t, l).Used == 0 })
+			l.Forget()
+			post.proxy.DropReplies(true)
+			if d, err := l.Allow(t.Context()); err == nil {
+				t.Fatalf("although the reply was lost: %+v", d)
+			}
+			if n := post.proxy.Dropped(); n == 0 {
+				t.Fatal("no reply was lost")
+			}
+			post.proxy.DropReplies(false)
+			awaitThat(t, "the whole limit is there again", func() bool {
+				d, err := l.AllowN(t.Context(), 3)
+				return err == nil && d.Allowed
+			})
+		}
+		if st := peek(t, l); st.Used > 3 {
+			t.Errorf("%d of 3 permits are used", st.Used)
+		}
+	})
+}
+
+// eavesdropper is a client that looks at what every script is given.
+type eavesdropper struct {
+	rueidis.Client
+	heard func(argument string)
+}
+
+func (e *eavesdropper) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if words := cmd.Commands(); len(words) > 3 && (words[0] == "EVALSHA" || words[0] == "EVAL") {
+		keys, _ := strconv.Atoi(words[2])
+		for _, arg := range words[3+keys:] {
+			e.heard(arg)
+		}
+	}
+	return e.Client.Do(ctx, cmd)
+}
+
+// #3639 (more than the limit; the clocks were asked about): windows were measured with the clocks of the
+// callers, so one that was a second ahead doubled the admissions. No script is told what time it is. (A refund
+// names the shard's own time of the grant.)
+func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		l := limiter(t, f.client(t), "l", shardlimit.PerHour(3))
+		epoch := strconv.FormatInt(peek(t, l).Epoch, 10) // comes from a clock, too: the node's
+		var calls atomic.Int64
+		f.nodes = []shardlimit.Node{{Name: f.nodes[0].Name, Client: &eavesdropper{f.admin(t), func(arg string) {
+			calls.Add(1)
+			n, err := strconv.ParseFloat(arg, 64)
+			for _, unit := range []float64{1, 1e3, 1e6, 1e9} {
+				now := float64(time.Now().Unix()) * unit
+				if err == nil && arg != epoch && n > now-1e7*unit && n < now+1e7*unit {
+					t.Errorf("a script was given %s, which looks like the time", arg)
+				}
+			}
+		}}}}
+		l = limiter(t, f.client(t), "l", shardlimit.PerHour(3))
+		for range 5 {
+			if _, err := l.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l.Forget()
+		}
+		peek(t, l)
+		if calls.Load() == 0 {
+			t.Error("no script was called")
+		}
+	})
+}
+
+// No issue of Redisson's; peterkhayes/rolling-rate-limiter #15 describes it: every waiter is told the same
+// delay, comes back at the same time, and all but one in vain. 1 000 waiters took 51 script calls per permit.
+func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		f, post := f.behindProxy(t)
+		const waiters = 300
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 30, Per: 100 * time.Millisecond})
+		sent := post.takes.Load()
+		var wg sync.WaitGroup
+		for range waiters {
+			wg.Go(func() {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := post.takes.Load() - sent; n > 2*waiters {
+			t.Errorf("%d script calls for %d permits", n, waiters)
+		}
+	})
+}
+
+// No issue: a caller that waited for 5 permits beside callers for one got nothing in a minute and 301 tries.
+func TestRedissonACallerForManyPermitsIsNotStarved(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond})
+		if err := l.WaitN(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan int64, 31)
+		var wg sync.WaitGroup
+		want := func(n int64) {
+			wg.Go(func() {
+				if err := l.WaitN(t.Context(), n); err != nil {
+					t.Error(err)
+				}
+				order <- n
+			})
+		}
+		want(5)
+		awaitThat(t, "it is in line", func() bool { return l.Waiting() == 1 || len(order) > 0 })
+		for range 30 {
+			want(1)
+		}
+		wg.Wait()
+		ahead := 0
+		for n := range order {
+			if n == 5 {
+				break
+			}
+			ahead++
+		}
+		if ahead > 5 { // those that the same release served may have told the test first
+			t.Errorf("%d callers that came later were served before", ahead)
+		}
+	})
+}
+
+// No issue: tryAcquire(-3) succeeded and raised what was free above the limit, tryAcquire(0) made an entry, more
+// than 2^32 permits were cut off.
+func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1<<33))
+		for _, n := range []int64{-3, 0, -1 << 63} {
+			for name, err := range map[string]error{
+				"AllowN":    second(l.AllowN(t.Context(), n)),
+				"AllowUpTo": second(l.AllowUpTo(t.Context(), n)),
+				"WaitN":     l.WaitN(t.Context(), n),
+			} {
+				if !errors.Is(err, shardlimit.ErrInvalidPermits) {
+					t.Errorf("%s(%d): %v", name, n, err)
+				}
+			}
+		}
+		if st := peek(t, l); st.Used != 0 || st.Remaining != 1<<33 {
+			t.Errorf("%+v", st)
+		}
+		if d, err := l.AllowN(t.Context(), 1<<32+5); err != nil || d.Granted != 1<<32+5 || d.Remaining != 1<<32-5 {
+			t.Errorf("more than 2^32: %+v, %v", d, err)
+		}
+	})
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
+// #4037: a timeout of -1 ms meant "for ever".
+func TestRedisson4037AnExpiredTimeoutDoesNotWait(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1))
+		if err := l.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, timeout := range []time.Duration{-time.Millisecond, -time.Second, 0} {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			if err := l.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Errorf("%s: %v", timeout, err)
+			}
+			cancel()
+		}
+	})
+}
+
+// #2072 (the first call was not counted), #5751 (entries were counted, not their permits), #5687 and PR #5906 (of
+// calls at the same instant some were lost): everything that is granted counts, for what it is.
+func TestRedisson2072And5751And5687EveryGrantCounts(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		const permits = 200
+		limiters := f.group(t, 4, "l", shardlimit.PerHour(permits))
+		var granted atomic.Int64
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i, l := range limiters {
+			for k := range 8 {
+				wg.Go(func() {
+					<-start
+					for range 12 {
+						d, err := l.AllowN(t.Context(), int64(1+(i+k)%3))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						granted.Add(d.Granted)
+					}
+				})
+			}
+		}
+		close(start)
+		wg.Wait()
+		st := peek(t, limiters[0])
+		if got := granted.Load(); got != st.Used || got > permits || st.Used+st.Remaining != permits {
+			t.Errorf("%d were granted, %d are used, %d free of %d", got, st.Used, st.Remaining, permits)
+		}
+	})
+}
+
+// #2931 (too many at the edge of the window), #3639: no window holds more than the limit, wherever it begins.
+func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		limit := shardlimit.Limit{Permits: 20, Per: 100 * time.Millisecond}
+		tr := newTraffic(t)
+		tr.start(3, f.group(t, 2, "l", limit)...)
+		ops, err := tr.during(1200 * time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if worst := keepsTo(t, limit, ops); worst.Permits < 10 {
+			t.Errorf("the busiest window had only %d permits", worst.Permits)
+		}
+	})
+}
+
+// #1524, #1659 (acquire never returned), #6959 (a burst of waiters overflowed the stack): everybody who waits is served.
+func TestRedisson1524And6959ABurstOfWaitersIsServed(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 500, Per: 50 * time.Millisecond})
+		ctx := shortly(t, patience)
+		var wg sync.WaitGroup
+		for range 3000 {
+			wg.Go(func() {
+				if err := l.Wait(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// #1870, #5098: PER_CLIENT limits were mixed up, and all of them lay on one node.
+func TestRedisson1870EveryClientHasItsOwnLimit(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		for i, l := range f.group(t, 5, "l", each(4, time.Hour)) {
+			if got := grants(t, l); got != 4 {
+				t.Errorf("client %d had %d permits, want 4", i, got)
+			}
+		}
+	})
+}
+
+// #4421: one node had all the load of a limit. Here every node has its part of it.
+func TestRedisson4421ALimitIsSpreadOverTheNodes(t *testing.T) {
+	independents, _ := independent(t, 4)
+	for name, f := range map[string]fleet{"redis": independents, "embedded": inProcess(t, 4)} {
+		t.Run(name, func(t *testing.T) {
+			l := limiter(t, f.client(t), "l", shardlimit.PerHour(400))
+			if d, err := l.AllowN(t.Context(), 400); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			st := peek(t, l)
+			for _, n := range f.nodes {
+				if s := shardOn(t, st, n.Name); s.Used != 100 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
