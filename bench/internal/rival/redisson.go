@@ -114,11 +114,20 @@ func (r *Redisson) Load(ctx context.Context, name string, threads int, warm, spa
 // RedissonOffer is what an open loop found.
 type RedissonOffer struct {
 	Admitted              []history.Op // by the JVM's monotonic clock
+	Answered              []RedissonCall
 	Calls, Denied, Failed int64
 }
 
-// Offer calls each client at its rate in calls per second, whatever comes back:
-// at random (Poisson) if the seed is positive, evenly if it is 0.
+// RedissonCall is a call that was answered.
+type RedissonCall struct {
+	Start, End int64 // ns, by the JVM's monotonic clock
+	Who        int   // the place of its rate
+	Allowed    bool
+}
+
+// Offer makes calls at each of the rates, in calls per second, whatever comes back:
+// at random (Poisson) if the seed is positive, evenly if it is 0. The clients are
+// dealt out to the rates in turn.
 func (r *Redisson) Offer(ctx context.Context, name string, seed uint64, span time.Duration, rates []float64) (RedissonOffer, error) {
 	var o RedissonOffer
 	if err := r.declare(ctx, name); err != nil {
@@ -129,11 +138,16 @@ func (r *Redisson) Offer(ctx context.Context, name string, seed uint64, span tim
 		command += " " + strconv.FormatFloat(rate, 'f', 3, 64)
 	}
 	words, err := r.ask(ctx, func(line string) error {
-		n, err := numbers(strings.Fields(line), 2)
-		if err == nil {
-			o.Admitted = append(o.Admitted, history.Op{Start: n[0], End: n[1], Permits: 1})
+		n, err := numbers(strings.Fields(line), 4)
+		if err != nil {
+			return err
 		}
-		return err
+		c := RedissonCall{Start: n[0], End: n[1], Who: int(n[2]), Allowed: n[3] == 1}
+		o.Answered = append(o.Answered, c)
+		if c.Allowed {
+			o.Admitted = append(o.Admitted, history.Op{Start: c.Start, End: c.End, Permits: 1})
+		}
+		return nil
 	}, "%s", command)
 	if err != nil {
 		return o, err

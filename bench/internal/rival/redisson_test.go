@@ -64,6 +64,13 @@ func TestRedisson(t *testing.T) {
 	}
 	for seed := range uint64(2) { // evenly, at random
 		o, err := r.Offer(t.Context(), "offer-"+string('a'+rune(seed)), seed, 200*time.Millisecond, []float64{500, 500})
+		whose := map[int]int{}
+		for _, c := range o.Answered {
+			whose[c.Who]++
+		}
+		if whose[0] < 50 || whose[1] < 50 || int64(len(o.Answered)) != o.Calls-o.Failed {
+			t.Errorf("offer with seed %d: %v calls by the callers", seed, whose)
+		}
 		if err != nil || history.Total(o.Admitted) != permits || o.Failed != 0 || o.Calls != permits+o.Denied || o.Calls < 100 {
 			t.Errorf("offer with seed %d: %d admitted, %d calls, %d denied, %d failed, err %v", seed, len(o.Admitted), o.Calls, o.Denied, o.Failed, err)
 		}

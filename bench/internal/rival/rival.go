@@ -54,6 +54,11 @@ type Lineup struct {
 	Uber, Redisson bool
 }
 
+// Has reports whether one of the rivals has this name.
+func (l Lineup) Has(name string) bool {
+	return slices.ContainsFunc(l.Rivals, func(r Rival) bool { return r.Name == name })
+}
+
 // Everybody is every rival there is.
 func Everybody() Lineup { return Lineup{Rivals: All(), Uber: true, Redisson: true} }
 

@@ -70,6 +70,9 @@ func TestNamed(t *testing.T) {
 	if err != nil || len(all.Rivals) != len(All()) || !all.Uber || !all.Redisson {
 		t.Errorf("no names: %+v, err %v", all, err)
 	}
+	if !all.Has("redis_rate") || all.Has("nobody") || all.Has(RedissonName) {
+		t.Error("who takes part is not told right")
+	}
 	two, err := Named("x/time/rate, shardlimit")
 	if err != nil || len(two.Rivals) != 2 || two.Rivals[0].Name != "x/time/rate" || two.Rivals[1].Name != "shardlimit" || two.Uber || two.Redisson {
 		t.Errorf("two names: %v, err %v", namesOf(two.Rivals), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/parts"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
@@ -40,7 +41,8 @@ is a broken limit; there is no false alarm), and script calls for each permit gr
 
 ` + "`shardlimit`" + ` is called once for each permit. The others are asked for all the permits that a
 participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
-without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA. Those
+without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA;
+Redisson's RRateLimiter meets the hog only, and is asked for one permit at a time. Those
 with one shard have a server each, and run at the same time; eight shards are spread over four servers.`,
 	Run: runFairness,
 }
@@ -48,12 +50,15 @@ with one shard have a server each, and run at the same time; eight shards are sp
 const (
 	fairnessProcesses = 5
 	fairnessBins      = 20 // in a window
-	fairnessLead      = 3  // windows before anything counts
+	fairnessLead      = 2  // windows before anything counts
 	fairnessStep      = 2  // windows that count before something changes
 	fairnessCourse    = fairnessBins / 2
 	fairnessLife      = 2 * time.Minute
 	fairnessServers   = 4
-	fairnessShards    = 8
+	// fairnessJVMClients are shared by the participants in the JVM: a client of
+	// Redisson's has dozens of connections.
+	fairnessJVMClients = 10
+	fairnessShards     = 8
 )
 
 // fairnessSize is how much is measured.
@@ -76,13 +81,14 @@ func fairnessSizes(env Env) fairnessSize {
 	}
 	return fairnessSize{
 		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: env.windows(time.Second, 4, 10), limits: []int64{2000, 20_000},
-		populations: populations(), pictured: []string{"hog", "newcomer, hog"},
+		populations: populations(), pictured: []string{hog, "newcomer, hog"},
 	}
 }
 
 // sharer is a way to share a limit.
 type sharer struct {
 	name    string
+	rival   string // by which it can be asked for
 	kind    fleet.Kind
 	shards  int
 	servers farm
@@ -93,7 +99,9 @@ type sharer struct {
 type fairnessRun struct {
 	size    fairnessSize
 	sharers []*sharer
-	mu      sync.Mutex // guards what follows
+	jvm     *rival.Redisson // or nil
+	behind  farm            // its server
+	mu      sync.Mutex      // guards what follows
 	found   *findings
 	result  *report.Result
 }
@@ -123,6 +131,11 @@ func runFairness(ctx context.Context, env Env, result *report.Result) error {
 				}
 			}
 		}
+		if p.name == hog && run.jvm != nil {
+			if err := run.measureRedisson(ctx, p, at, size.limits[0]); err != nil {
+				return fmt.Errorf("%s: %w", rival.RedissonName, err)
+			}
+		}
 		env.Progress("%s done", p.name)
 	}
 	run.found.addTo(result)
@@ -146,6 +159,8 @@ func fairnessViews(size fairnessSize) (views []report.View) {
 		{"most", "Most permits in any window", "% of the limit", false},
 		{"calls", "Script calls per granted permit", "calls", false},
 		{"settled", "Convergence after a change", "windows", false},
+		{"clients", "CPU of the clients, the generator included", "% of a core", false},
+		{"servers", "CPU of the servers", "% of a core", false},
 		{"machine", "Machine", "% of all cores busy", false},
 		{"lag", "Longest delay of the generator's own", "ms", false},
 	} {
@@ -164,11 +179,14 @@ func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d
 // open starts servers and processes for each sharer.
 func (run *fairnessRun) open(ctx context.Context, env Env) error {
 	for _, s := range []*sharer{
-		{name: "shardlimit, 1 shard", kind: fleet.Coalesced, shards: 1},
-		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), kind: fleet.Coalesced, shards: fairnessShards},
-		{name: "script", kind: fleet.FirstCome, shards: 1},
-		{name: "redis_rate", kind: fleet.RedisRate, shards: 1},
+		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1},
+		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards},
+		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1},
+		{name: "redis_rate", rival: "redis_rate", kind: fleet.RedisRate, shards: 1},
 	} {
+		if !env.Has(s.rival) {
+			continue
+		}
 		var err error
 		if s.servers, err = env.startFarm(ctx, run.result, min(s.shards, fairnessServers)); err != nil {
 			return err
@@ -178,10 +196,23 @@ func (run *fairnessRun) open(ctx context.Context, env Env) error {
 			return err
 		}
 	}
-	return nil
+	if !env.Redisson || !slices.ContainsFunc(run.size.populations, func(p population) bool { return p.name == hog }) {
+		return nil
+	}
+	var err error
+	if run.behind, err = env.startFarm(ctx, run.result, 1); err != nil {
+		return err
+	}
+	limit := rival.Limit{Permits: int64(float64(run.size.limits[0]) * run.size.window.Seconds()), Per: run.size.window}
+	run.jvm, err = env.redisson(ctx, run.result, run.behind[0].Addr(), limit, fairnessJVMClients)
+	return err
 }
 
 func (run *fairnessRun) close() {
+	if run.jvm != nil {
+		run.jvm.Close()
+	}
+	run.behind.close()
 	for _, s := range run.sharers {
 		if s.crowd != nil {
 			s.crowd.Close()
@@ -256,6 +287,45 @@ func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit
 	return nil
 }
 
+// measureRedisson has the JVM make the calls of all participants.
+func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at int, limit int64) error {
+	s := &sharer{name: rival.RedissonName, servers: run.behind, shards: 1}
+	c := run.crowd(p, limit, s)
+	rates := make([]float64, len(c.Members))
+	for i, m := range c.Members {
+		rates[i] = m.Rate
+	}
+	before, err := s.servers.usage(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := run.jvm.Offer(ctx, "fairness", c.Seed, c.For, rates)
+	if err != nil {
+		return err
+	}
+	after, err := s.servers.usage(ctx)
+	if err != nil {
+		return err
+	}
+	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed, Err: "Redisson gave up waiting, or did not say why"}
+	begin := int64(math.MaxInt64)
+	for _, call := range o.Answered {
+		begin = min(begin, call.Start)
+	}
+	for _, call := range o.Answered {
+		t := fleet.Take{At: (call.Start - begin) / 1000, End: (call.End-begin)/1000 + 1, Wanted: 1}
+		if call.Allowed {
+			t.Granted = 1
+		}
+		trail := &g.Trails[call.Who]
+		trail.Index, trail.Takes = call.Who, append(trail.Takes, t)
+	}
+	used := after.Since(before)
+	used.Scripts = used.Scripts * int64(run.size.windows) / int64(run.size.windows+fairnessLead) // of the windows that count, about
+	run.note(p, at, limit, s, c, g, used)
+	return nil
+}
+
 // note turns what became of the calls into figures.
 func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fleet.Crowd, g fleet.Gathering, used server.Usage) {
 	add := func(metric string, value float64) {
@@ -270,7 +340,11 @@ func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fle
 	add("used", 100*v.Used)
 	add("most", 100*float64(history.Busiest(c.Per, ops).Permits)/float64(c.Permits))
 	add("calls", float64(used.Scripts)/float64(max(granted, 1)))
-	add("lag", g.Lag.Seconds()*1e3)
+	add("servers", 100*used.CPU/(c.For-run.lead()).Seconds())
+	if g.CPU > 0 { // that of the JVM is not known
+		add("clients", 100*g.CPU.Seconds()/c.For.Seconds())
+		add("lag", g.Lag.Seconds()*1e3)
+	}
 	if p.settles != nil {
 		if windows, ok := record.Settled(fairnessStep*fairnessBins, func(i int) bool { return p.settles(i, len(c.Members)) }); ok {
 			add("settled", windows)

@@ -21,6 +21,9 @@ type population struct {
 	settles func(i, n int) bool
 }
 
+// hog is the name of the population by which first come, first served is known.
+const hog = "hog"
+
 const (
 	modestDemand = 1.2 // of an equal part of the limit
 	hogDemand    = 50
@@ -33,7 +36,7 @@ func populations() []population {
 	return []population{
 		{name: "equal", members: equalMembers},
 		{name: "Pareto", members: paretoMembers},
-		{name: "hog", members: hogMembers},
+		{name: hog, members: hogMembers},
 		{name: "weights", members: weightedMembers},
 		{name: "newcomer", members: newcomerMembers, settles: theLast},
 		{name: "newcomer, hog", members: newcomerToHogMembers, settles: func(i, _ int) bool { return i == 1 }},

@@ -34,10 +34,11 @@ import org.redisson.config.Config;
  * allow NAME                          -> ok true|false     one tryAcquire
  * load NAME THREADS WARM MILLIS       -> ok ELAPSED CPU ALLOWED DENIED FAILED P50 P99 P999
  *                                        closed loop over the first client; CPU is the process's
- * offer NAME SEED MILLIS RATE...      -> START END         each permit admitted, then:
+ * offer NAME SEED MILLIS RATE...      -> START END WHO ALLOWED (1 or 0), each call answered, then:
  *                                        ok CALLS DENIED FAILED
- *                                        open loop, one rate (calls/s) a client: Poisson
- *                                        arrivals, or even ones if SEED is 0
+ *                                        open loop, one rate (calls/s) a caller: Poisson
+ *                                        arrivals, or even ones if SEED is 0; callers take
+ *                                        the clients in turn
  * </pre>
  *
  * A command that fails is answered by "error" and the reason.
@@ -169,12 +170,12 @@ public final class Driver {
 
     /** The counts of one offer; calls are answered on Redisson's own threads. */
     private static final class Offer {
-        final ConcurrentLinkedQueue<long[]> admitted = new ConcurrentLinkedQueue<>();
+        final ConcurrentLinkedQueue<long[]> answered = new ConcurrentLinkedQueue<>();
         final AtomicLong denied = new AtomicLong();
         final AtomicLong failed = new AtomicLong();
         final Phaser open = new Phaser(1);
 
-        void call(RRateLimiter limiter) {
+        void call(RRateLimiter limiter, int who) {
             open.register();
             long start = System.nanoTime();
             CompletionStage<Boolean> answer;
@@ -188,10 +189,11 @@ public final class Driver {
             answer.whenComplete((ok, e) -> {
                 if (e != null) {
                     failed.incrementAndGet();
-                } else if (ok) {
-                    admitted.add(new long[] {start, System.nanoTime()});
                 } else {
-                    denied.incrementAndGet();
+                    answered.add(new long[] {start, System.nanoTime(), who, ok ? 1 : 0});
+                    if (!ok) {
+                        denied.incrementAndGet();
+                    }
                 }
                 open.arriveAndDeregister();
             });
@@ -208,6 +210,7 @@ public final class Driver {
             RRateLimiter limiter = clients.get(i % clients.size()).getRateLimiter(name);
             Random random = new Random(seed * 1000 + i);
             double rate = rates[i];
+            int who = i;
             double phase = (double) i / rates.length; // even arrivals of the clients do not coincide
             Thread thread = new Thread(() -> {
                 double at = seed == 0 ? begin + (phase - 1) * 1e9 / rate : begin;
@@ -220,7 +223,7 @@ public final class Driver {
                         LockSupport.parkNanos(wait);
                     }
                     calls.incrementAndGet();
-                    offer.call(limiter);
+                    offer.call(limiter, who);
                 }
             }, "offer-" + i);
             thread.setDaemon(true);
@@ -231,8 +234,8 @@ public final class Driver {
             thread.join();
         }
         offer.open.arriveAndAwaitAdvance(); // every call has been answered
-        for (long[] op : offer.admitted) {
-            out.println(op[0] + " " + op[1]);
+        for (long[] op : offer.answered) {
+            out.println(op[0] + " " + op[1] + " " + op[2] + " " + op[3]);
         }
         out.printf("ok %d %d %d%n", calls.get(), offer.denied.get(), offer.failed.get());
     }
