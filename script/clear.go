@@ -16,7 +16,7 @@ type ClearReply struct {
 // Clear forgets what was used and lifts a quarantine. Epoch and share stay, except that a share above its target has nothing left to wait for
 // and comes down to it. It creates no state.
 func (e *Endpoint) Clear(ctx context.Context, s ShardRef) (ClearReply, error) {
-	reply, err := e.run(ctx, s.program(clearProgram), s.head, s.log, nil)
+	reply, err := e.run(ctx, s.program(clearProgram), s.keys(), nil)
 	if err != nil {
 		return ClearReply{}, err
 	}
@@ -40,7 +40,7 @@ func parseClear(reply []rueidis.RedisMessage) (ClearReply, error) {
 
 // Drop deletes a shard's state. Keys that hold something else are left alone, and so is the other key: the error is then a [*StateError].
 func (e *Endpoint) Drop(ctx context.Context, s ShardRef) error {
-	reply, err := e.run(ctx, s.program(dropProgram), s.head, s.log, nil)
+	reply, err := e.run(ctx, s.program(dropProgram), s.keys(), nil)
 	if err != nil {
 		return err
 	}

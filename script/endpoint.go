@@ -35,8 +35,8 @@ func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: cli
 
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart, SCRIPT FLUSH, failover), one caller sends the
 // full text as its own call and the others wait for it, so that each loss costs one load and not one for every caller.
-func (e *Endpoint) run(ctx context.Context, number int, key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
-	if key1 == "" {
+func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+	if keys[0] == "" {
 		return nil, invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 	}
 	p, l := &programs[number], &e.loads[number]
@@ -47,26 +47,26 @@ func (e *Endpoint) run(ctx context.Context, number int, key1, key2 string, args 
 			return nil, err
 		}
 		if done != nil {
-			return e.load(ctx, p, done, key1, key2, args)
+			return e.load(ctx, p, done, keys, args)
 		}
-		reply, err := e.send(ctx, false, p, key1, key2, args)
+		reply, err := e.send(ctx, false, p, keys, args)
 		if !noScript(err) {
 			return reply, err
 		}
 		seen = version // NOSCRIPT: surely not executed, so sending it again is safe
 	}
-	return e.send(ctx, true, p, key1, key2, args)
+	return e.send(ctx, true, p, keys, args)
 }
 
 // load sends the full text and tells those who wait how it went.
-func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	ended := false
 	defer func() {
 		if !ended { // a panic below must not leave others waiting
 			done(false, nil)
 		}
 	}()
-	reply, err := e.send(ctx, true, p, key1, key2, args)
+	reply, err := e.send(ctx, true, p, keys, args)
 	ended = true
 	switch {
 	case err == nil || ran(err):
@@ -122,21 +122,19 @@ func (l *load) end(busy chan struct{}, loaded bool, failed error) {
 }
 
 // send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
-func (e *Endpoint) send(ctx context.Context, full bool, p *program, key1, key2 string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
+	used := 1 // keys come without gaps
+	for used < len(keys) && keys[used] != "" {
+		used++
+	}
 	var cmd rueidis.Completed
-	b := e.client.B()
-	switch {
-	case full && key2 == "":
-		cmd = b.Eval().Script(p.text).Numkeys(1).Key(key1).Arg(args...).Build()
-	case full:
-		cmd = b.Eval().Script(p.text).Numkeys(2).Key(key1, key2).Arg(args...).Build()
-	case key2 == "":
-		cmd = b.Evalsha().Sha1(p.sha).Numkeys(1).Key(key1).Arg(args...).Build()
-	default:
-		cmd = b.Evalsha().Sha1(p.sha).Numkeys(2).Key(key1, key2).Arg(args...).Build()
+	if b := e.client.B(); full {
+		cmd = b.Eval().Script(p.text).Numkeys(int64(used)).Key(keys[:used]...).Arg(args...).Build()
+	} else {
+		cmd = b.Evalsha().Sha1(p.sha).Numkeys(int64(used)).Key(keys[:used]...).Arg(args...).Build()
 	}
 	reply, err := e.client.Do(ctx, cmd).ToArray()
 	if err != nil {
@@ -145,7 +143,7 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, key1, key2 s
 		}
 		return nil, err
 	}
-	return reply, failure(p, reply, key1, key2)
+	return reply, failure(p, reply, keys)
 }
 
 // ran reports whether err is the script's own answer.
@@ -163,7 +161,7 @@ func noScript(err error) bool {
 }
 
 // failure turns the statuses below zero into errors.
-func failure(p *program, reply []rueidis.RedisMessage, key1, key2 string) error {
+func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 	if len(reply) == 0 {
 		return malformed(p, "empty")
 	}
@@ -179,13 +177,11 @@ func failure(p *program, reply []rueidis.RedisMessage, key1, key2 string) error 
 	}
 	switch status {
 	case -1:
-		key := key1
-		if number, err := reply[1].ToInt64(); err != nil || number < 1 || number > 2 {
+		number, err := reply[1].ToInt64()
+		if err != nil || number < 1 || number > int64(len(keys)) {
 			return malformed(p, "wrong key number")
-		} else if number == 2 {
-			key = key2
 		}
-		return &StateError{Key: key, Detail: "found by " + p.name}
+		return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
 	case -2:
 		reason, err := reply[1].ToString()
 		if err != nil {

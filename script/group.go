@@ -1,18 +1,34 @@
 package script
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
 
 // MaxGroups is the most groups one take may carry.
 const MaxGroups = 32
 
-// Group is Count asks of Size permits each, in order of arrival. Both run from 1 to [MaxPermits].
-type Group struct {
-	Size, Count int64
+// MaxSeats is the most participants that one take may ask for.
+const MaxSeats = fairness.MaxSeats
+
+// Group is Count asks of Size permits each, in order of arrival. Both run from 1 to [MaxPermits]. Seat is the index in the request's Seats of the
+// participant who asks; without seats it is 0.
+type Group = fairness.Ask
+
+// Seat is a participant of a take, and what it has to report.
+type Seat = fairness.Seat
+
+// SeatReply tells a participant what a take found out about it.
+type SeatReply struct {
+	Slot  int           // the hint for the next take; -1: it has no account of its own
+	Retry time.Duration // when it should come back; 0: at once
 }
 
 // Distribute is the rule by which free permits go to groups: in order, each group gets as many of its asks granted, whole, as what is left
-// allows. It appends the number of asks granted to dst, one for each group, and returns the permits granted in all. Script, twin and
-// client share it, so that a reply need only carry what was free. Sizes below 1 are never granted.
+// allows. It appends the number of asks granted to dst, one for each group, and returns the permits granted in all. It holds while nobody
+// contends; script, twin and client share it, so that a reply need only carry what was free. Sizes below 1 are never granted.
 func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted int64) {
 	left := max(free, 0)
 	for _, group := range groups {
@@ -26,11 +42,19 @@ func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, gran
 	return dst, max(free, 0) - left
 }
 
-func checkGroups(groups []Group) error {
-	if len(groups) > MaxGroups {
-		return invalid("%d groups", len(groups))
+func (r *TakeRequest) checkGroups() error {
+	if len(r.Groups) > MaxGroups || len(r.Seats) > MaxSeats {
+		return invalid("%d groups on %d seats", len(r.Groups), len(r.Seats))
 	}
-	for _, group := range groups {
+	for i := range r.Seats {
+		if !r.Seats[i].Valid() {
+			return invalid("a seat %+v", r.Seats[i])
+		}
+	}
+	for _, group := range r.Groups {
+		if group.Seat < 0 || group.Seat >= max(len(r.Seats), 1) {
+			return invalid("a group on seat %d of %d", group.Seat, len(r.Seats))
+		}
 		if group.Size < 1 || group.Size > MaxPermits || group.Count < 1 || group.Count > MaxPermits {
 			return invalid("a group of %d asks of %d permits", group.Count, group.Size)
 		}

@@ -15,14 +15,14 @@ func TestDistribute(t *testing.T) {
 		granted int64
 	}{
 		{10, nil, nil, 0},
-		{10, []Group{{1, 4}}, []int64{4}, 4},
-		{10, []Group{{1, 40}}, []int64{10}, 10},
-		{10, []Group{{7, 1}, {7, 1}, {3, 1}}, []int64{1, 0, 1}, 10},
-		{10, []Group{{4, 3}, {1, 1}}, []int64{2, 1}, 9},
-		{0, []Group{{1, 1}}, []int64{0}, 0},
-		{-5, []Group{{1, 1}}, []int64{0}, 0},
-		{5, []Group{{0, 1}, {-1, 3}, {1, -2}}, []int64{0, 0, 0}, 0},
-		{MaxPermits, []Group{{MaxPermits, MaxPermits}}, []int64{1}, MaxPermits},
+		{10, []Group{{Size: 1, Count: 4}}, []int64{4}, 4},
+		{10, []Group{{Size: 1, Count: 40}}, []int64{10}, 10},
+		{10, []Group{{Size: 7, Count: 1}, {Size: 7, Count: 1}, {Size: 3, Count: 1}}, []int64{1, 0, 1}, 10},
+		{10, []Group{{Size: 4, Count: 3}, {Size: 1, Count: 1}}, []int64{2, 1}, 9},
+		{0, []Group{{Size: 1, Count: 1}}, []int64{0}, 0},
+		{-5, []Group{{Size: 1, Count: 1}}, []int64{0}, 0},
+		{5, []Group{{Size: 0, Count: 1}, {Size: -1, Count: 3}, {Size: 1, Count: -2}}, []int64{0, 0, 0}, 0},
+		{MaxPermits, []Group{{Size: MaxPermits, Count: MaxPermits}}, []int64{1}, MaxPermits},
 	} {
 		got, granted := Distribute(nil, c.free, c.groups)
 		if !slices.Equal(got, c.want) || granted != c.granted {

@@ -4,8 +4,8 @@ import "strings"
 
 // ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it fail with [ErrInvalidRequest].
 type ShardRef struct {
-	algorithm Algorithm
-	head, log string
+	algorithm       Algorithm
+	head, log, book string
 }
 
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms differ. prefix must not hold braces; tag is
@@ -15,9 +15,10 @@ func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 	if a >= algorithms || !taggable(prefix, tag) {
 		return ShardRef{}
 	}
-	ref := ShardRef{algorithm: a, head: prefix + "{" + tag + "}:" + heads[a] + ":" + name}
+	key := func(kind string) string { return prefix + "{" + tag + "}:" + kind + ":" + name }
+	ref := ShardRef{algorithm: a, head: key(heads[a])}
 	if a == AlgorithmSlidingLog {
-		ref.log = prefix + "{" + tag + "}:l:" + name
+		ref.log, ref.book = key("l"), key("b")
 	}
 	return ref
 }
@@ -29,6 +30,8 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 
 // Algorithm returns how the shard counts.
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
+
+func (s ShardRef) keys() [3]string { return [3]string{s.head, s.log, s.book} }
 
 // Head returns the key of the shard's head: configuration, totals and, but for the sliding log, everything else.
 func (s ShardRef) Head() string { return s.head }
@@ -44,6 +47,9 @@ func (s ShardRef) program(operation int) int {
 	return meterPrograms + int(s.algorithm-1)*shardOperations + operation
 }
 
+// Book returns the key of the accounts that participants have while they contend.
+func (s ShardRef) Book() string { return s.book }
+
 // RecordRef names the two keys of a limit's record. The zero value names none, and calls with it fail with [ErrInvalidRequest].
 type RecordRef struct {
 	record, participants string
@@ -56,6 +62,8 @@ func RecordKeys(prefix, tag, name string) RecordRef {
 	}
 	return RecordRef{record: prefix + "{" + tag + "}:r:" + name, participants: prefix + "{" + tag + "}:p:" + name}
 }
+
+func (r RecordRef) keys() [3]string { return [3]string{r.record, r.participants} }
 
 // Record returns the key of the record itself.
 func (r RecordRef) Record() string { return r.record }

@@ -65,7 +65,7 @@ func TestLoadTellsOthers(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	fate := func(ctx context.Context) (loaded bool, failed error) {
-		_, _ = endpoint.load(ctx, &programs[peekProgram], func(l bool, f error) { loaded, failed = l, f }, ref.head, ref.log, nil)
+		_, _ = endpoint.load(ctx, &programs[peekProgram], func(l bool, f error) { loaded, failed = l, f }, ref.keys(), nil)
 		return loaded, failed
 	}
 	if loaded, failed := fate(context.Background()); !loaded || failed != nil {

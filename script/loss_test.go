@@ -59,7 +59,7 @@ func TestPartlyLostMemory(t *testing.T) {
 				if reply, err := endpoint.Take(ctx, ref, ones(p, 11)); err != nil || reply.Status != OK || reply.Granted != 10 {
 					t.Errorf("a window later: %+v %v", reply, err)
 				}
-				if _, log := stored(endpoint.client, ref); len(log) != 0 {
+				if _, log, _ := stored(endpoint.client, ref); len(log) != 0 {
 					t.Errorf("%q is left", log)
 				}
 			})
@@ -108,14 +108,14 @@ func TestServerRefusesToWrite(t *testing.T) {
 		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
 		"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
 	} {
-		head, log := one.stored()
+		head, log, _ := one.stored()
 		command(t, client, words[0]...)
 		for operation, call := range refused {
 			var refusal *RefusedError
 			if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
 				t.Errorf("%s, %s: %v", name, operation, err)
 			}
-			if h, l := one.stored(); h != head || !reflect.DeepEqual(l, log) {
+			if h, l, _ := one.stored(); h != head || !reflect.DeepEqual(l, log) {
 				t.Fatalf("%s, %s: the state changed to %q %q", name, operation, h, l)
 			}
 		}

@@ -71,7 +71,8 @@ func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if m.epoch == 0 && r.Proposal.epoch == 0 {
-		return TakeReply{At: now}
+		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
+		return TakeReply{At: now, Grants: grants}
 	}
 	v := m.look(now)
 	own := R(&v.own)
@@ -81,7 +82,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if closed == 0 {
 		available = own.free(&v.frame)
 	}
-	refused, granted := distribute(available, r.Groups)
+	grants, granted, refused := distribute(r.Room[:0], available, r.Groups)
 	var delay, part int64
 	if granted > 0 {
 		delay, part = own.pace(&v.frame)
@@ -93,7 +94,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	m.offset = v.offset
 	reply := TakeReply{
 		Status: status, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start,
-		Before: available, Granted: granted, Free: available - granted, Used: own.used(&v.frame), At: own.receipt(&v.frame),
+		Before: available, Grants: grants, Granted: granted, Free: available - granted, Used: own.used(&v.frame), At: own.receipt(&v.frame),
 	}
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)

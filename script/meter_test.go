@@ -117,7 +117,7 @@ func (c clockedMeter) run(operation int, now int64, args ...string) ([]rueidis.R
 	if err != nil {
 		return nil, err
 	}
-	return reply, failure(&programs[n], reply, c.ref.head, "")
+	return reply, failure(&programs[n], reply, c.ref.keys())
 }
 
 func (c clockedMeter) take(now int64, r *TakeRequest) (TakeReply, error) {
@@ -210,7 +210,7 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 			switch {
 			case step.take != nil:
 				reply := twin.Take(step.now, step.take)
-				s.saw(reply)
+				s.saw(step.take, reply)
 				want = reply
 				got, err = server.take(step.now, step.take)
 			case step.refund != nil:

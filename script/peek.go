@@ -30,7 +30,7 @@ type PeekReply struct {
 
 // Peek looks at a shard. It writes nothing and creates nothing.
 func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
-	reply, err := e.run(ctx, s.program(peekProgram), s.head, s.log, nil)
+	reply, err := e.run(ctx, s.program(peekProgram), s.keys(), nil)
 	if err != nil {
 		return PeekReply{}, err
 	}

@@ -42,7 +42,7 @@ func (e *Endpoint) ReadRecord(ctx context.Context, ref RecordRef, r ReadRecordRe
 		return Record{}, err
 	}
 	args := [3]string{r.Participant, number(int64(r.ParticipantTTL / time.Microsecond)), number(milliseconds(r.Keep))}
-	reply, err := e.run(ctx, readRecordProgram, ref.record, ref.participants, args[:])
+	reply, err := e.run(ctx, readRecordProgram, ref.keys(), args[:])
 	if err != nil {
 		return Record{}, err
 	}
@@ -105,7 +105,7 @@ func (e *Endpoint) WriteRecord(ctx context.Context, ref RecordRef, r WriteRecord
 		number(r.Expect), number(r.Epoch), settled, number(milliseconds(r.Keep)),
 		number(int64(r.BornAge / time.Microsecond)), string(r.Blob),
 	}
-	reply, err := e.run(ctx, writeRecordProgram, ref.record, "", args[:])
+	reply, err := e.run(ctx, writeRecordProgram, [3]string{ref.record}, args[:])
 	if err != nil {
 		return Record{}, false, err
 	}
@@ -148,7 +148,7 @@ func parseWriteRecord(reply []rueidis.RedisMessage, mine []byte) (Record, bool, 
 
 // DropRecord deletes a limit's record and its participants, if both are ours.
 func (e *Endpoint) DropRecord(ctx context.Context, ref RecordRef) error {
-	reply, err := e.run(ctx, dropRecordProgram, ref.record, ref.participants, nil)
+	reply, err := e.run(ctx, dropRecordProgram, ref.keys(), nil)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 	}
 	var args [2]string
 	args[0], args[1] = number(r.Permits), number(r.At)
-	reply, err := e.run(ctx, s.program(refundProgram), s.head, s.log, args[:])
+	reply, err := e.run(ctx, s.program(refundProgram), s.keys(), args[:])
 	if err != nil {
 		return RefundReply{}, err
 	}

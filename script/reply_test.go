@@ -62,7 +62,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	for i := range programs {
-		note(failure(&programs[i], reply, "a", "b"))
+		note(failure(&programs[i], reply, [3]string{"a", "b", "c"}))
 	}
 	p, err := NewProposal(1, 1, 1, MinWindow, 0, false)
 	note(err)
@@ -137,17 +137,17 @@ func TestMalformedTakeReplies(t *testing.T) {
 func TestStatusesBelowZero(t *testing.T) {
 	p := &programs[takeProgram]
 	var state *StateError
-	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}), "a", "b"); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}), [3]string{"a", "b", "c"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
 		t.Error(err)
 	}
 	var refused *RefusedError
-	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}), "a", "b"); !errors.As(err, &refused) || !NotExecuted(err) {
+	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}), [3]string{"a", "b", "c"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
 	for _, reply := range [][][]byte{
-		{}, {null()}, {integer(-1)}, {integer(-1), integer(3)}, {integer(-1), null()}, {integer(-2), integer(1)}, {integer(-3), integer(1)},
+		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)}, {integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), "a", "b"); !errors.Is(err, ErrMalformedReply) || NotExecuted(err) {
+		if err := failure(p, message(t, reply), [3]string{"a", "b", "c"}); !errors.Is(err, ErrMalformedReply) || NotExecuted(err) {
 			t.Errorf("%q: %v", reply, err)
 		}
 	}

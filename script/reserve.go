@@ -42,7 +42,7 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 		return ReserveReply{}, err
 	}
 	var room [10]string
-	reply, err := e.run(ctx, s.program(reserveProgram), s.head, s.log, r.arguments(room[:0]))
+	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
 	}
@@ -69,7 +69,7 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	return append(r.take().arguments(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()))
+	return append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()))
 }
 
 // maxDelay returns MaxDelay in whole microseconds: less than one that would round up.

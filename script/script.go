@@ -26,6 +26,10 @@ var (
 	luaSettle string
 	//go:embed slidinglog_take.lua
 	luaTake string
+	//go:embed fair.lua
+	luaFair string
+	//go:embed fair_settle.lua
+	luaFairSettle string
 	//go:embed slidinglog_enter.lua
 	luaEnter string
 	//go:embed slidinglog_leave.lua
@@ -84,7 +88,7 @@ const (
 )
 
 var programs = withMeters([programCount]program{
-	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaEnter, luaReply),
+	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaFairSettle, luaReply),
 	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaReserve, luaEnter, luaReserved),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),

@@ -1,10 +1,13 @@
 package script
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // stage is a random walk over everything a shard can be asked, at chosen times: the source of all generated sequences.
@@ -16,6 +19,8 @@ type stage struct {
 	window time.Duration
 	grants []TakeReply // those that granted something
 	next   time.Duration
+	names  int            // how many participants there are
+	slots  map[string]int // hints
 }
 
 // step is one operation of a sequence.
@@ -26,6 +31,7 @@ type step struct {
 	refund *RefundRequest
 	clear  bool
 	peek   bool
+	lose   bool // the book is evicted
 }
 
 var (
@@ -36,7 +42,10 @@ var (
 const keep = 1000 * time.Hour // long enough for nothing to expire on a server whose clock the test does not hold
 
 func newStage(t *rapid.T) *stage {
-	s := &stage{t: t, node: 1_700_000_000_000_000 + rapid.Int64Range(0, 1e12).Draw(t, "node")}
+	s := &stage{
+		t: t, node: 1_700_000_000_000_000 + rapid.Int64Range(0, 1e12).Draw(t, "node"),
+		names: rapid.SampledFrom([]int{1, 2, 5, 14, 60}).Draw(t, "names"), slots: map[string]int{},
+	}
 	s.reshape()
 	return s
 }
@@ -75,14 +84,14 @@ func (s *stage) proposal() *Proposal {
 	return p
 }
 
-func (s *stage) groups(most int) (groups []Group) {
+func (s *stage) groups(most, seats int) (groups []Group) {
 	for range rapid.IntRange(0, most).Draw(s.t, "groups") {
 		size := rapid.OneOf(
 			rapid.Just(int64(1)), rapid.Int64Range(1, 5), rapid.Int64Range(1, max(s.target/10, 1)),
 			rapid.Int64Range(1, max(s.target, 1)), rapid.Just(min(s.target+1, MaxPermits)), rapid.Just(int64(MaxPermits)),
 		).Draw(s.t, "size")
 		count := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 200), rapid.Just(int64(MaxPermits))).Draw(s.t, "count")
-		groups = append(groups, Group{Size: size, Count: count})
+		groups = append(groups, Group{Size: size, Count: count, Seat: rapid.IntRange(0, max(seats-1, 0)).Draw(s.t, "seat")})
 	}
 	return groups
 }
@@ -121,6 +130,9 @@ func (s *stage) steps() []step {
 	case 0:
 		return []step{{now: s.node, peek: true}}
 	case 1:
+		if rapid.IntRange(0, 3).Draw(s.t, "lose the book") == 0 {
+			return []step{{now: s.node, lose: true}}
+		}
 		if rapid.IntRange(0, 3).Draw(s.t, "really clear") == 0 {
 			return []step{{now: s.node, clear: true}}
 		}
@@ -133,9 +145,12 @@ func (s *stage) steps() []step {
 		return s.burst()
 	case 6, 7, 8:
 		return s.bookings()
+	case 9:
+		return s.crowd()
 	}
+	seats := s.seats(rapid.IntRange(0, 3).Draw(s.t, "seats"))
 	return []step{{now: s.node, take: &TakeRequest{
-		Proposal: s.proposal(), Groups: s.groups(4), Seen: rapid.Bool().Draw(s.t, "seen"),
+		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow, 3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
 }
@@ -164,9 +179,14 @@ func (s *stage) burst() (steps []step) {
 	us := int64(s.window / time.Microsecond)
 	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/resolution)).Draw(s.t, "gap")
 	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
+	each := rapid.IntRange(0, 2).Draw(s.t, "burst seats")
 	for range count {
 		s.node += gap
-		steps = append(steps, step{now: s.node, take: &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}})
+		r := &TakeRequest{Proposal: p, Seats: s.seats(each)}
+		for i := range max(each, 1) {
+			r.Groups = append(r.Groups, Group{Size: size, Count: 1, Seat: i})
+		}
+		steps = append(steps, step{now: s.node, take: r})
 	}
 	return steps
 }
@@ -188,8 +208,52 @@ func (s *stage) bookings() (steps []step) {
 	return steps
 }
 
+// crowd is participants who want more than there is, for long enough to be held back.
+func (s *stage) crowd() (steps []step) {
+	p := s.proposal()
+	us := int64(s.window / time.Microsecond)
+	gap := rapid.Int64Range(1, us/20).Draw(s.t, "gap")
+	for range rapid.IntRange(20, 100).Draw(s.t, "crowd") {
+		s.node += gap
+		r := &TakeRequest{Proposal: p, Seats: s.seats(rapid.IntRange(1, 4).Draw(s.t, "seats"))}
+		for range rapid.IntRange(0, 6).Draw(s.t, "groups") {
+			r.Groups = append(r.Groups, Group{
+				Size:  rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size"),
+				Count: rapid.Int64Range(1, 5).Draw(s.t, "count"),
+				Seat:  rapid.IntRange(0, len(r.Seats)-1).Draw(s.t, "seat"),
+			})
+		}
+		steps = append(steps, step{now: s.node, take: r})
+	}
+	return steps
+}
+
+// seats draws participants, mostly with the hint of their last reply.
+func (s *stage) seats(count int) (seats []Seat) {
+	for range count {
+		id := fmt.Sprintf("%016x", rapid.IntRange(1, s.names).Draw(s.t, "participant"))
+		seat := Seat{ID: id, Slot: -1, Weight: rapid.SampledFrom([]int64{1, 1000, 1000, 2000, fairness.MaxWeight}).Draw(s.t, "weight")}
+		if slot, ok := s.slots[id]; ok {
+			seat.Slot = slot
+		}
+		switch rapid.IntRange(0, 9).Draw(s.t, "report") {
+		case 0:
+			seat.Turned = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "turned")
+		case 1:
+			seat.Waiting = rapid.SampledFrom([]int64{1, 30, fairness.MaxReport}).Draw(s.t, "waiting")
+		case 2:
+			seat.Slot = rapid.IntRange(-1, fairness.MaxAccounts).Draw(s.t, "wrong slot")
+		}
+		seats = append(seats, seat)
+	}
+	return seats
+}
+
 // saw tells the stage what a take brought, so that later steps can aim.
-func (s *stage) saw(reply TakeReply) {
+func (s *stage) saw(r *TakeRequest, reply TakeReply) {
+	for i, seat := range reply.Seats {
+		s.slots[r.Seats[i].ID] = seat.Slot
+	}
 	s.next = reply.Next
 	if reply.Retry > 0 {
 		s.next = reply.Retry
@@ -201,6 +265,6 @@ func (s *stage) saw(reply TakeReply) {
 
 func (l *SlidingLog) clone() *SlidingLog {
 	twin := *l
-	twin.closed = slices.Clone(l.closed)
+	twin.closed, twin.fair.book = slices.Clone(l.closed), l.fair.book.Clone()
 	return &twin
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // SlidingLog is the state of one shard in this process: the Go twin of the sliding log scripts, equal to them result for result. The zero value
-// is absent state. It is a plain value of bounded size (at most some 165 entries) and not safe for concurrent use; unlike
+// is absent state. It is of bounded size (at most some 165 entries and [fairness.MaxAccounts] accounts) and not safe for concurrent use; unlike
 // its Redis counterpart it does not expire by itself. Requests must be such as [Endpoint] accepts.
 //
 // Every method takes now, the time of the shard's node in microseconds. Steps back are made up for; a step forward can free at most the share, once.
@@ -35,6 +35,8 @@ type SlidingLog struct {
 	newest                      int64 // its date
 	total                       int64
 	booked                      int64 // newest, if that was ahead of the clock when more than the open entry was last written; else 0
+
+	fair fair
 }
 
 // closedEntry is a number of permits granted from opened to date, and dated at date.
@@ -157,6 +159,7 @@ func (l *SlidingLog) Clear(now int64) ClearReply {
 	l.closedUntil, l.offset, l.touched = 0, v.offset, v.now
 	l.base, l.before, l.closed = l.total, l.total, l.closed[:0]
 	l.opened, l.newest, l.booked = v.now, v.now, 0
+	l.fair.contended = 0
 	return ClearReply{Status: OK, Epoch: l.epoch, Share: l.share}
 }
 

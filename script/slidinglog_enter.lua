@@ -101,6 +101,7 @@ if granted > 0 or renew or rewrite then
     else
       done = redis.pcall('SETRANGE', KEYS[1], '0', text)
     end
+    written = true
   end
   if type(done) == 'table' and done.err then
     return {-2, done.err}

@@ -61,3 +61,4 @@ if epoch == proposed and share < target then
     share, rewrite = floor, true
   end
 end
+local written = false -- the whole head was written

@@ -3,22 +3,28 @@ package script
 import (
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	p := r.Proposal
 	if l.epoch == 0 && p.epoch == 0 {
-		return TakeReply{At: now}
+		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
+		return TakeReply{At: now, Grants: grants}
 	}
 	v := l.clock(now)
 	status, write := l.settle(&v, r.Proposal, r.Seen, r.known())
 
 	free := l.free(v)
-	refused, granted := distribute(free, r.Groups)
-	reply := l.enter(&v, write, granted, v.now)
-	reply.Status, reply.Before, reply.Free = status, free, free-granted
+	term := fairness.Term{Now: v.now, Window: l.window, Share: l.share}
+	given, refused := l.fair.grant(term, free, l.quarantine(v) == 0, r)
+	reply := l.enter(&v, write, given.Granted, v.now)
+	reply.Status, reply.Before, reply.Free = status, free, free-given.Granted
+	reply.Grants, reply.Contended = given.Grants, given.Contended
 	l.foresee(v, refused, &reply)
+	l.fair.settle(term, r, &reply)
 	return reply
 }
 
@@ -158,19 +164,6 @@ func (l *SlidingLog) insert(granted, date int64) {
 	}
 	l.before = mod(l.before + granted)
 	l.total = mod(l.total + granted)
-}
-
-// distribute returns what Distribute grants, and the size of the first ask that is refused, 0 if none is.
-func distribute(free int64, groups []Group) (refused, granted int64) {
-	left := free
-	for _, group := range groups {
-		asks := min(group.Count, left/group.Size)
-		if asks < group.Count && refused == 0 {
-			refused = group.Size
-		}
-		left -= asks * group.Size
-	}
-	return refused, free - left
 }
 
 // foresee fills in when permits come back.

@@ -1,20 +1,11 @@
--- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing.
+-- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing to head and log, unless it is time to note
+-- that participants contend. What follows here is fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
 --
--- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8.. size, count of each group of asks, at most 32 groups
--- Reply as slidinglog_enter.lua makes it
+-- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8.. the groups of asks and the seats, as fair.lua says
+-- Reply as slidinglog_enter.lua makes it, and while participants contend what fair_settle.lua adds
 local date = now
+local asks = 8 -- where in ARGV the groups begin
 local free = 0
 if closed == 0 and used < share then
   free = share - used
 end
-local left, refused = free, nil
-for i = 8, #ARGV - 1, 2 do
-  local size, count = ARGV[i] + 0, ARGV[i + 1] + 0
-  local fit = math.floor(left / size)
-  if fit < count then
-    count = fit
-    refused = refused or size
-  end
-  left = left - count * size
-end
-local granted = free - left

@@ -63,7 +63,7 @@ func TestNeverOver(t *testing.T) {
 				case step.take != nil:
 					window := log.window
 					reply := log.Take(step.now, step.take)
-					s.saw(reply)
+					s.saw(step.take, reply)
 					if reply.Status == Absent {
 						continue
 					}
@@ -117,12 +117,12 @@ func TestRetryIsExact(t *testing.T) {
 						log.Refund(step.now, *step.refund)
 					}
 					if step.book != nil {
-						s.saw(log.Reserve(step.now, step.book).TakeReply)
+						s.saw(&TakeRequest{}, log.Reserve(step.now, step.book).TakeReply)
 					}
 					continue
 				}
 				reply := log.Take(step.now, step.take)
-				s.saw(reply)
+				s.saw(step.take, reply)
 				checkRetry(t, log, step, reply)
 				if reply.Reset > 0 {
 					later := log.clone().Peek(step.now + int64(reply.Reset/time.Microsecond))
@@ -162,7 +162,9 @@ func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 
 func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 	asks, granted := Distribute(nil, reply.Before, step.take.Groups)
-	if granted != reply.Granted {
+	if reply.Contended {
+		asks = reply.Grants
+	} else if granted != reply.Granted {
 		t.Fatalf("%s: %d granted, Distribute says %d", describe(step), reply.Granted, granted)
 	}
 	refused := int64(0)
@@ -182,6 +184,12 @@ func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 		}
 		if reply.Retry != want {
 			t.Fatalf("%s: retry %v, want %v", describe(step), reply.Retry, want)
+		}
+		return
+	}
+	if reply.Contended && refused <= reply.Free {
+		if reply.Retry != 0 {
+			t.Fatalf("%s: %+v: enough is free, retry %v", describe(step), reply, reply.Retry)
 		}
 		return
 	}

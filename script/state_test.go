@@ -289,7 +289,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			}
 			bytes += n
 		}
-		_, log := c.stored()
+		_, log, _ := c.stored()
 		t.Logf("share %d: %d entries, %d bytes", share, len(log), bytes)
 		if bytes > 64<<10 || len(log) > 163 {
 			t.Errorf("share %d: %d entries, %d bytes", share, len(log), bytes)

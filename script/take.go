@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // Status says what state an operation found or made.
@@ -46,6 +48,12 @@ type TakeRequest struct {
 	// for the proposal's keep after every reply with Used > 0: denials and looks do not prolong the state's life.
 	Seen   bool
 	Groups []Group // at most MaxGroups; none: only propose and look
+	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the caller is anonymous: it is never held back for the sake
+	// of others, and what is refused to it is no sign that they contend.
+	Seats []Seat
+	// Room and SeatRoom are where the reply's Grants and Seats are put, if they are large enough; so that nothing need be allocated.
+	Room     []int64
+	SeatRoom []SeatReply
 }
 
 // TakeReply is one shard's answer to a take.
@@ -55,7 +63,7 @@ type TakeReply struct {
 	// force, Start the one in force when the epoch was adopted.
 	Epoch, Target, Share, Start int64
 	Before                      int64 // free permits before the grants
-	Granted                     int64 // permits granted in all: what Distribute makes of Before
+	Granted                     int64 // permits granted in all
 	Free                        int64 // free permits after the grants
 	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
@@ -63,13 +71,20 @@ type TakeReply struct {
 	// Next is the time until the next permits leave the log, or, where none is free, until so many have left that one can be granted, or until
 	// the quarantine ends; 0: nothing is in the log.
 	Next time.Duration
-	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask can be granted if nobody else takes
-	// any; -1 if it is larger than the share in force or than its target, so that waiting does not help.
+	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask finds enough permits free if nobody else takes
+	// any; -1 if it is larger than the share in force or than its target, so that waiting does not help. While participants contend it may be 0 for
+	// an ask that was refused although there was enough, for the sake of others; then Seats tell when to come back.
 	Retry time.Duration
 	// Reset is the time until everything is free if nothing more is used.
 	Reset time.Duration
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a lowered share does not follow its log down.
 	Closed time.Duration
+	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before, unless participants contend.
+	Grants []int64
+	// Contended tells that participants contend for the shard: then who has more than its fair part is held back. Seats has an element for
+	// each seat then, and is empty otherwise.
+	Contended bool
+	Seats     []SeatReply
 	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells that of the others. 0 under other algorithms.
 	Delay time.Duration
 	turns turns
@@ -108,8 +123,8 @@ func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeRe
 	if err := r.check(s); err != nil {
 		return TakeReply{}, err
 	}
-	var room [8 + 2*4]string // most requests have at most four groups
-	reply, err := e.run(ctx, s.program(takeProgram), s.head, s.log, r.arguments(room[:0]))
+	var room [9 + 3*4 + 5]string // most requests have at most four groups, of one participant
+	reply, err := e.run(ctx, s.program(takeProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return TakeReply{}, err
 	}
@@ -123,10 +138,11 @@ func (r *TakeRequest) check(s ShardRef) error {
 	if r.Proposal.algorithm != s.algorithm {
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	}
-	return checkGroups(r.Groups)
+	return r.checkGroups()
 }
 
-func (r *TakeRequest) arguments(args []string) []string {
+// proposed appends what the script is told of the proposal.
+func (r *TakeRequest) proposed(args []string) []string {
 	p := r.Proposal
 	args = append(args, p.epochText, p.targetText, p.floorText, p.windowText, p.ttlText, smallNumbers[r.flags()])
 	if known := r.known(); known == enough(p.window) {
@@ -137,10 +153,51 @@ func (r *TakeRequest) arguments(args []string) []string {
 	if p.algorithm != AlgorithmSlidingLog {
 		args = append(args, p.burstText)
 	}
+	return args
+}
+
+func (r *TakeRequest) arguments(args []string) []string {
+	args = r.proposed(args)
+	if len(r.Seats) == 0 {
+		args = append(args, number(int64(len(r.Groups))))
+		for _, group := range r.Groups {
+			args = append(args, number(group.Size), number(group.Count), "0")
+		}
+		return args
+	}
+	return r.seated(args)
+}
+
+// reported in the number of groups tells that seats carry five fields, not three.
+const reported = 64
+
+func (r *TakeRequest) seated(args []string) []string {
+	count := len(r.Groups)
+	if r.reports() {
+		count += reported
+	}
+	args = append(args, number(int64(count)))
 	for _, group := range r.Groups {
-		args = append(args, number(group.Size), number(group.Count))
+		args = append(args, number(group.Size), number(group.Count), number(int64(group.Seat)))
+	}
+	for i := range r.Seats {
+		seat := &r.Seats[i]
+		args = append(args, seat.ID, number(int64(seat.Slot)), number(seat.Weight))
+		if count >= reported {
+			args = append(args, number(seat.Turned), number(seat.Waiting))
+		}
 	}
 	return args
+}
+
+// reports tells whether any participant has demand that is not in the groups.
+func (r *TakeRequest) reports() bool {
+	for i := range r.Seats {
+		if r.Seats[i].Turned > 0 || r.Seats[i].Waiting > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *TakeRequest) flags() (flags int) {
@@ -160,31 +217,39 @@ func (r *TakeRequest) known() int64 {
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	p := &programs[takeProgram]
-	var n [16]int64
-	length := len(n)
-	if r.Proposal.algorithm == AlgorithmSlidingLog {
-		length = 13
+	var n [takeNumbers + 3]int64
+	length := takeNumbers
+	if r.Proposal.algorithm != AlgorithmSlidingLog {
+		length += 3
 	}
-	if len(reply) != length {
+	if len(reply) < length {
 		return TakeReply{}, malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
 	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) {
-		return TakeReply{}, malformed(p, "negative")
+		return TakeReply{}, malformed(p, "out of range")
 	}
 	t := TakeReply{
 		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4],
 		Before: n[5], Granted: n[6], Free: n[5] - n[6], Used: n[7], At: n[8],
 		Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
+		Grants: r.Room[:0],
 	}
-	var room [MaxGroups]int64
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {
 		most = MaxPermits
 	}
-	if _, granted := Distribute(room[:0], t.Before, r.Groups); granted != t.Granted || t.Before > most {
+	if t.Before > most {
+		return TakeReply{}, malformed(p, "more free than there can be")
+	}
+	granted := int64(0)
+	if len(reply) > length {
+		if err := t.parseContended(p, reply[length:], r); err != nil {
+			return TakeReply{}, err
+		}
+	} else if t.Grants, granted = Distribute(t.Grants, t.Before, r.Groups); granted != t.Granted {
 		return TakeReply{}, malformed(p, "the grants do not add up")
 	}
 	if r.Proposal.algorithm == AlgorithmLeakyBucket && t.Granted > 0 {
@@ -194,6 +259,40 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		t.pace(n[13], n[14], n[15])
 	}
 	return t, nil
+}
+
+// takeNumbers is the length of a take's reply while nobody contends.
+const takeNumbers = 13
+
+// parseContended reads what a contended take adds: the grants of each group, then slot and retry of each seat.
+func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {
+	var n [MaxGroups + 2*MaxSeats]int64
+	groups, seats := len(r.Groups), len(r.Seats)
+	if seats == 0 || len(reply) != groups+2*seats {
+		return malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:len(reply)]); err != nil {
+		return err
+	}
+	t.Contended, t.Seats = true, r.SeatRoom[:0]
+	left := t.Before
+	for i, group := range r.Groups {
+		if n[i] < 0 || n[i] > group.Count || group.Size < 1 || n[i] > left/group.Size {
+			return malformed(p, "the grants do not add up")
+		}
+		left -= n[i] * group.Size
+		t.Grants = append(t.Grants, n[i])
+	}
+	if left != t.Free {
+		return malformed(p, "the grants do not add up")
+	}
+	for i := groups; i < len(reply); i += 2 {
+		if n[i] > fairness.MaxAccounts || n[i+1] < 0 {
+			return malformed(p, "out of range")
+		}
+		t.Seats = append(t.Seats, SeatReply{Slot: int(n[i]), Retry: duration(n[i+1])})
+	}
+	return nil
 }
 
 // wait converts a duration for which -1 means never.

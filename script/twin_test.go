@@ -26,7 +26,7 @@ func (l *SlidingLog) head() string {
 		oldest = l.closed[0].date
 	}
 	return fmt.Sprintf("SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", l.epoch, l.target, l.share, l.start, l.window,
-		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, 0, l.booked)
+		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, l.fair.contended, l.booked)
 }
 
 // log renders the twin's closed entries as the scripts store them.
@@ -45,7 +45,8 @@ type redisLog interface {
 	refund(now int64, r RefundRequest) (RefundReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
-	stored() (head string, log []string)
+	stored() (head string, log []string, book string)
+	lose()          // the book
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
@@ -71,7 +72,8 @@ func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
 }
 func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(m.at(now), m.ref) }
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
-func (m emulated) stored() (string, []string)          { return stored(m.endpoint.client, m.ref) }
+func (m emulated) stored() (string, []string, string)  { return stored(m.endpoint.client, m.ref) }
+func (m emulated) lose()                               { lose(m.endpoint.client, m.ref) }
 func (m emulated) lives() []int64                      { return lives(m.endpoint.client, m.ref) }
 
 // clocked is a sliding log on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
@@ -106,11 +108,11 @@ var clockedTexts = map[int]*rueidis.Lua{
 
 func (c clocked) run(number int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
 	args = append(args, strconv.FormatInt(now, 10))
-	reply, err := clockedTexts[number].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.log}, args).ToArray()
+	reply, err := clockedTexts[number].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.log, c.ref.book}, args).ToArray()
 	if err != nil {
 		return nil, err
 	}
-	return reply, failure(&programs[number], reply, c.ref.head, c.ref.log)
+	return reply, failure(&programs[number], reply, c.ref.keys())
 }
 
 func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
@@ -152,11 +154,12 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 	}
 	return parseClear(reply)
 }
-func (c clocked) stored() (string, []string) { return stored(c.client, c.ref) }
-func (c clocked) lives() []int64             { return lives(c.client, c.ref) }
+func (c clocked) lose()                              { lose(c.client, c.ref) }
+func (c clocked) stored() (string, []string, string) { return stored(c.client, c.ref) }
+func (c clocked) lives() []int64                     { return lives(c.client, c.ref) }
 
 func lives(client rueidis.Client, ref ShardRef) (all []int64) {
-	for _, key := range []string{ref.head, ref.log} {
+	for _, key := range []string{ref.head, ref.log, ref.book} {
 		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
 		if err != nil {
 			panic(err)
@@ -168,7 +171,25 @@ func lives(client rueidis.Client, ref ShardRef) (all []int64) {
 	return all
 }
 
-func stored(client rueidis.Client, ref ShardRef) (head string, log []string) {
+func lose(client rueidis.Client, ref ShardRef) {
+	if err := client.Do(context.Background(), client.B().Del().Key(ref.book).Build()).Error(); err != nil {
+		panic(err)
+	}
+}
+
+// bookOf cuts off what is left behind the last account.
+func bookOf(text string) string {
+	if len(text) < 9 {
+		return text
+	}
+	count, err := strconv.Atoi(strings.TrimSpace(text[4:9]))
+	if err != nil {
+		return text
+	}
+	return text[:min(124+163*count, len(text))]
+}
+
+func stored(client rueidis.Client, ref ShardRef) (head string, log []string, book string) {
 	ctx := context.Background()
 	head, err := client.Do(ctx, client.B().Get().Key(ref.head).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
@@ -178,7 +199,11 @@ func stored(client rueidis.Client, ref ShardRef) (head string, log []string) {
 	if err != nil {
 		panic(err)
 	}
-	return head, log
+	book, err = client.Do(ctx, client.B().Get().Key(ref.book).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		panic(err)
+	}
+	return head, log, bookOf(book)
 }
 
 // agree runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
@@ -191,17 +216,20 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 			switch {
 			case step.take != nil:
 				reply := twin.Take(step.now, step.take)
-				s.saw(reply)
+				s.saw(step.take, reply)
 				want = reply
 				got, err = server.take(step.now, step.take)
 			case step.book != nil:
 				reply := twin.Reserve(step.now, step.book)
-				s.saw(reply.TakeReply)
+				s.saw(&TakeRequest{}, reply.TakeReply)
 				want = reply
 				got, err = server.reserve(step.now, step.book)
 			case step.refund != nil:
 				want = twin.Refund(step.now, *step.refund)
 				got, err = server.refund(step.now, *step.refund)
+			case step.lose:
+				server.lose()
+				twin.fair.book.Clear()
 			case step.clear:
 				want = twin.Clear(step.now)
 				got, err = server.clear(step.now)
@@ -210,8 +238,8 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 				got, err = server.peek(step.now)
 			}
 			if err != nil {
-				head, log := server.stored()
-				t.Fatalf("%s: %v\nstored %q %q\ntwin   %q", describe(step), err, head, log, twin.head())
+				head, log, book := server.stored()
+				t.Fatalf("%s: %v\nstored %q %q %q\ntwin   %q", describe(step), err, head, log, book, twin.head())
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%s:\ntwin   %+v\nserver %+v\ntwin's head %q", describe(step), want, got, twin.head())
@@ -225,7 +253,10 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 				t.Fatalf("a key lives %d ms", ms)
 			}
 		}
-		head, log := server.stored()
+		head, log, book := server.stored()
+		if text := twin.fair.book.Text(); book != text {
+			t.Fatalf("book:\ntwin   %q\nserver %q", text, book)
+		}
 		if head != twin.head() || !reflect.DeepEqual(log, twin.log()) {
 			t.Fatalf("stored:\ntwin   %q %q\nserver %q %q", twin.head(), twin.log(), head, log)
 		}
@@ -281,6 +312,6 @@ func TestTwinAgreesWithRedis(t *testing.T) {
 		twin := &SlidingLog{UptimeKnown: true, Uptime: time.Duration(uptime) * time.Second}
 		ref := ShardKeys("", "t", strconv.Itoa(run))
 		agree(t, twin, clocked{client: client, uptime: uptime, ref: ref})
-		client.Do(context.Background(), client.B().Del().Key(ref.head, ref.log).Build())
+		client.Do(context.Background(), client.B().Del().Key(ref.head, ref.log, ref.book).Build())
 	})
 }

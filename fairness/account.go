@@ -1,0 +1,81 @@
+package fairness
+
+import "math"
+
+const (
+	milli  = 1000
+	micro  = 1_000_000
+	most   = 1_000_000_000_000_000 // reports saturate here
+	grain  = 1000                  // credit accrues once there is this much, so that rounding down loses at most a thousandth
+	excess = 1.01                  // the level is overbooked a little: not everybody comes the moment it may
+)
+
+// account is what is known of one participant. Everything is an integer, so that it can be stored exactly; sums are in float64, in which Lua and Go
+// agree bit for bit as long as Go does not fuse multiplications and additions: hence the conversions of products.
+type account struct {
+	id     string
+	weight int64    // thousandths
+	seen   int64    // last ask, us
+	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
+	filled int64    // when credit was last added, us
+	credit int64    // millionths of a permit; below 0: a debt
+	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: it never came back
+	used   [2]int64 // permits in this window and the one before
+	turned [2]int64 // thousandths
+}
+
+// roll begins a new window in the counters.
+func (a *account) roll(t Term) {
+	cell := t.Now / t.Window
+	if a.cell == cell {
+		return
+	}
+	if a.cell == cell-1 {
+		a.used[1], a.turned[1] = a.used[0], a.turned[0]
+	} else {
+		a.used[1], a.turned[1] = 0, 0
+	}
+	a.used[0], a.turned[0], a.cell = 0, 0, cell
+}
+
+// depth is the most credit, in permits, of a participant entitled to e permits a window: little, so that bursts do not come back every window.
+func depth(e float64) float64 { return max(2, 0.15*e, 1.5*math.Sqrt(e)) }
+
+// fill adds the credit that came since the last time. e is the entitlement in permits per window.
+func (a *account) fill(t Term, e float64) {
+	limit := math.Floor(depth(e) * micro)
+	credit := float64(a.credit)
+	gain := math.Floor(e * micro * float64(max(t.Now-a.filled, 0)) / float64(t.Window))
+	if gain >= grain {
+		credit += gain
+		a.filled = t.Now
+	}
+	a.filled = min(a.filled, t.Now)
+	a.credit = int64(min(credit, limit))
+}
+
+// top fills the account while nobody has to be held back.
+func (a *account) top(t Term) {
+	a.credit, a.filled = int64(math.Floor(depth(float64(t.Share))*micro)), t.Now
+}
+
+// close notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing.
+func (a *account) close(t Term, waiting int64) {
+	left := float64(t.Window - t.Now%t.Window)
+	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
+	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
+	a.claim = int64(min(used+turned+float64(float64(waiting)*milli), float64(used*2)+4*milli))
+	a.seen = t.Now
+}
+
+// demand is the claim, which fades once the participant has been silent for half a window and is gone after one and a half.
+func (a *account) demand(t Term) float64 {
+	idle := max(t.Now-a.seen, 0)
+	switch {
+	case idle*2 <= t.Window:
+		return float64(a.claim)
+	case idle*2 >= t.Window*3:
+		return 0
+	}
+	return math.Floor(float64(a.claim) * float64(t.Window*3-idle*2) / float64(t.Window*2))
+}

@@ -1,0 +1,181 @@
+package fairness
+
+import (
+	"math"
+	"slices"
+)
+
+// shared is the id of the account of those who have none of their own: names seen for the first time, and names beyond [MaxAccounts].
+const shared = "****************"
+
+// Book keeps the accounts of the participants of one shard while they contend. Each is paced by a shallow bucket of credit, which fills at its weight ×
+// level; a small reserve of free permits is kept for those who have much credit left. What decides how much may be granted at all is
+// elsewhere: a book that is lost or wrong harms fairness only.
+//
+// A call is [Book.Grant] and then [Book.Settle] with the same term, seats and asks. The zero value is an empty book; not safe for
+// concurrent use. A call looks at a bounded number of accounts, except that a participant whose slot is not known is searched for.
+type Book struct {
+	accounts []account // the first is the shared one; none: the book is empty
+	level    level
+	sweep    sweep
+	open     []entry // the seats of the call under way
+}
+
+// level is the water level in thousandths of a permit per thousandth of weight, as a fraction; heavy is 0 where nobody has to be held back.
+type level struct {
+	spare, heavy int64
+}
+
+// entry is a seat of the call under way.
+type entry struct {
+	own      int     // slot of its own account; -1: it has none
+	from     int     // slot of the account that it is served from
+	e        float64 // entitlement in permits per window; 0: it is not held back
+	refused  int64   // size of its first ask that was refused; 0: none
+	unserved int64   // permits that it asked for and did not get
+}
+
+// Clone returns a copy that shares nothing with b.
+func (b *Book) Clone() Book {
+	twin := *b
+	twin.accounts, twin.open = slices.Clone(b.accounts), nil
+	return twin
+}
+
+// Clear empties the book.
+func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
+
+// Grant distributes free permits among the asks, in order. It appends to dst how many of each were granted, whole, and returns the permits granted in all
+// and the size of the first ask that was refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
+func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) (perAsk []int64, granted, refused int64) {
+	b.seat(t, seats)
+	left := free
+	for _, ask := range asks {
+		entry := &b.open[ask.Seat]
+		count := b.allow(t, entry, ask, left)
+		dst = append(dst, count)
+		left -= count * ask.Size
+		if count < ask.Count {
+			entry.unserved += (ask.Count - count) * ask.Size
+			if entry.refused == 0 {
+				entry.refused = ask.Size
+			}
+			if refused == 0 {
+				refused = ask.Size
+			}
+		}
+		account := &b.accounts[entry.from]
+		account.used[0] += count * ask.Size
+		if entry.e > 0 {
+			account.credit = int64(float64(account.credit) - float64(float64(count*ask.Size)*micro))
+		}
+	}
+	return dst, free - left, refused
+}
+
+// seat opens the accounts of a call: what was reported and what credit has come since.
+func (b *Book) seat(t Term, seats []Seat) {
+	if len(b.accounts) == 0 {
+		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
+		b.level, b.sweep = level{}, sweep{next: -1}
+	}
+	b.open = b.open[:0]
+	for i := range seats {
+		seat := &seats[i]
+		e := entry{own: b.find(seat)}
+		if e.own > 0 {
+			e.from = e.own
+		} else if len(b.accounts) <= MaxAccounts {
+			e.own = len(b.accounts)
+			b.accounts = append(b.accounts, account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now})
+		}
+		a := &b.accounts[e.from]
+		a.weight = seat.Weight
+		a.roll(t)
+		a.turned[0] = min(a.turned[0]+seat.Turned, most)
+		if b.level.heavy > 0 {
+			e.e = b.entitlement(t, a)
+			a.fill(t, e.e)
+		} else {
+			a.top(t)
+		}
+		b.open = append(b.open, e)
+	}
+}
+
+// find returns the slot of a seat's own account, or -1.
+func (b *Book) find(seat *Seat) int {
+	if seat.Slot > 0 && seat.Slot < len(b.accounts) && b.accounts[seat.Slot].id == seat.ID {
+		return seat.Slot
+	}
+	return slices.IndexFunc(b.accounts, func(a account) bool { return a.id == seat.ID })
+}
+
+// entitlement returns the permits per window that an account is paced at; there must be a level.
+func (b *Book) entitlement(t Term, a *account) float64 {
+	return min(excess*float64(a.weight)*float64(b.level.spare)/float64(b.level.heavy)/milli, float64(t.Share))
+}
+
+// reserve is how many permits are kept free for those who have all their credit left.
+func reserve(t Term) float64 { return max(1, 0.008*float64(t.Share)) }
+
+// allow returns how many asks of a group are granted out of left permits. The emptier the credit, the more must stay free. An ask for more than the
+// account can ever hold goes through once it is full, and leaves a debt.
+func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
+	fit := min(ask.Count, left/ask.Size)
+	if entry.e == 0 || fit == 0 {
+		return fit
+	}
+	a := &b.accounts[entry.from]
+	deep, credit, size := depth(entry.e), float64(a.credit)/micro, float64(ask.Size)
+	kept := reserve(t)
+	slope := kept / deep
+	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
+	count := math.Floor(min(credit, keep) / size)
+	if count < 1 && float64(a.credit) >= math.Floor(deep*micro) {
+		count = 1
+	}
+	return int64(max(0, min(float64(fit), count)))
+}
+
+// Settle ends a call: it notes what the participants want, appends to dst when each should come back, and looks at some more accounts to keep the
+// level up to date. free is what is left after the grants, next the number of microseconds until more comes back.
+func (b *Book) Settle(dst []Hint, t Term, free, next int64, seats []Seat) []Hint {
+	for i := range b.open {
+		entry := &b.open[i]
+		a := &b.accounts[entry.from]
+		a.close(t, seats[i].Waiting)
+		dst = append(dst, Hint{Slot: entry.own, Retry: b.hint(t, entry, free, next)})
+	}
+	b.look(t)
+	return dst
+}
+
+// hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there.
+func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
+	window, deep := float64(t.Window), 0.0
+	credit := float64(b.accounts[entry.from].credit) / micro
+	wait := func(want float64) float64 { return min(window/4, (want-credit)*window/entry.e) }
+	if entry.e > 0 {
+		deep = depth(entry.e)
+	}
+	if entry.unserved == 0 {
+		if entry.e > 0 && credit < 1 {
+			return int64(math.Ceil(wait(1)))
+		}
+		return 0
+	}
+	need, retry := float64(entry.refused-free), 0.0
+	if entry.e > 0 {
+		want := max(1, min(float64(entry.refused), deep), min(float64(entry.unserved), entry.e/64))
+		if credit < want {
+			retry = wait(want)
+		} else {
+			need += math.Ceil(reserve(t) * (1 - credit/deep))
+		}
+	}
+	if need > 0 {
+		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
+	}
+	return int64(math.Ceil(max(min(retry, window), window/1024)))
+}

@@ -1,0 +1,67 @@
+// Package fairness decides who is served when more is asked of a limit than it has: weighted max-min fairness.
+//
+// [Shares] and [Level] are the definition, exact and without state. [Book] is what a shard of a limit does in practice: it keeps an account of each
+// participant, estimates the water level from what they used and wanted lately, and paces each one at its weight × level. The package
+// does no I/O and reads no clock.
+package fairness
+
+const (
+	// MaxAccounts is the most participants that have an account of their own; all others share one.
+	MaxAccounts = 1024
+	// MaxSeats is the most participants that one call may ask for.
+	MaxSeats = 32
+	// MaxWeight is the largest weight, in thousandths; the smallest is 1.
+	MaxWeight = 1_000_000
+	// MaxReport bounds what a seat may report as turned away (thousandths of a permit) or waiting (permits).
+	MaxReport = 1_000_000_000_000
+	// IDLength is the length of a participant's id: lower-case hexadecimal digits.
+	IDLength = 16
+)
+
+// Seat is a participant that takes part in a call, and what it has to report.
+type Seat struct {
+	// ID identifies the participant: 16 lower-case hexadecimal digits, a hash of its name.
+	ID string
+	// Slot is where its account was by the last reply, a hint; -1: not known.
+	Slot int
+	// Weight is its weight in thousandths, 1 to [MaxWeight].
+	Weight int64
+	// Turned is the demand that this participant turned away for good since its last report, in thousandths of a permit, at most [MaxReport].
+	Turned int64
+	// Waiting is how many permits its blocked callers still want beyond the asks of this call, at most [MaxReport].
+	Waiting int64
+}
+
+// Ask is Count asks of Size permits each by the participant on a seat.
+type Ask struct {
+	Size, Count int64
+	Seat        int // index into the seats
+}
+
+// Hint tells a participant where its account is and when to come back.
+type Hint struct {
+	Slot int
+	// Retry is the number of microseconds after which the participant should ask again; 0: at once.
+	Retry int64
+}
+
+// Term is the instant of a call and the limit in force, in the limit's own terms.
+type Term struct {
+	Now    int64 // us, never decreasing in normal use; steps back are survived
+	Window int64 // us, at least 1000
+	Share  int64 // permits per window
+}
+
+// Valid reports whether the seat is as its fields demand.
+func (s *Seat) Valid() bool {
+	if len(s.ID) != IDLength || s.Slot < -1 || s.Slot > MaxAccounts || s.Weight < 1 || s.Weight > MaxWeight ||
+		s.Turned < 0 || s.Turned > MaxReport || s.Waiting < 0 || s.Waiting > MaxReport {
+		return false
+	}
+	for i := range len(s.ID) {
+		if c := s.ID[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+package fairness
+
+import (
+	"cmp"
+	"container/heap"
+	"math/bits"
+	"slices"
+)
+
+// Claim is what one participant wants and what it weighs. Demand is in any unit, at least 0; Weight is relative, at least 1. What is below counts as
+// no demand and as weight 1.
+type Claim struct {
+	Demand, Weight int64
+}
+
+// Level returns the water level of weighted max-min fairness as the fraction num/den: the capacity left by those whose demand lies below their
+// weight × level, and the weight of all others, who share it. den is 0 where nobody has to be held back. The sums of demands and of weights must
+// not overflow. O(n log n).
+func Level(capacity int64, claims []Claim) (num, den int64) {
+	num, den, _ = waterLevel(capacity, byLevel(claims))
+	return num, den
+}
+
+// Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min fairness (progressive filling; Bertsekas and
+// Gallager, Data Networks, section 6.5.2): nobody gets more than its demand, nothing is left while somebody wants more, and who gets less than its
+// demand has no less per weight than anybody else, up to one unit. What does not divide goes, unit by unit, to whoever has the least per weight when it
+// has that unit (the method of Jefferson), so that more capacity or more demand never means less. The order of the claims plays
+// no part: ties go to the greater weight, then to the greater demand. The sums of demands and of weights must not overflow. O(n log n).
+func Shares(dst []int64, capacity int64, claims []Claim) []int64 {
+	sorted := byLevel(claims)
+	num, den, held := waterLevel(max(capacity, 0), sorted)
+	from := len(dst)
+	dst = slices.Grow(dst, len(claims))[:from+len(claims)]
+	shares := dst[from:]
+	left := max(capacity, 0)
+	queue := queue{claims: claims, shares: shares}
+	for i, c := range sorted {
+		shares[c.index] = c.demand
+		if i >= held {
+			high, low := bits.Mul64(uint64(num), uint64(c.weight))
+			part, _ := bits.Div64(high, low, uint64(den)) // at most num, since no weight is above their sum
+			shares[c.index] = int64(part)
+			if shares[c.index] < c.demand {
+				queue.order = append(queue.order, c)
+			}
+		}
+		left -= shares[c.index]
+	}
+	if den == 0 {
+		return dst
+	}
+	heap.Init(&queue)
+	for ; left > 0 && len(queue.order) > 0; left-- {
+		first := queue.order[0]
+		if shares[first.index]++; shares[first.index] == first.demand {
+			heap.Pop(&queue)
+		} else {
+			heap.Fix(&queue, 0)
+		}
+	}
+	return dst
+}
+
+// ranked is a claim and its place in the caller's order.
+type ranked struct {
+	demand, weight int64
+	index          int
+}
+
+// byLevel sorts claims by the level at which they are satisfied.
+func byLevel(claims []Claim) []ranked {
+	sorted := make([]ranked, len(claims))
+	for i, c := range claims {
+		sorted[i] = ranked{demand: max(c.Demand, 0), weight: max(c.Weight, 1), index: i}
+	}
+	slices.SortFunc(sorted, func(a, b ranked) int { return compareRatios(a.demand, a.weight, b.demand, b.weight) })
+	return sorted
+}
+
+// waterLevel returns the level and how many of the sorted claims lie at or below it.
+func waterLevel(capacity int64, sorted []ranked) (num, den int64, satisfied int) {
+	for _, c := range sorted {
+		den += c.weight
+	}
+	num = capacity
+	for i, c := range sorted {
+		// c lies above the level num/den: so do all that follow.
+		if compareRatios(c.demand, c.weight, num, den) > 0 {
+			return num, den, i
+		}
+		num -= c.demand
+		den -= c.weight
+	}
+	return num, 0, len(sorted)
+}
+
+// compareRatios compares a/b with c/d; none is negative, b and d are not 0.
+func compareRatios(a, b, c, d int64) int {
+	leftHigh, leftLow := bits.Mul64(uint64(a), uint64(d))
+	rightHigh, rightLow := bits.Mul64(uint64(c), uint64(b))
+	return cmp.Or(cmp.Compare(leftHigh, rightHigh), cmp.Compare(leftLow, rightLow))
+}
+
+// queue is a heap of those who can take one unit more.
+type queue struct {
+	claims []Claim
+	shares []int64
+	order  []ranked
+}
+
+func (q *queue) Len() int { return len(q.order) }
+func (q *queue) Less(i, j int) bool {
+	a, b := q.order[i], q.order[j]
+	return cmp.Or(
+		compareRatios(q.shares[a.index]+1, a.weight, q.shares[b.index]+1, b.weight),
+		cmp.Compare(b.weight, a.weight), cmp.Compare(b.demand, a.demand), cmp.Compare(a.index, b.index),
+	) < 0
+}
+func (q *queue) Swap(i, j int) { q.order[i], q.order[j] = q.order[j], q.order[i] }
+func (q *queue) Push(c any)    { q.order = append(q.order, c.(ranked)) }
+func (q *queue) Pop() any {
+	last := q.order[len(q.order)-1]
+	q.order = q.order[:len(q.order)-1]
+	return last
+}
+
+// Jain returns Jain's fairness index of what participants got relative to what they were entitled to: from 1/n (one has everything) to 1 (all have
+// the same). It is 1 for no participants, and where nobody got anything. (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.)
+func Jain(parts []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range parts {
+		sum += x
+		squares += float64(x * x)
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(parts)) * squares)
+}

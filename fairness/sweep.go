@@ -1,0 +1,111 @@
+package fairness
+
+// slice is how many accounts one call looks at.
+const slice = 16
+
+// sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
+// Newton's iteration towards the water level. The demand met at a level is a concave, piecewise linear function of it, so that
+// the iteration, begun below the level, climbs to it in finitely many steps and never passes it.
+type sweep struct {
+	next   int     // the account to look at next; -1: no pass is under way
+	began  int64   // when the last pass began, us
+	light  float64 // demand of those below the level, thousandths of a permit
+	heavy  int64   // weight of those at or above it
+	claims float64 // demand of all
+	weight int64   // weight of those who have a demand
+	count  int     // how many these are
+}
+
+// look continues the pass under way, or begins one if it is time.
+func (b *Book) look(t Term) {
+	s := &b.sweep
+	if s.next < 0 {
+		if since := t.Now - s.began; since >= 0 && since*20 < t.Window {
+			return
+		}
+		*s = sweep{began: t.Now}
+	}
+	whole := s.next == 0 && len(b.accounts) <= slice
+	for range slice {
+		if s.next >= len(b.accounts) {
+			break
+		}
+		if b.forgotten(t, s.next) {
+			last := len(b.accounts) - 1
+			b.accounts[s.next] = b.accounts[last]
+			b.accounts = b.accounts[:last]
+			continue
+		}
+		a := &b.accounts[s.next]
+		s.add(b.level, a.demand(t), a.weight)
+		s.next++
+	}
+	if s.next >= len(b.accounts) {
+		s.next = -1
+		b.finish(t, whole)
+	}
+}
+
+// forgotten reports whether an account is given up: after two windows of silence, or sooner if its name came only once.
+func (b *Book) forgotten(t Term, slot int) bool {
+	a := &b.accounts[slot]
+	idle := t.Now - a.seen
+	switch {
+	case slot == 0:
+		return false
+	case a.cell > 0:
+		return idle >= 2*t.Window
+	case len(b.accounts) > MaxAccounts:
+		return idle*8 >= t.Window
+	}
+	return idle*2 >= t.Window
+}
+
+// add counts a demand at a level.
+func (s *sweep) add(l level, demand float64, weight int64) {
+	if demand == 0 {
+		return
+	}
+	s.claims += demand
+	s.weight += weight
+	s.count++
+	if l.heavy == 0 || demand*float64(l.heavy) < float64(weight)*float64(l.spare) {
+		s.light += demand
+	} else {
+		s.heavy += weight
+	}
+}
+
+// finish takes one step towards the level, or, if the pass saw all accounts at once, all of them.
+func (b *Book) finish(t Term, whole bool) {
+	s := &b.sweep
+	capacity := t.Share * milli
+	if s.count < 2 || s.claims <= float64(capacity) {
+		b.level = level{}
+		return
+	}
+	lowest := level{spare: capacity, heavy: s.weight}
+	if !whole {
+		b.level = s.step(capacity, lowest)
+		return
+	}
+	b.level = lowest
+	for range slice {
+		var again sweep
+		for i := range b.accounts {
+			again.add(b.level, b.accounts[i].demand(t), b.accounts[i].weight)
+		}
+		before := b.level
+		if b.level = again.step(capacity, lowest); b.level == before {
+			return
+		}
+	}
+}
+
+// step returns the next level, given what was counted at the last one.
+func (s *sweep) step(capacity int64, lowest level) level {
+	if s.heavy == 0 || s.light >= float64(capacity) {
+		return lowest
+	}
+	return level{spare: capacity - int64(s.light), heavy: s.heavy}
+}

@@ -1,0 +1,60 @@
+package script
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
+
+// fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua and fair_settle.lua.
+type fair struct {
+	contended int64 // when somebody was last refused or reported unmet demand, shard time in microseconds; 0: nobody contends
+	book      fairness.Book
+}
+
+// grant distributes free permits and notes that participants contend, when they begin and then eight times a window; that ends after two windows
+// in which nobody had reason to. It returns the size of the first ask that is refused, 0 if none is.
+func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
+	if f.contended > 0 && f.contended+2*t.Window <= t.Now {
+		f.contended = 0
+	}
+	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Seats) > 0}
+	if reply.Contended {
+		reply.Grants, reply.Granted, refused = f.book.Grant(r.Room[:0], t, free, r.Seats, r.Groups)
+	} else {
+		reply.Grants, reply.Granted, refused = distribute(r.Room[:0], free, r.Groups)
+	}
+	if open && len(r.Seats) > 0 && (refused > 0 || r.reports()) {
+		if !reply.Contended {
+			f.book.Clear()
+			f.contended = t.Now
+		} else if since := t.Now - f.contended; since < 0 || since*8 > t.Window {
+			f.contended = t.Now
+		}
+	}
+	return reply, refused
+}
+
+// settle tells the participants when to come back.
+func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
+	if !reply.Contended {
+		return
+	}
+	var room [MaxSeats]fairness.Hint
+	reply.Seats = r.SeatRoom[:0]
+	for _, hint := range f.book.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond), r.Seats) {
+		reply.Seats = append(reply.Seats, SeatReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
+	}
+}
+
+// distribute returns what Distribute does, and the size of the first ask that is refused, 0 if none is.
+func distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted, refused int64) {
+	from := len(dst)
+	perGroup, granted = Distribute(dst, free, groups)
+	for i, group := range groups {
+		if perGroup[from+i] < group.Count {
+			return perGroup, granted, group.Size
+		}
+	}
+	return perGroup, granted, 0
+}

@@ -1,0 +1,186 @@
+-- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
+--
+-- KEYS[3]  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
+--   header  1 magic(4)  5 accounts(5)  10 spare(16)  26 heavy(11)  37 next(5)  42 began(16)  58 light(20)  78 heavy(11)  89 claims(20)
+--           109 weight(11)  120 count(5)
+--   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
+--           119 used before(13)  132 turned(16)  148 turned before(16)
+-- ARGV     from asks on: groups, plus 64 if seats carry reports; then size, count, seat of each group; then of each seat: id, slot or -1, weight in
+--          thousandths [, turned away since the last report in thousandths of a permit, permits that blocked callers wait for]
+--
+-- Reads asks, free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that at bytes 218 to 233.
+-- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
+-- away: then the call is served as if nobody contended.
+local groups = ARGV[asks] % 64
+local counts, book = nil, nil
+local left, refused = free, nil
+local contending = false
+local first = asks + 1 + 3 * groups              -- where the seats are in ARGV
+local fields = groups == ARGV[asks] + 0 and 3 or 5  -- of a seat
+local seated = ARGV[first] and ARGV[first + 2] and true or false
+local marked = contended
+local begun, remark = false, false -- they begin to contend; contended must be written
+if marked > 0 then
+  if marked + 2 * window <= now then
+    contended, remark = 0, true
+  else
+    contending = seated and closed == 0
+  end
+end
+if contending then
+  local header = redis.pcall('GETRANGE', KEYS[3], '0', '123')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 4) ~= 'SLB1') then
+    return {-1, 3}
+  end
+  contending, book = pcall(function()
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local HEADER, RECORD, MOST = 124, 163, 1024
+    local b = {header = header, accounts = {}, entries = {}, count = 1, spare = 0, heavy = 0, grants = {}}
+    if header ~= '' then
+      b.count, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 36) + 0
+    end
+    b.stored = b.count
+    local placed = {}
+    local cell = (now - now % window) / window
+
+    local function fresh(id, weight)
+      return {id = id, weight = weight, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0}
+    end
+    local function parse(text)
+      return {
+        id = sub(text, 2, 17), claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
+        turned_before = sub(text, 148, 163) + 0,
+      }
+    end
+    -- The slot of a participant's own account, or -1.
+    local function find(id, slot)
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = HEADER + slot * RECORD
+        local text = redis.call('GETRANGE', KEYS[3], format('%d', at), format('%d', at + RECORD - 1))
+        if sub(text, 1, 17) == '#' .. id then
+          b.accounts[slot] = parse(text)
+          return slot
+        end
+      end
+      if b.stored > 1 then
+        local all = redis.call('GETRANGE', KEYS[3], '0', format('%d', HEADER + b.stored * RECORD - 1))
+        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+        if at then
+          slot = (at - 1 - HEADER) / RECORD
+          b.accounts[slot] = parse(sub(all, at, at + RECORD - 1))
+          return slot
+        end
+      end
+      return -1
+    end
+
+    for i = first, #ARGV - 2, fields do
+      local id, weight = ARGV[i], ARGV[i + 2] + 0
+      local own = find(id, ARGV[i + 1] + 0)
+      local from = own
+      if own < 0 then
+        from = 0
+        if b.count <= MOST then
+          own, b.count = b.count, b.count + 1
+          b.accounts[own] = fresh(id, weight)
+        end
+        if not b.accounts[0] then
+          b.accounts[0] = header == '' and fresh('****************', weight)
+            or parse(redis.call('GETRANGE', KEYS[3], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+        end
+      end
+      placed[id] = own >= 0 and own or nil
+      local a = b.accounts[from]
+      a.weight = weight
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+      local entry = {own = own, a = a, e = 0, refused = 0, unserved = 0, waiting = 0}
+      if fields == 5 then
+        a.turned = min(a.turned + ARGV[i + 3], 1e15)
+        entry.waiting = ARGV[i + 4] + 0
+      end
+      if b.heavy > 0 then
+        local e = min(1.01 * weight * b.spare / b.heavy / 1000, share)
+        entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))
+        local credit = a.credit
+        local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+        if gain >= 1000 then
+          credit, a.filled = credit + gain, now
+        end
+        a.filled = min(a.filled, now)
+        entry.full = floor(entry.depth * 1000000)
+        a.credit = min(credit, entry.full)
+      else
+        a.credit, a.filled = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000), now
+      end
+      b.entries[#b.entries + 1] = entry
+    end
+
+    b.reserve = max(1, 0.008 * share)
+    b.left = free
+    for i = 1, groups do
+      local at = asks - 2 + 3 * i
+      local size, count = ARGV[at] + 0, ARGV[at + 1] + 0
+      local entry = b.entries[ARGV[at + 2] + 1]
+      local a = entry.a
+      local got = min(count, floor(b.left / size))
+      if entry.e > 0 and got > 0 then
+        local credit, slope = a.credit / 1000000, b.reserve / entry.depth
+        local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
+        local allowed = floor(min(credit, keep) / size)
+        if allowed < 1 and a.credit >= entry.full then
+          allowed = 1
+        end
+        got = max(0, min(got, allowed))
+      end
+      b.grants[i] = got
+      b.left = b.left - got * size
+      if got < count then
+        entry.unserved = entry.unserved + (count - got) * size
+        if entry.refused == 0 then
+          entry.refused = size
+        end
+        b.refused = b.refused or size
+      end
+      a.used = a.used + got * size
+      if entry.e > 0 then
+        a.credit = a.credit - got * size * 1000000
+      end
+    end
+    return b
+  end)
+  if contending then
+    counts, left, refused = book.grants, book.left, book.refused
+  else
+    redis.pcall('DEL', KEYS[3])
+  end
+end
+if not contending then
+  for i = asks + 1, asks - 2 + 3 * groups, 3 do
+    local size, count = ARGV[i] + 0, ARGV[i + 1] + 0
+    local fit = math.floor(left / size)
+    if fit < count then
+      count = fit
+      refused = refused or size
+    end
+    left = left - count * size
+  end
+end
+-- When participants contend is noted at first, and then eight times a window.
+if seated and closed == 0 and (refused or fields == 5) then
+  begun = not contending
+  if begun or now < marked or (now - marked) * 8 > window then
+    remark, contended = true, now
+  end
+end
+local granted = free - left

@@ -1,0 +1,176 @@
+-- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
+--
+-- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
+-- and slot, retry us of each seat. ARGV[5] is the book's time to live. A server that refuses to write harms fairness only.
+if remark and not written then
+  redis.pcall('SETRANGE', KEYS[1], '217', format('%16d', contended))
+end
+if begun then
+  redis.pcall('DEL', KEYS[3])
+end
+if contending then
+  for i = 1, groups do
+    reply[13 + i] = counts[i]
+  end
+  pcall(function()
+    local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+    local b, RECORD, HEADER, SLICE, MOST = book, 163, 124, 16, 1024
+    local here = window - now % window
+    for _, entry in ipairs(b.entries) do
+      local a = entry.a
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local turned = floor(a.turned + a.turned_before * here / window)
+      a.claim = min(used + turned + entry.waiting * 1000, used * 2 + 4000)
+      local e, credit, retry = entry.e, a.credit / 1000000, 0
+      if entry.unserved == 0 then
+        if e > 0 and credit < 1 then
+          retry = ceil(min(window / 4, (1 - credit) * window / e))
+        end
+      else
+        local need = entry.refused - left
+        if e > 0 then
+          local want = max(1, min(entry.refused, entry.depth), min(entry.unserved, e / 64))
+          if credit < want then
+            retry = min(window / 4, (want - credit) * window / e)
+          else
+            need = need + ceil(b.reserve * (1 - credit / entry.depth))
+          end
+        end
+        if need > 0 then
+          retry = max(retry, soonest + (need - 1) * window / max(share, 1))
+        end
+        retry = ceil(max(min(retry, window), window / 1024))
+      end
+      reply[#reply + 1] = entry.own
+      reply[#reply + 1] = retry
+    end
+
+    local HEADER_FORM, RECORD_FORM = 'SLB1%5d%16d%11d%5d%16d%20d%11d%20d%11d%5d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d'
+    local function place(slot)
+      return format('%d', HEADER + slot * RECORD)
+    end
+    local function record(a)
+      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before)
+    end
+    local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
+    local header = b.header
+    if header == '' then
+      redis.call('SET', KEYS[3], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', ARGV[5])
+    else
+      upcoming, began = sub(header, 37, 41) + 0, sub(header, 42, 57) + 0
+    end
+    for slot = b.stored, b.count - 1 do
+      redis.call('SETRANGE', KEYS[3], place(slot), record(b.accounts[slot]))
+    end
+    for slot, a in pairs(b.accounts) do
+      if slot < b.stored then
+        redis.call('SETRANGE', KEYS[3], place(slot), record(a))
+      end
+    end
+
+    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
+    local due = upcoming < 0 and not (now >= began and (now - began) * 20 < window)
+    if upcoming < 0 and not due then
+      if b.count ~= b.stored then
+        redis.call('SETRANGE', KEYS[3], '4', format('%5d', b.count))
+      end
+      return
+    end
+    if due then
+      upcoming, began = 0, now
+      redis.call('PEXPIRE', KEYS[3], ARGV[5])
+    else
+      light, heavy, claims, weight, count = sub(header, 58, 77) + 0, sub(header, 78, 88) + 0, sub(header, 89, 108) + 0,
+        sub(header, 109, 119) + 0, sub(header, 120, 124) + 0
+    end
+    local whole = upcoming == 0 and b.count <= SLICE
+    local demands, weights = {}, {}
+    local from = upcoming
+    local text = redis.call('GETRANGE', KEYS[3], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local moved
+    for _ = 1, SLICE do
+      if upcoming >= b.count then
+        break
+      end
+      local at = (upcoming - from) * RECORD
+      local line = moved
+      if not line then
+        line = text
+      else
+        at = 0
+      end
+      local idle = max(now - sub(line, at + 25, at + 40), 0)
+      local gone = false
+      if upcoming > 0 and idle * 8 >= window then
+        if sub(line, at + 93, at + 105) + 0 > 0 then
+          gone = idle >= 2 * window
+        elseif b.count > MOST then
+          gone = true
+        else
+          gone = idle * 2 >= window
+        end
+      end
+      if gone then
+        b.count = b.count - 1
+        if upcoming < b.count then
+          moved = redis.call('GETRANGE', KEYS[3], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          redis.call('SETRANGE', KEYS[3], place(upcoming), moved)
+        end
+      else
+        local demand = sub(line, at + 41, at + 56) + 0
+        if idle * 2 > window then
+          demand = idle * 2 >= window * 3 and 0 or floor(demand * (window * 3 - idle * 2) / (window * 2))
+        end
+        if demand ~= 0 then
+          local w = sub(line, at + 18, at + 24) + 0
+          claims, weight, count = claims + demand, weight + w, count + 1
+          if whole then
+            demands[count], weights[count] = demand, w
+          end
+          if b.heavy == 0 or demand * b.heavy < w * b.spare then
+            light = light + demand
+          else
+            heavy = heavy + w
+          end
+        end
+        upcoming = upcoming + 1
+        moved = nil
+      end
+    end
+    if upcoming >= b.count then
+      upcoming = -1
+      local capacity = share * 1000
+      local lowest = weight
+      if count < 2 or claims <= capacity then
+        b.spare, b.heavy = 0, 0
+      elseif not whole then
+        if heavy == 0 or light >= capacity then
+          b.spare, b.heavy = capacity, lowest
+        else
+          b.spare, b.heavy = capacity - light, heavy
+        end
+      else
+        b.spare, b.heavy = capacity, lowest
+        for _ = 1, SLICE do
+          local below, above = 0, 0
+          for i = 1, count do
+            if demands[i] * b.heavy < weights[i] * b.spare then
+              below = below + demands[i]
+            else
+              above = above + weights[i]
+            end
+          end
+          local spare, bound = capacity - below, above
+          if above == 0 or below >= capacity then
+            spare, bound = capacity, lowest
+          end
+          if spare == b.spare and bound == b.heavy then
+            break
+          end
+          b.spare, b.heavy = spare, bound
+        end
+      end
+    end
+    redis.call('SETRANGE', KEYS[3], '0', format(HEADER_FORM, b.count, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
+  end)
+end
