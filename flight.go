@@ -83,6 +83,7 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 		Known:    l.core.knownFor(),
 		Seen:     l.remembers(now),
 		Groups:   f.groups,
+		Room:     f.grants[:0],
 	}
 	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
 	f.sent.Store(true)

@@ -110,7 +110,7 @@ func BenchmarkTake(b *testing.B) {
 		b.Fatal(err)
 	}
 	ref := ShardKeys("", "t", "limit")
-	r := &TakeRequest{Proposal: p, Known: time.Hour, Groups: []Group{{Size: 1, Count: 17}}}
+	r := &TakeRequest{Proposal: p, Known: time.Hour, Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := endpoint.Take(context.Background(), ref, r); err != nil {
@@ -125,7 +125,7 @@ func BenchmarkTwin(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 17}}}
+	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
 	log, now := &SlidingLog{}, int64(0)
 	b.ReportAllocs()
 	for b.Loop() {
