@@ -27,7 +27,7 @@ func grounded(tb testing.TB) *lane {
 	if c.tel, err = newTelemetry(c); err != nil {
 		tb.Fatal(err)
 	}
-	co := &core{client: c, metrics: newOutcomes("l", SlidingLog, nil)}
+	co := &core{client: c, metrics: newOutcomes("l", SlidingLog)}
 	return &lane{core: co, flying: true}
 }
 

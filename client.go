@@ -13,10 +13,11 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg   Config
-	base  time.Time
-	nodes map[string]*node
-	tel   *telemetry
+	cfg       Config
+	base      time.Time
+	roster    atomic.Pointer[roster]
+	rostering sync.Mutex // held while the roster is replaced
+	tel       *telemetry
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -39,14 +40,15 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg:      cfg,
 		base:     time.Now(),
-		nodes:    make(map[string]*node, len(cfg.Nodes)),
 		limiters: make(map[string]*core),
 		families: make(map[string]*Family),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	nodes := &roster{nodes: cfg.Nodes, byName: make(map[string]*node, len(cfg.Nodes))}
 	for _, n := range cfg.Nodes {
-		c.nodes[n.Name] = newNode(n, c.now, c.logNode)
+		nodes.byName[n.Name] = newNode(n, c.now, c.logNode)
 	}
+	c.roster.Store(nodes)
 	if c.tel, err = newTelemetry(c); err != nil {
 		return nil, err
 	}
@@ -69,7 +71,10 @@ func (c *Client) Close() {
 		co.abandon()
 	}
 	var wg sync.WaitGroup
-	for _, n := range c.nodes {
+	c.rostering.Lock() // from here on the roster stays what it is
+	nodes := c.roster.Load().byName
+	c.rostering.Unlock()
+	for _, n := range nodes {
 		wg.Go(n.close) // of a node that does not answer it takes a second
 	}
 	wg.Wait()
@@ -143,7 +148,7 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 	if co == nil {
 		co = newCore(c, name, "n:"+name)
 		co.declared = limit
-		co.metrics = newOutcomes(name, limit.Algorithm, c.nodes)
+		co.metrics = newOutcomes(name, limit.Algorithm)
 		co.register = newRegister(co, false)
 		c.limiters[name] = co
 	}
@@ -184,36 +189,30 @@ func (c *Client) everyCore() []*core {
 // not jump, and that is never zero.
 func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }
 
-// spawn runs a task that ends with the Client.
-func (c *Client) spawn(task func(ctx context.Context)) {
+// spawn runs a task that ends with the Client. It reports false if that is closed.
+func (c *Client) spawn(task func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {
-		return
+		return false
 	}
 	c.tasks.Go(func() { task(c.ctx) })
-}
-
-// shardNodes are the configured nodes, for placement.
-func (c *Client) shardNodes() []shard.Node {
-	nodes := make([]shard.Node, len(c.cfg.Nodes))
-	for i, n := range c.cfg.Nodes {
-		nodes[i] = shard.Node{Name: n.Name, Weight: n.Weight}
-	}
-	return nodes
+	return true
 }
 
 // arrange places the shards of a limit.
 func (c *Client) arrange(ctx context.Context, id string, limit Limit) []shard.Shard {
+	nodes := c.roster.Load()
+	open := nodes.open()
 	n := limit.Shards
 	if n == 0 {
 		servers := 0
-		for _, nd := range c.nodes {
-			servers += nd.masters(ctx)
+		for _, nd := range open {
+			servers += nodes.byName[nd.Name].masters(ctx)
 		}
 		n = min(shard.Auto(limit.Permits, servers), MaxShards)
 	}
-	return shard.Arrange(id, limit.Permits, n, c.shardNodes())
+	return shard.Arrange(id, limit.Permits, n, open)
 }
 
 // quarantines reports whether a shard that lost its memory must wait.

@@ -71,13 +71,17 @@ type Node struct {
 	Client rueidis.Client
 	// Weight is the node's part of the shards relative to the others; 0 means 1.
 	Weight float64
+	// Drain says that the node is about to go: it gets no new shards, and Rebalance or
+	// SetLimit moves away what it has. Until then it is used as before.
+	Drain bool
 }
 
 // Config configures a Client. Only Nodes is required.
 type Config struct {
 	// Nodes is one Redis Cluster, or any number of independent endpoints. All
-	// processes that share limits must list the same nodes by name; their order
-	// does not matter.
+	// processes that share limits should list the same nodes by name; their order
+	// does not matter. While lists differ limits hold, but a process cannot use what is on nodes it
+	// does not know. SetNodes changes the list.
 	Nodes []Node
 	// Participant names this process among those that share a limit. The
 	// default is host-pid-random.
@@ -106,22 +110,11 @@ func (c Config) withDefaults() (Config, error) {
 	bad := func(format string, a ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
 	}
-	if len(c.Nodes) == 0 {
-		bad("Nodes is empty; list at least one Redis endpoint")
+	nodes, err := checkNodes(c.Nodes)
+	if err != nil {
+		errs = append(errs, err)
 	}
-	c.Nodes = append([]Node(nil), c.Nodes...)
-	names := make(map[string]bool, len(c.Nodes))
-	for i := range c.Nodes {
-		n := &c.Nodes[i]
-		if err := n.fill(); err != nil {
-			bad("Nodes[%d]: %v", i, err)
-			continue
-		}
-		if names[n.Name] {
-			bad("Nodes[%d]: the name %q is taken by an earlier node; names must differ", i, n.Name)
-		}
-		names[n.Name] = true
-	}
+	c.Nodes = nodes
 	if c.Participant == "" {
 		c.Participant = defaultParticipant()
 	}

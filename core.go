@@ -35,6 +35,7 @@ type core struct {
 	mu       sync.Mutex
 	declared Limit           // by the code, at the highest revision
 	lanes    map[place]*lane // every lane ever made, so that its memory survives a new layout
+	missing  map[string]bool // nodes of layouts that are not in the Config, of which the log was told
 }
 
 // place identifies a shard.
@@ -55,7 +56,7 @@ type table struct {
 }
 
 func newCore(c *Client, name, id string) *core {
-	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), collect: make(chan struct{}, 1)}
+	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), missing: make(map[string]bool), collect: make(chan struct{}, 1)}
 	co.queue.core, co.local.core, co.leases.core = co, co, co
 	co.local.engine.client, co.alone.mine.client = c, c
 	return co
@@ -88,6 +89,9 @@ func (c *core) adopt(layout shard.Layout) error {
 	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
 		return nil
 	}
+	if layout.Settled {
+		defer c.client.retireSoon() // what was moved away from may be in use no more
+	}
 	t, err := c.newTable(layout, limit)
 	if err != nil {
 		return err
@@ -110,7 +114,8 @@ func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	for _, s := range live {
 		l := c.lane(s)
 		if l == nil {
-			continue // on a node that is not in this process' Config
+			c.stranger(s.Node)
+			continue
 		}
 		terms, err := c.termsFor(layout, s)
 		if err != nil {
@@ -125,6 +130,32 @@ func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 		}
 	}
 	return t, nil
+}
+
+// renew makes the table anew, after the nodes have changed.
+func (c *core) renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.table.Load()
+	if old == nil {
+		return
+	}
+	t, err := c.newTable(old.layout, old.limit)
+	if err != nil { // cannot be: it was made before
+		c.client.cfg.Logger.Error("limiter does not see the new nodes", "limiter", c.name, "err", err)
+		return
+	}
+	c.table.Store(t)
+	c.from.Store(nil) // a key is arranged over the nodes
+	c.queue.wake()
+}
+
+// stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.
+func (c *core) stranger(node string) {
+	if !c.missing[node] {
+		c.missing[node] = true
+		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from the others", "limiter", c.name, "node", node)
+	}
 }
 
 // termsFor is what to propose to a shard of the layout. Only a settled layout
@@ -182,12 +213,12 @@ func (c *core) abandon() {
 // lane is laneTo with c.mu held.
 func (c *core) lane(s shard.Shard) *lane {
 	at := place{s.Slot, s.Node, s.Algorithm}
-	if l := c.lanes[at]; l != nil {
-		return l
-	}
-	n := c.client.nodes[s.Node]
+	n := c.client.node(s.Node)
 	if n == nil {
 		return nil
+	}
+	if l := c.lanes[at]; l != nil && l.node == n {
+		return l
 	}
 	l := newLane(c, n, s)
 	c.lanes[at] = l

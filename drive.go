@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -20,10 +19,15 @@ func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) b
 	if err != nil || next == nil {
 		return err
 	}
-	if next.Settled {
-		return nil
+	return r.putInForce(ctx, *next)
+}
+
+// putInForce tells every shard of a new layout, and starts the move of its capacity.
+func (r *register) putInForce(ctx context.Context, next shard.Layout) error {
+	if t := r.core.table.Load(); next.Settled || t != nil && t.layout.Epoch > next.Epoch {
+		return nil // nothing moves, or others have changed it already
 	}
-	step, errs := r.step(ctx, *next)
+	step, errs := r.step(ctx, next)
 	if !step.Done && !step.Superseded {
 		r.driveOn(true)
 	}
@@ -34,11 +38,7 @@ func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) b
 // again and again while other processes do the same. It returns nil if unless
 // says of the stored limit that nothing is to be done.
 func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) bool) (*shard.Layout, error) {
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		if err := r.sync(ctx); err != nil {
-			return nil, errors.Join(ErrUnavailable, err)
-		}
-		t := r.core.table.Load()
+	return r.succeed(ctx, func(t *table) (*shard.Layout, error) {
 		if unless != nil && unless(t.limit) {
 			return nil, nil
 		}
@@ -47,15 +47,56 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
 		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
-		if err != nil {
+		return &next, err
+	})
+}
+
+// rebalance arranges the same limit over the nodes as they are now.
+func (r *register) rebalance(ctx context.Context) error {
+	next, err := r.succeed(ctx, func(t *table) (*shard.Layout, error) {
+		spec, limit := t.layout.Spec(), t.limit
+		if spec.Auto {
+			limit.Shards = 0
+		}
+		next, err := t.layout.Change(t.layout.Epoch+1, spec, r.core.client.arrange(ctx, r.core.id, limit))
+		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
+			return nil, nil // everything is where it should be
+		}
+		return &next, err
+	})
+	if err != nil || next == nil {
+		return err
+	}
+	return r.putInForce(ctx, *next)
+}
+
+// succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again while other
+// processes change it too. Of one process only one does this at a time: each attempt but
+// one would be in vain.
+func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layout, error)) (*shard.Layout, error) {
+	select {
+	case r.proposing <- struct{}{}:
+		defer func() { <-r.proposing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		if err := r.sync(ctx); err != nil {
+			return nil, errors.Join(ErrUnavailable, err)
+		}
+		t := r.core.table.Load()
+		next, err := follow(t)
+		if err != nil || next == nil {
 			return nil, err
 		}
-		stored, err := r.store(ctx, t.layout.Epoch, next)
+		next.Anchor = r.anchorFor(t.layout)
+		agreed, err := r.store(ctx, t.layout, *next)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		if reflect.DeepEqual(*stored, r.asStored(next)) {
-			return stored, r.core.adopt(*stored)
+		if agreed {
+			stored := r.asStored(*next)
+			return &stored, r.core.adopt(stored)
 		}
 		if !sleep(ctx, rand.N(pause)) {
 			return nil, context.Cause(ctx)
@@ -196,18 +237,23 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 
 // settle stores that all capacity has arrived.
 func (r *register) settle(ctx context.Context, layout shard.Layout) error {
-	stored, err := r.store(ctx, layout.Epoch, layout.Settle())
+	settled := layout.Settle()
+	agreed, err := r.store(ctx, layout, settled)
 	if err != nil {
 		return err
 	}
-	return r.core.adopt(*stored)
+	if !agreed {
+		return r.sync(ctx)
+	}
+	return r.core.adopt(settled)
 }
 
-// store is write as an exchange of its own.
-func (r *register) store(ctx context.Context, expect int64, layout shard.Layout) (*shard.Layout, error) {
+// store replaces a layout by the next, as an exchange of its own, and reports whether that may be used.
+func (r *register) store(ctx context.Context, old, next shard.Layout) (agreed bool, err error) {
 	if err := r.begin(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
 	defer r.end()
-	return r.write(ctx, expect, layout)
+	_, agreed, err = r.write(ctx, r.anchorOf(old), old.Epoch, next)
+	return agreed, err
 }

@@ -59,7 +59,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	}
 	f := &Family{core: newCore(c, name, "f:"+name), keys: keys}
 	f.core.declared = limit
-	f.core.metrics = newOutcomes(name, limit.Algorithm, c.nodes)
+	f.core.metrics = newOutcomes(name, limit.Algorithm)
 	f.core.register = newRegister(f.core, true)
 	c.families[name] = f
 	return f, nil
@@ -121,7 +121,7 @@ func (f *Family) update(c *core) {
 	}
 	c.declare(ft.limit)
 	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
-		shard.Arrange(c.id, ft.limit.Permits, ft.limit.Shards, f.core.client.shardNodes()))
+		shard.Arrange(c.id, ft.limit.Permits, ft.limit.Shards, f.core.client.roster.Load().all()))
 	if err == nil {
 		err = c.adopt(layout)
 	}

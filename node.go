@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -27,16 +29,20 @@ const (
 	clusterRanges = 64
 )
 
-var errNodeAway = errors.New("the node does not answer; its breaker is open")
+var (
+	errNodeAway     = errors.New("the node does not answer; its breaker is open")
+	errNodeGone     = errors.New("the node was taken out, or the client is closed")
+	errNodeStranger = errors.New("the node is not in this process' Config")
+)
 
 // node is a configured Redis endpoint: how to reach it, and whether it answers.
 type node struct {
 	name   string
-	weight float64
 	option rueidis.ClientOption
 	given  rueidis.Client // the caller's own client, or nil
 	clock  func() int64   // nanoseconds
 	log    nodeLog
+	took   [2][]metric.RecordOption // for the duration of script calls: ok, error
 
 	dialing breaker // guards connecting
 	client  atomic.Pointer[connected]
@@ -64,7 +70,12 @@ type endpoint struct {
 }
 
 func newNode(n Node, clock func() int64, log nodeLog) *node {
-	return &node{name: n.Name, weight: n.Weight, given: n.Client, option: safeOption(n.Redis), clock: clock, log: log}
+	return &node{name: n.Name, given: n.Client, option: safeOption(n.Redis), clock: clock, log: log, took: scriptOptions(n.Name)}
+}
+
+// reaches reports whether the node is the one that n describes.
+func (n *node) reaches(other Node) bool {
+	return n.given == other.Client && slices.Equal(n.option.InitAddress, other.Redis.InitAddress)
 }
 
 // safeOption sets what a limiter must not do without (see notes in docs/decisions.md).
@@ -148,7 +159,7 @@ func (n *node) connect(ctx context.Context) (*connected, error) {
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, ErrClosed
+		return nil, errNodeGone
 	}
 	if n.attempt == nil {
 		if !n.dialing.ready() && !n.dialing.claimProbe(n.clock()) {
@@ -173,7 +184,7 @@ func (n *node) connect(ctx context.Context) (*connected, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, ErrClosed
+		return nil, errNodeGone
 	}
 	return nil, fmt.Errorf("%w: %w", errNodeAway, n.failure)
 }

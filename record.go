@@ -5,50 +5,131 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file reads and writes the three places of a register's record.
+// This file reads and writes the places of a register's record.
 
 // reading is what one place of the record held.
 type reading struct {
+	place  shard.Location
 	record script.Record
+	layout *shard.Layout // nil if there is none, or it is unreadable
+	broken error         // why it is unreadable
 	err    error
 }
 
-func (r *register) readAll(ctx context.Context) []reading {
-	found := make([]reading, len(r.places))
-	var wg sync.WaitGroup
-	for i := range r.places {
-		req := script.ReadRecordRequest{}
-		if i == 0 {
-			req.Participant = r.core.client.cfg.Participant
-			req.ParticipantTTL = participantTTL
-			req.Keep = r.keep()
+// places are where the record is to be by the nodes of this process, the home of a new one
+// first; then where it may be left of nodes that drain, and where it was last known to be anchored.
+func (r *register) places() []shard.Location {
+	nodes := r.core.client.roster.Load()
+	places := r.homes()
+	more := shard.Anchors(r.core.id, nodes.all())
+	if t := r.core.table.Load(); t != nil && t.layout.Anchor.Node != "" {
+		more = append(more, t.layout.Anchor)
+	}
+	for _, p := range more {
+		if !slices.Contains(places, p) {
+			places = append(places, p)
 		}
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, max(r.core.client.cfg.CallTimeout, 250*time.Millisecond))
-			defer cancel()
-			e, ref, err := r.at(ctx, i)
-			if err == nil {
-				found[i].record, err = e.scripts.ReadRecord(ctx, ref, req)
-			}
-			found[i].err = err
-		})
+	}
+	return places
+}
+
+// homes are the first of the places: where the record is kept.
+func (r *register) homes() []shard.Location {
+	return shard.Anchors(r.core.id, r.core.client.roster.Load().open())
+}
+
+// anchor is where the record is believed to be replaced.
+func (r *register) anchor() shard.Location {
+	if t := r.core.table.Load(); t != nil {
+		return r.anchorOf(t.layout)
+	}
+	return r.homes()[0]
+}
+
+// anchorOf is the anchor that a layout names. One that was stored before layouts did
+// is where all nodes together say.
+func (r *register) anchorOf(layout shard.Layout) shard.Location {
+	if layout.Anchor.Node == "" {
+		return shard.Anchors(r.core.id, r.core.client.roster.Load().all())[0]
+	}
+	return layout.Anchor
+}
+
+// survey reads every place, and follows the record from there to its anchor, whose reading is found[at].
+func (r *register) survey(ctx context.Context) (found []reading, at int) {
+	places, here := r.places(), r.anchor()
+	if r.core.client.node(here.Node) == nil {
+		here = places[0]
+	}
+	found = make([]reading, len(places))
+	var wg sync.WaitGroup
+	for i, p := range places {
+		wg.Go(func() { found[i] = r.read(ctx, p, p == here) })
 	}
 	wg.Wait()
-	return found
+	r.absent = make(map[shard.Location]bool)
+	for _, f := range found {
+		r.absent[f.place] = f.err == nil && !f.record.Exists
+	}
+	best, err := newest(found)
+	if err == nil && best != nil {
+		here = r.anchorOf(*best)
+	}
+	for range anchorHops {
+		at = slices.IndexFunc(found, func(f reading) bool { return f.place == here })
+		if at < 0 {
+			at = len(found)
+			found = append(found, r.read(ctx, here, true))
+		}
+		next := found[at].layout
+		if next == nil || best == nil || next.Epoch < best.Epoch || r.anchorOf(*next) == here {
+			break
+		}
+		best, here = next, r.anchorOf(*next)
+	}
+	return found, at
+}
+
+// anchorHops is how often a record is followed to where it was moved.
+const anchorHops = 4
+
+// read reads one place of the record; as a participant only the anchor.
+func (r *register) read(ctx context.Context, place shard.Location, participate bool) reading {
+	got := reading{place: place}
+	req := script.ReadRecordRequest{}
+	if participate {
+		req.Participant = r.core.client.cfg.Participant
+		req.ParticipantTTL = participantTTL
+		req.Keep = r.keep()
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(r.core.client.cfg.CallTimeout, 250*time.Millisecond))
+	defer cancel()
+	e, ref, err := r.at(ctx, place)
+	if err == nil {
+		got.record, err = e.scripts.ReadRecord(ctx, ref, req)
+	}
+	if got.err = err; err == nil && got.record.Exists {
+		got.layout, got.broken = decodeLayout(got.record)
+	}
+	return got
 }
 
 // at is the endpoint and the keys of one place of the record.
-func (r *register) at(ctx context.Context, i int) (*endpoint, script.RecordRef, error) {
-	p := r.places[i]
+func (r *register) at(ctx context.Context, p shard.Location) (*endpoint, script.RecordRef, error) {
 	ref := script.RecordKeys(r.core.client.cfg.KeyPrefix, shard.Tag(p.Slot), r.core.id)
-	n := r.core.client.nodes[p.Node]
+	n := r.core.client.node(p.Node)
+	if n == nil {
+		return nil, ref, errNodeStranger
+	}
 	e, err := n.endpoint(ctx, p.Slot)
 	return e, ref, err
 }
@@ -61,7 +142,7 @@ func (r *register) keep() time.Duration {
 	return keep
 }
 
-// newest decodes the record with the highest epoch, nil if there is none.
+// newest is the layout with the highest epoch, nil if there is none.
 func newest(found []reading) (*shard.Layout, error) {
 	best := -1
 	for i, f := range found {
@@ -72,7 +153,7 @@ func newest(found []reading) (*shard.Layout, error) {
 	if best < 0 {
 		return nil, nil
 	}
-	return decodeLayout(found[best].record)
+	return found[best].layout, found[best].broken
 }
 
 func decodeLayout(record script.Record) (*shard.Layout, error) {
@@ -87,28 +168,26 @@ func newer(a, b script.Record) bool {
 	return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Settled && !b.Settled
 }
 
-// write stores the layout at the anchor if the epoch there is still the
-// expected one (0: nothing), and returns what is stored afterwards.
-func (r *register) write(ctx context.Context, expect int64, layout shard.Layout) (*shard.Layout, error) {
+// write stores the layout at a place, its anchor or the one before it, if the epoch there is still the
+// expected one (0: nothing), and then at the others. written tells whether it is stored there now by this
+// call. agreed is false if another layout was found at any of them, whose order with this one is not known
+// or that is newer: then the layout is not to be used before the record was read again.
+func (r *register) write(ctx context.Context, at shard.Location, expect int64, layout shard.Layout) (written, agreed bool, err error) {
 	layout = r.asStored(layout)
-	e, ref, err := r.at(ctx, 0)
+	e, ref, err := r.at(ctx, at)
 	if err != nil {
-		return nil, err
+		return false, false, err
 	}
 	req, err := r.request(layout)
 	if err != nil {
-		return nil, err
+		return false, false, err
 	}
 	req.Expect = expect
-	record, written, err := e.scripts.WriteRecord(ctx, ref, req)
-	if err != nil {
-		return nil, err
+	_, written, err = e.scripts.WriteRecord(ctx, ref, req)
+	if err != nil || !written {
+		return false, false, err
 	}
-	if written {
-		r.writeCopies(ctx, layout)
-		return &layout, nil
-	}
-	return decodeLayout(record)
+	return true, r.writeCopies(ctx, layout, at), nil
 }
 
 // asStored is the form in which a layout is stored: that of a family is settled
@@ -131,27 +210,48 @@ func (r *register) request(layout shard.Layout) (script.WriteRecordRequest, erro
 	}, err
 }
 
-// writeCopies brings the copies up to date. One that cannot be reached stays
-// behind; whoever reads it later mends it.
-func (r *register) writeCopies(ctx context.Context, layout shard.Layout) {
+// writeCopies brings the anchor and the copies up to date, but those that are up to date already. One that
+// cannot be reached stays behind; whoever reads it later mends it. It reports whether all that
+// could be reached lead to the layout's anchor now.
+func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ...shard.Location) bool {
 	req, err := r.request(layout)
 	if err != nil {
-		return
+		return false
 	}
-	req.Expect = script.ExpectOlder
+	places := append(r.homes(), r.anchorOf(layout))
+	var disputed atomic.Bool
 	var wg sync.WaitGroup
-	for i := 1; i < len(r.places); i++ {
+	for i, p := range places {
+		if slices.Contains(places[:i], p) || slices.Contains(done, p) {
+			continue
+		}
 		wg.Go(func() {
-			if e, ref, err := r.at(ctx, i); err == nil {
-				_, _, _ = e.scripts.WriteRecord(ctx, ref, req)
+			e, ref, err := r.at(ctx, p)
+			if err != nil {
+				return
+			}
+			req := req
+			if req.Expect = script.ExpectOlder; r.absent[p] {
+				req.Expect = 0 // somebody may just have begun there: that must not be covered up
+			}
+			record, written, err := e.scripts.WriteRecord(ctx, ref, req)
+			if err != nil || written {
+				return
+			}
+			if there, err := decodeLayout(record); err != nil || r.anchorOf(*there) != r.anchorOf(layout) {
+				disputed.Store(true)
 			}
 		})
 	}
 	wg.Wait()
+	return !disputed.Load()
 }
 
 func specOf(l Limit) shard.Spec {
-	return shard.Spec{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease, Scope: l.Scope.stored()}
+	return shard.Spec{
+		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease,
+		Scope: l.Scope.stored(), Auto: l.Shards == 0,
+	}
 }
 
 func limitOf(l shard.Layout) (Limit, error) {

@@ -24,20 +24,26 @@ const (
 	recordKeep     = 7 * 24 * time.Hour // and two windows
 	participantTTL = time.Minute
 	registerWait   = 2 * time.Second // of one exchange with the record's nodes
+	agreeRounds    = 8               // how often it is read again when its places do not agree
 )
 
 var (
 	errNoRecord   = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
+	errDisputed   = errors.New("the places of the limit's layout keep changing; try again")
 	errUnreadable = errors.New("the layout that is stored for this limit cannot be read by this version")
 )
 
 // register is the record of a limit's layout in Redis: one anchor, where it is
 // declared and changed by compare-and-set, and two copies that tell it while
 // the anchor is away. Decisions do not need it.
+//
+// The record names its anchor, so processes that list different nodes agree on it. To move it, a
+// layout that names the new place is written at the old one, and stays there to tell the way. A layout is
+// used only after every place that this process could reach had taken it or already led to
+// the same anchor: so two processes that began at different places notice before they use what they wrote.
 type register struct {
 	core   *core
 	family bool // the record of a family: settled at once, because its keys never move capacity
-	places []shard.Location
 
 	confirmedAt  atomic.Int64 // when the anchor was last asked and had our layout; 0 never
 	bornAt       atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
@@ -45,11 +51,13 @@ type register struct {
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
-	turn         chan struct{} // holds one token: one exchange at a time
+	proposing    chan struct{}           // holds one token: one change at a time
+	turn         chan struct{}           // holds one token: one exchange at a time
+	absent       map[shard.Location]bool // places that had no record when last read; only of whose turn it is
 }
 
 func newRegister(c *core, family bool) *register {
-	r := &register{core: c, family: family, places: shard.Anchors(c.id, c.client.shardNodes()), turn: make(chan struct{}, 1)}
+	r := &register{core: c, family: family, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	r.participants.Store(1)
 	return r
 }
@@ -131,7 +139,8 @@ func (r *register) join(ctx context.Context, limit Limit) error {
 	case r.core.client.closed.Load():
 		return ErrClosed
 	case errors.Is(err, errUnreadable) || errors.Is(err, script.ErrForeignState):
-		return &ShardError{Limiter: r.core.name, Shard: shard.Tag(r.places[0].Slot), Node: r.places[0].Node, Err: err}
+		anchor := r.anchor()
+		return &ShardError{Limiter: r.core.name, Shard: shard.Tag(anchor.Slot), Node: anchor.Node, Err: err}
 	}
 	r.core.client.cfg.Logger.Warn("limiter is not declared yet", "limiter", r.core.name, "err", err)
 	r.syncSoon()
@@ -154,14 +163,14 @@ func (r *register) bring(ctx context.Context) error {
 func (r *register) look(ctx context.Context) (Limit, error) {
 	ctx, cancel := context.WithTimeout(ctx, registerWait)
 	defer cancel()
-	found := r.readAll(ctx)
+	found, at := r.survey(ctx)
 	layout, err := newest(found)
 	if err != nil {
 		return Limit{}, err
 	}
 	if layout == nil {
-		if found[0].err != nil {
-			return Limit{}, errors.Join(ErrUnavailable, found[0].err)
+		if found[at].err != nil {
+			return Limit{}, errors.Join(ErrUnavailable, found[at].err)
 		}
 		return Limit{}, fmt.Errorf("%w: %q", ErrNotFound, r.core.name)
 	}
@@ -177,8 +186,8 @@ func (r *register) drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
 	var errs []error
-	for i, p := range r.places {
-		e, ref, err := r.at(ctx, i)
+	for _, p := range r.places() {
+		e, ref, err := r.at(ctx, p)
 		if err == nil {
 			err = e.scripts.DropRecord(ctx, ref)
 		}
@@ -198,23 +207,37 @@ func (r *register) sync(ctx context.Context) error {
 	defer r.end()
 	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
+	for range agreeRounds {
+		if agreed, err := r.exchange(ctx); agreed || err != nil {
+			return err
+		}
+	}
+	return errDisputed
+}
+
+// exchange is one round of sync. If it finds that the places of the record do not agree, it does
+// what it can about that and reports false: only the next round can tell.
+func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	sent := r.core.client.now()
-	found := r.readAll(ctx)
-	anchor := &found[0]
+	found, at := r.survey(ctx)
+	anchor := &found[at]
 	layout, err := newest(found)
 	if err != nil {
-		return err
+		return false, err
 	}
+	agreed = true
 	switch {
 	case layout == nil && anchor.err != nil:
-		return fmt.Errorf("%w: %w", errNoRecord, anchor.err)
+		return false, fmt.Errorf("%w: %w", errNoRecord, anchor.err)
 	case layout == nil:
-		layout, err = r.declare(ctx, anchor.record.Now)
+		layout, agreed, err = r.declare(ctx, anchor)
+	case errors.Is(anchor.err, errNodeStranger):
+		agreed, err = r.takeOver(ctx, found, *layout)
 	case anchor.err == nil:
-		layout, err = r.mend(ctx, found, layout)
+		layout, agreed, err = r.mend(ctx, found, at, layout)
 	}
-	if err != nil {
-		return err
+	if err != nil || !agreed {
+		return false, err
 	}
 	r.noteAge(found)
 	if anchor.err == nil {
@@ -222,39 +245,44 @@ func (r *register) sync(ctx context.Context) error {
 		r.participants.Store(max(1, anchor.record.Participants))
 	}
 	if err := r.core.adopt(*layout); err != nil {
-		return err
+		return false, err
 	}
 	if anchor.err != nil {
-		return fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
+		return false, fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
 	}
 	if !layout.Settled {
 		r.driveSoon()
 	}
-	return nil
+	return true, nil
 }
 
 // declare writes the first record of the limit: what this process still knows
 // of it if the record was lost, else what the code declares. If another process
 // was faster, its record is the result.
-func (r *register) declare(ctx context.Context, now int64) (*shard.Layout, error) {
+func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout, bool, error) {
 	var layout shard.Layout
 	if t := r.core.table.Load(); t != nil {
 		layout = t.layout
 	} else {
 		limit := r.core.declaration()
 		var err error
-		layout, err = shard.New(now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
+		layout, err = shard.New(anchor.record.Now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return r.write(ctx, 0, layout)
+	layout.Anchor = anchor.place
+	_, agreed, err := r.write(ctx, anchor.place, 0, layout)
+	return &layout, agreed, err
 }
 
-// mend repairs the record: an anchor or copy that lost it, or an anchor whose
-// memory is older than what shards have seen.
-func (r *register) mend(ctx context.Context, found []reading, layout *shard.Layout) (*shard.Layout, error) {
-	anchor := found[0].record
+// mend repairs the record: an anchor or copy that lost it, an anchor whose
+// memory is older than what shards have seen, two anchors.
+func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout) (*shard.Layout, bool, error) {
+	anchor := &found[at]
+	if rival := rivalOf(found, at); rival != nil {
+		return nil, false, r.merge(ctx, *layout, anchor, rival)
+	}
 	if highest := r.highest.Load(); highest > layout.Epoch {
 		// The shards obeyed a layout that no record remembers. Whatever they hold
 		// now is unknown, so the next layout begins by asking every one of them.
@@ -262,20 +290,21 @@ func (r *register) mend(ctx context.Context, found []reading, layout *shard.Layo
 		lost.Settled = false
 		next, err := lost.Change(highest+1, lost.Spec(), lost.Live())
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return r.write(ctx, anchor.Epoch, next)
+		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, next)
+		return &next, agreed, err
 	}
-	if !anchor.Exists || anchor.Epoch < layout.Epoch {
-		return r.write(ctx, anchor.Epoch, *layout)
+	if !anchor.record.Exists || anchor.record.Epoch < layout.Epoch {
+		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, *layout)
+		return layout, agreed, err
 	}
-	for _, copied := range found[1:] {
-		if copied.err == nil && (!copied.record.Exists || newer(anchor, copied.record)) {
-			r.writeCopies(ctx, *layout)
-			break
+	for i, copied := range found {
+		if i != at && copied.err == nil && (!copied.record.Exists || newer(anchor.record, copied.record)) {
+			return layout, r.writeCopies(ctx, *layout), nil
 		}
 	}
-	return layout, nil
+	return layout, true, nil
 }
 
 // noteAge learns since when the limit exists from the oldest record.

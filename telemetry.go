@@ -133,10 +133,9 @@ type outcomes struct {
 	limiter  []metric.AddOption
 	took     [outcomeCount][]metric.RecordOption
 	batch    []metric.RecordOption
-	script   map[string]*[2][]metric.RecordOption // by node: ok, error
 }
 
-func newOutcomes(limiter string, algorithm Algorithm, nodes map[string]*node) *outcomes {
+func newOutcomes(limiter string, algorithm Algorithm) *outcomes {
 	name := attribute.String("limiter", limiter)
 	add := func(kv ...attribute.KeyValue) []metric.AddOption {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(kv...))}
@@ -144,7 +143,7 @@ func newOutcomes(limiter string, algorithm Algorithm, nodes map[string]*node) *o
 	record := func(kv ...attribute.KeyValue) []metric.RecordOption {
 		return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(kv...))}
 	}
-	o := &outcomes{limiter: add(name), batch: record(name), script: make(map[string]*[2][]metric.RecordOption)}
+	o := &outcomes{limiter: add(name), batch: record(name)}
 	for i := range outcomeCount {
 		result := attribute.String("outcome", i.String())
 		o.permits[i] = add(name, result)
@@ -153,14 +152,16 @@ func newOutcomes(limiter string, algorithm Algorithm, nodes map[string]*node) *o
 			o.decision[i][s] = add(name, attribute.String("algorithm", algorithm.String()), result, attribute.String("source", s.String()))
 		}
 	}
-	for n := range nodes {
-		node := attribute.String("node", n)
-		o.script[n] = &[2][]metric.RecordOption{
-			record(node, attribute.String("outcome", "ok")),
-			record(node, attribute.String("outcome", "error")),
-		}
-	}
 	return o
+}
+
+// scriptOptions are the ready-made attribute sets of script calls to a node: ok, error.
+func scriptOptions(node string) (sets [2][]metric.RecordOption) {
+	for i, outcome := range []string{"ok", "error"} {
+		sets[i] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("node", node), attribute.String("outcome", outcome)))}
+	}
+	return sets
 }
 
 // decided reports one decision: to the metrics, and to the caller's span.
@@ -245,9 +246,7 @@ func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls
 		failed = 1
 	}
 	if t.script.Enabled(ctx) {
-		if o := l.core.metrics.script[l.node.name]; o != nil {
-			t.script.Record(ctx, took.Seconds(), o[failed]...)
-		}
+		t.script.Record(ctx, took.Seconds(), l.node.took[failed]...)
 	}
 	if t.batch.Enabled(ctx) {
 		t.batch.Record(ctx, calls, l.core.metrics.batch...)

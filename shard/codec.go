@@ -24,6 +24,7 @@ type layoutJSON struct {
 	Revision  int64       `json:"revision"`
 	Lease     int64       `json:"lease_ns,omitempty"`
 	Scope     string      `json:"scope,omitempty"`
+	Auto      bool        `json:"auto,omitempty"`
 	Anchor    *anchorJSON `json:"anchor,omitempty"`
 	Shards    []shardJSON `json:"shards"`
 }
@@ -52,7 +53,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
-		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope, Shards: make([]shardJSON, len(l.Shards)),
+		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope, Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
 	}
 	if l.Anchor != (Location{}) {
 		stored.Anchor = &anchorJSON{Slot: l.Anchor.Slot, Node: l.Anchor.Node}
@@ -92,7 +93,7 @@ func decode(data []byte) (Layout, error) {
 	}
 	l := Layout{
 		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
-		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope,
+		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
 	if stored.Anchor != nil {

@@ -17,7 +17,7 @@ const (
 )
 
 // goldenMoved has what only some layouts have: a burst, an anchor, shards of another algorithm.
-const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"anchor":{"slot":4,"node":"b"},"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // TestGolden pins the stored form.
 func TestGolden(t *testing.T) {
@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	settled := must(t)(shard.New(5, s, on("a", 10, "b", 20)))
 	s = spec(36)
 	s.Window = 1500 * time.Microsecond
-	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72}
+	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72, Auto: true}
 	moved := settled
 	moved.Anchor = shard.Location{Slot: 4, Node: "b"}
 	for want, l := range map[string]shard.Layout{

@@ -21,6 +21,7 @@ type Spec struct {
 	Revision  int64
 	Lease     time.Duration // how long permits may be held before they are used; 0 to Window
 	Scope     string        // whom the limit holds for; "" is everybody together
+	Auto      bool          // nobody asked for this number of shards: it may be chosen anew
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -41,6 +42,7 @@ type Layout struct {
 	Revision  int64
 	Lease     time.Duration
 	Scope     string
+	Auto      bool
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Shards    []Shard  // live ones first, in position order; leaving ones after
 }
@@ -140,7 +142,7 @@ func (l Layout) Settle() Layout {
 // Spec returns what l divides.
 func (l Layout) Spec() Spec {
 	return Spec{
-		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease, Scope: l.Scope,
+		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease, Scope: l.Scope, Auto: l.Auto,
 	}
 }
 
@@ -258,7 +260,7 @@ func (s Shard) validate(settled bool) error {
 
 func (s Spec) layout(epoch int64) Layout {
 	return Layout{
-		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease, Scope: s.Scope,
+		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Auto: s.Auto,
 	}
 }
 

@@ -1,0 +1,264 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// with is the fleet with other nodes.
+func (f fleet) with(nodes ...shardlimit.Node) fleet {
+	f.nodes = nodes
+	return f
+}
+
+// draining is the node with Drain set.
+func draining(n shardlimit.Node) shardlimit.Node {
+	n.Drain = true
+	return n
+}
+
+// hosts are the nodes that the shards of a settled state are on.
+func hosts(st shardlimit.State) (names []string) {
+	for _, s := range st.Shards {
+		if !slices.Contains(names, s.Node) {
+			names = append(names, s.Node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A node is added to the running processes and the limit spread over it, then another one
+// drained and taken out, all under load.
+func TestNodesComeAndGoUnderLoad(t *testing.T) {
+	t.Parallel()
+	f, servers := independent(t, 4)
+	limit := shardlimit.Limit{Permits: 800, Per: 400 * time.Millisecond, Shards: 6}
+	three := f.with(f.nodes[:3]...)
+	clients := make([]*shardlimit.Client, 3)
+	limiters := make([]*shardlimit.Limiter, 3)
+	for i := range clients {
+		clients[i] = three.client(t)
+		limiters[i] = limiter(t, clients[i], "l", limit)
+	}
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	everywhere := func(nodes ...shardlimit.Node) {
+		for _, c := range clients {
+			if err := c.SetNodes(t.Context(), nodes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rebalance := func(want ...string) {
+		t.Helper()
+		if err := clients[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		st := awaitOneLayout(t, limiters)
+		if got := hosts(st); !slices.Equal(got, want) {
+			t.Errorf("shards are on %v, want %v", got, want)
+		}
+		sharesSumTo(t, limiters[0], limit.Permits)
+		if st.Limit != limit {
+			t.Errorf("the limit became %s", st.Limit)
+		}
+	}
+	rebalance("n0", "n1", "n2") // nothing to do
+	before := peek(t, limiters[0]).Epoch
+	everywhere(f.nodes...)
+	if st := peek(t, limiters[0]); st.Epoch != before || len(hosts(st)) != 3 {
+		t.Errorf("SetNodes alone changed the layout: %+v", st)
+	}
+	rebalance("n0", "n1", "n2", "n3")
+	everywhere(f.nodes[1], draining(f.nodes[0]), f.nodes[2], f.nodes[3])
+	rebalance("n1", "n2", "n3")
+	everywhere(f.nodes[1:]...)
+	servers[0].Kill()
+	// With the node gone the limit can be used, joined and changed as before.
+	late := limiter(t, f.with(f.nodes[1:]...).client(t), "l", limit)
+	limiters = append(limiters, late)
+	callers.start(2, late)
+	before = peek(t, late).Epoch
+	if err := limiters[2].SetLimit(t.Context(), limit); err != nil {
+		t.Errorf("SetLimit without the node that was drained: %v", err)
+	}
+	if st := awaitOneLayout(t, limiters); st.Epoch <= before {
+		t.Errorf("epoch %d does not follow %d", st.Epoch, before)
+	}
+	ops, err := callers.during(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := keepsTo(t, limit, ops)
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// The record of a limit moves off a node that drains, whichever of the three places it had there.
+func TestDrainMovesTheRecords(t *testing.T) {
+	t.Parallel()
+	f, servers := independent(t, 4)
+	c := f.client(t)
+	var names []string
+	for i := range 24 {
+		names = append(names, fmt.Sprint("l", i))
+		limiter(t, c, names[i], shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 + i%4})
+	}
+	if err := c.SetNodes(t.Context(), append(slices.Clone(f.nodes[:3]), draining(f.nodes[3]))); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		l := limiter(t, c, name, shardlimit.PerSecond(1))
+		awaitThat(t, "settled", func() bool { return peek(t, l).Settled })
+	}
+	servers[3].Kill()
+	rest := f.with(f.nodes[:3]...).client(t)
+	for _, name := range names {
+		l, err := rest.Open(t.Context(), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		if err := l.SetLimit(t.Context(), shardlimit.PerSecond(200)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSetNodesChecksWhatItIsGiven(t *testing.T) {
+	f, _ := independent(t, 2)
+	c := f.client(t)
+	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
+	for name, nodes := range map[string][]shardlimit.Node{
+		"none":       nil,
+		"twice":      {f.nodes[0], f.nodes[0]},
+		"no address": {{Name: "x"}},
+	} {
+		if err := c.SetNodes(t.Context(), nodes); !errors.Is(err, shardlimit.ErrInvalidConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Errorf("after refused lists: %+v, %v", d, err)
+	}
+	c.Close()
+	if err := c.SetNodes(t.Context(), f.nodes); !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if err := c.Rebalance(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// The driver of a rebalancing dies half-way: another process finishes it.
+func TestARebalancingWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
+	t.Parallel()
+	f, servers := independent(t, 3)
+	limit := shardlimit.Limit{Permits: 600, Per: 300 * time.Millisecond, Shards: 6}
+	two := f.with(f.nodes[:2]...)
+	clients := []*shardlimit.Client{two.client(t), two.client(t)}
+	var limiters []*shardlimit.Limiter
+	for _, c := range clients {
+		limiters = append(limiters, limiter(t, c, "l", limit))
+	}
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	for _, c := range clients {
+		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var dying *shardlimit.Client
+	d := &demise{heard: 2, end: func() { go dying.Close() }}
+	broken := fleet{prefix: f.prefix}
+	for i, s := range servers {
+		broken.nodes = append(broken.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
+	}
+	dying = broken.client(t)
+	setter := limiter(t, dying, "l", limit)
+	d.armed.Store(true)
+	if err := setter.Rebalance(t.Context()); err == nil {
+		t.Error("Rebalance succeeded in a process that had died")
+	}
+	if !d.dead.Load() {
+		t.Fatal("the process did not die")
+	}
+	awaitThat(t, "the change is finished", func() bool {
+		for _, l := range limiters {
+			if st, err := l.Peek(context.Background()); err != nil || len(hosts(st)) != 3 || !st.Settled {
+				return false
+			}
+		}
+		return true
+	})
+	sharesSumTo(t, limiters[0], limit.Permits)
+	ops, err := callers.during(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	keepsTo(t, limit, ops)
+}
+
+// With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.
+func TestRebalanceChoosesTheNumberOfShardsAnewOnlyIfItWasChosen(t *testing.T) {
+	f, _ := independent(t, 3)
+	c := f.with(f.nodes[:2]...).client(t)
+	chosen := limiter(t, c, "chosen", shardlimit.PerMinute(1000))
+	fixed := limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
+	if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := chosen.Limit().Shards, fixed.Limit().Shards; a != 3 || b != 2 {
+		t.Errorf("%d and %d shards", a, b)
+	}
+}
+
+// A node that was taken out is closed when, and only when, no layout names it any more.
+func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
+	f, servers := independent(t, 2)
+	var closed atomic.Bool
+	given := servers[1].Client(t)
+	c := f.client(t)
+	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
+	if err := c.SetNodes(t.Context(), f.nodes[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.AllowN(t.Context(), 60); err != nil || !d.Allowed {
+		t.Fatalf("60 of 100 without the node: %+v, %v", d, err)
+	}
+	connections := func() int64 {
+		n, err := given.Do(t.Context(), given.B().Arbitrary("CLIENT", "LIST", "TYPE", "normal").Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(len(slices.DeleteFunc([]byte(n), func(b byte) bool { return b != '\n' })))
+	}
+	with := connections()
+	if err := l.Reset(t.Context()); err != nil { // so that the capacity can move at once
+		t.Fatal(err)
+	}
+	if err := c.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitThat(t, "the shards have moved", func() bool { st := peek(t, l); return st.Settled && len(st.Shards) == 2 && len(hosts(st)) == 1 })
+	awaitThat(t, "the connection is closed", func() bool { closed.Store(connections() < with); return closed.Load() })
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
