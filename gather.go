@@ -35,8 +35,8 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 		if d.Granted == n {
 			break
 		}
-		if !l.ready(now) || l.known.shut(now) {
-			reached = reached || l.known.shut(now)
+		if shut := l.known.shut(now); shut || !l.ready(now) {
+			reached = reached || shut
 			continue
 		}
 		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
