@@ -1,0 +1,62 @@
+package httplimit_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+func Example() {
+	servers, err := embedded.Start(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	keys, err := client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	limit := httplimit.New(httplimit.PerKey(keys, func(r *http.Request) string {
+		return r.Header.Get("X-API-Key")
+	}), httplimit.Options{Policy: "per-key"})
+	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ordered") })
+	mux := http.NewServeMux()
+	mux.Handle("/orders", limit(orders))
+
+	for range 3 {
+		r := httptest.NewRequest(http.MethodPost, "/orders", nil)
+		r.Header.Set("X-API-Key", "ann")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		fmt.Printf("%d %s %q\n", w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 "per-key";r=1;t=60 ""
+	// 200 "per-key";r=0;t=60 ""
+	// 429 "per-key";r=0;t=60 "60"
+}
+
+func ExampleDecisionOf() {
+	cached := func(*http.Request) bool { return true }
+	var limiter *shardlimit.Limiter
+	_ = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if d, ok := httplimit.DecisionOf(r.Context()); ok && cached(r) {
+			_ = limiter.Refund(r.Context(), d) // an answer from the cache costs nothing
+		}
+	})
+	fmt.Println("permits that were not used can be given back")
+	// Output: permits that were not used can be given back
+}
