@@ -15,6 +15,9 @@ type ReserveRequest struct {
 	Permits  int64         // 1 to MaxPermits, all or none
 	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times MaxWindow counts as that.
 	MaxDelay time.Duration
+	// MinDelay is how far ahead they must be at least, for permits of several shards that are to be used together: whoever uses a permit
+	// later than its date has it back too early. More than MaxDelay is an error.
+	MinDelay time.Duration
 	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than 1000 times MaxPermits counts as that.
 	MaxBooked int64
 }
@@ -41,7 +44,7 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
 	}
-	var room [10]string
+	var room [11]string
 	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
@@ -57,8 +60,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	case s.algorithm != AlgorithmSlidingLog:
 		return invalid("a reservation under %v", s.algorithm)
-	case r.Permits < 1 || r.Permits > MaxPermits || r.MaxDelay < 0 || r.MaxBooked < 0:
-		return invalid("a reservation of %d permits within %v and %d", r.Permits, r.MaxDelay, r.MaxBooked)
+	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
+		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay, r.MaxBooked)
 	}
 	return nil
 }
@@ -69,12 +72,17 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	return append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()))
+	return append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()), number(r.after()))
 }
 
 // maxDelay returns MaxDelay in whole microseconds: less than one that would round up.
 func (r *ReserveRequest) maxDelay() int64 {
 	return int64(min(r.MaxDelay, 10*MaxWindow) / time.Microsecond)
+}
+
+// after returns MinDelay in microseconds, rounded up but to no more than maxDelay.
+func (r *ReserveRequest) after() int64 {
+	return min(int64((min(r.MinDelay, 10*MaxWindow)+time.Microsecond-1)/time.Microsecond), r.maxDelay())
 }
 
 func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPermits) }

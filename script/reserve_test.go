@@ -54,14 +54,14 @@ func (m *naive) add(at, n int64) {
 	m.permits = slices.Insert(m.permits, i, dated{at, n})
 }
 
-// fits returns the first instant from now on at which n permits have room: now, or behind everything that is booked.
-func (m *naive) fits(now, n int64) int64 {
-	if m.after(now-m.window)+n <= m.share {
+// fits returns the first instant after the delay at which n permits have room: now, or behind everything that is booked.
+func (m *naive) fits(now, n, delay int64) int64 {
+	if delay == 0 && m.after(now-m.window)+n <= m.share {
 		return now
 	}
-	date := now
+	date := now + delay
 	if len(m.permits) > 0 {
-		date = max(now, m.permits[len(m.permits)-1].at)
+		date = max(date, m.permits[len(m.permits)-1].at)
 	}
 	for m.after(date-m.window)+n > m.share {
 		for _, p := range m.permits {
@@ -144,11 +144,14 @@ func (b *bookings) reserve(t testing.TB, log redisLog, n int64, exact bool) {
 		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
 		MaxBooked: b.random.Int64N(3 * m.share),
 	}
+	if b.random.IntN(3) == 0 {
+		r.MinDelay = time.Duration(b.random.Int64N(int64(r.MaxDelay) + 1)).Truncate(time.Microsecond)
+	}
 	reply, err := log.reserve(b.now, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, booked := m.fits(b.now, n), m.after(b.now)
+	at, booked := m.fits(b.now, n, int64(r.MinDelay/time.Microsecond)), m.after(b.now)
 	delay := duration(at - b.now)
 	fits := delay == 0 || delay <= r.MaxDelay && booked+n <= r.MaxBooked
 	switch {

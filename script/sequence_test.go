@@ -195,12 +195,16 @@ func (s *stage) burst() (steps []step) {
 func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
-		steps = append(steps, step{now: s.node, book: &ReserveRequest{
+		book := &ReserveRequest{
 			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"),
 			Permits:   rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)), rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay:  rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window, 100 * s.window}).Draw(s.t, "most delay"),
 			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t, "most booked"),
-		}})
+		}
+		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
+			book.MinDelay = time.Duration(rapid.Int64Range(0, int64(book.MaxDelay)).Draw(s.t, "least delay"))
+		}
+		steps = append(steps, step{now: s.node, book: book})
 		if rapid.IntRange(0, 3).Draw(s.t, "on") == 0 {
 			s.node += rapid.Int64Range(0, int64(s.window/time.Microsecond)/resolution).Draw(s.t, "little")
 		}

@@ -34,7 +34,7 @@ type SlidingLog struct {
 	before                      int64 // total before it
 	newest                      int64 // its date
 	total                       int64
-	booked                      int64 // newest, if that was ahead of the clock when more than the open entry was last written; else 0
+	booked                      int64 // as mark says, when more than the open entry was last written
 
 	fair fair
 }
@@ -180,7 +180,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		if l.newest > v.now && l.total == l.before {
 			l.reopen(v.now)
 		}
-		l.touched, l.booked = v.now, ahead(l.newest, v.now)
+		l.touched, l.booked = v.now, l.mark(after)
 	}
 	l.offset = v.offset
 	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
@@ -249,10 +249,11 @@ func (l *SlidingLog) reopen(now int64) {
 	l.closed = l.closed[:last]
 }
 
-// ahead returns the date if it is ahead of the clock, else 0.
-func ahead(date, now int64) int64 {
-	if date > now {
-		return date
+// mark returns what `booked` is: newest if that is ahead of the clock, or if what was booked ahead still makes the log hold more than the share, as
+// it may under a longer window; else 0.
+func (l *SlidingLog) mark(v view) int64 {
+	if l.newest > v.now || l.booked > 0 && v.used > l.share {
+		return l.newest
 	}
 	return 0
 }

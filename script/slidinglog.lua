@@ -14,7 +14,8 @@
 -- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
 --   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
 --  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written.
+-- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
 --   -1 a value under key number reply[2] is not ours   0 absent   1 ok   2 fresh   3 lost

@@ -86,7 +86,7 @@ if granted > 0 or renew or rewrite then
   if newest > now then
     booked, ttl = newest, format('%d', ARGV[5] + math.ceil((newest - now) / 1000))
   elseif booked > 0 then
-    booked, rewrite = 0, true
+    booked, rewrite = used > share and newest or 0, true
   end
   if logged then
     redis.call('PEXPIRE', KEYS[2], ttl)

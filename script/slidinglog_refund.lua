@@ -106,7 +106,7 @@ if refunded > 0 or lowered then
       opened, newest = now, now
     end
   end
-  booked = newest > now and newest or 0
+  booked = (newest > now or (booked > 0 and used > share)) and newest or 0
   redis.call('SETRANGE', KEYS[1], '0',
     format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then

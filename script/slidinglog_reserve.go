@@ -15,12 +15,12 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	free, booked := l.free(v), l.bookedAhead(v)
 	granted, refused, date := int64(0), int64(0), v.now
 	switch {
-	case r.Permits <= free:
+	case r.Permits <= free && r.after() == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):
 		refused = r.Permits
 	default:
-		date = l.room(v, r.Permits)
+		date = l.room(v, r.Permits, r.after())
 		if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
 			granted = r.Permits
 			booked += granted
@@ -42,9 +42,9 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	return reply
 }
 
-// room returns the earliest instant at which permits that are not free now have room: not before what is booked, nor in quarantine.
-func (l *SlidingLog) room(v view, permits int64) int64 {
-	date := max(v.now, l.newest, l.closedUntil)
+// room returns the earliest instant, not before so many microseconds, at which permits have room behind what is booked, and not in quarantine.
+func (l *SlidingLog) room(v view, permits, after int64) int64 {
+	date := max(v.now+after, l.newest, l.closedUntil)
 	if gone := v.used + permits - min(l.share, l.target); gone > 0 {
 		date = max(date, v.now+l.leave(v, gone))
 	}

@@ -1,6 +1,6 @@
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
 --
--- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8 permits  9 longest delay us  10 most permits that may be booked ahead
+-- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8 permits  9 longest delay us  10 most permits that may be booked ahead  11 least delay us
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead. Refused: retry is the delay there would be.
 local MOST = 512 -- closed entries with which nothing is booked any more
 local permits = ARGV[8] + 0
@@ -17,13 +17,14 @@ if newest > now then
   ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
 end
 local most = share < target and share or target
-if permits <= free then
+if permits <= free and ARGV[11] == '0' then
   granted = permits
 elseif permits > most then
   refused = permits
 else
   -- include leave
-  if newest > now then
+  date = now + ARGV[11]
+  if date < newest then
     date = newest
   end
   if date < closed_until then

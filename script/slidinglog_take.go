@@ -74,7 +74,7 @@ func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 			partial = l.grant(*v, granted, date) && l.newest == v.now
 			v.used += granted
 		}
-		l.booked = ahead(l.newest, v.now)
+		l.booked = l.mark(*v)
 		if write || !partial {
 			l.touched = v.now
 		}
