@@ -95,6 +95,19 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeTakesWindowsTogether: what is asked for at the end of a window may be
+// granted in the next one.
+func TestJudgeTakesWindowsTogether(t *testing.T) {
+	r := NewRecord([]float64{1, 1}, 100, 10, 4) // the second one is never there
+	for _, from := range []int{0, 20} {
+		fill(r, 0, from, from+10, 20, 10)
+		fill(r, 0, from+10, from+20, 0, 10)
+	}
+	if v := r.Judge(); v.Jain != 1 || v.Least != 1 || v.Used != 1 {
+		t.Errorf("verdict %+v, want ones", v)
+	}
+}
+
 func TestSettled(t *testing.T) {
 	r := NewRecord([]float64{1, 1}, 100, 10, 5)
 	fill(r, 0, 0, 50, 20, 5)

@@ -85,16 +85,6 @@ func fairnessSizes(env Env) fairnessSize {
 	}
 }
 
-// sharer is a way to share a limit.
-type sharer struct {
-	name    string
-	rival   string // by which it can be asked for
-	kind    fleet.Kind
-	shards  int
-	servers farm
-	crowd   *fleet.Fleet
-}
-
 // fairnessRun is one run of the scenario.
 type fairnessRun struct {
 	size    fairnessSize
@@ -176,68 +166,6 @@ func fairnessViews(size fairnessSize) (views []report.View) {
 
 func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d", name, limit) }
 
-// open starts servers and processes for each sharer.
-func (run *fairnessRun) open(ctx context.Context, env Env) error {
-	for _, s := range []*sharer{
-		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1},
-		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards},
-		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1},
-		{name: "redis_rate", rival: "redis_rate", kind: fleet.RedisRate, shards: 1},
-	} {
-		if !env.Has(s.rival) {
-			continue
-		}
-		var err error
-		if s.servers, err = env.startFarm(ctx, run.result, min(s.shards, fairnessServers)); err != nil {
-			return err
-		}
-		run.sharers = append(run.sharers, s)
-		if s.crowd, err = fleet.Start(run.size.processes); err != nil {
-			return err
-		}
-	}
-	if !env.Redisson || !slices.ContainsFunc(run.size.populations, func(p population) bool { return p.name == hog }) {
-		return nil
-	}
-	var err error
-	if run.behind, err = env.startFarm(ctx, run.result, 1); err != nil {
-		return err
-	}
-	limit := rival.Limit{Permits: int64(float64(run.size.limits[0]) * run.size.window.Seconds()), Per: run.size.window}
-	run.jvm, err = env.redisson(ctx, run.result, run.behind[0].Addr(), limit, fairnessJVMClients)
-	return err
-}
-
-func (run *fairnessRun) close() {
-	if run.jvm != nil {
-		run.jvm.Close()
-	}
-	run.behind.close()
-	for _, s := range run.sharers {
-		if s.crowd != nil {
-			s.crowd.Close()
-		}
-		s.servers.close()
-	}
-}
-
-// groups are the sharers that are measured at the same time. Only the smallest
-// limit is measured with rivals, all those with one shard together: what first
-// come, first served does to a fleet does not depend on the size of the limit, and
-// more load than that would disturb what is measured.
-func (run *fairnessRun) groups(limit int64) [][]*sharer {
-	var single, sharded []*sharer
-	for _, s := range run.sharers {
-		switch {
-		case s.shards > 1:
-			sharded = append(sharded, s)
-		case s.kind == fleet.Coalesced || limit == run.size.limits[0]:
-			single = append(single, s)
-		}
-	}
-	return [][]*sharer{single, sharded}
-}
-
 func (run *fairnessRun) measureAll(ctx context.Context, p population, at int, limit int64, together []*sharer) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(together))
@@ -284,45 +212,6 @@ func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.note(p, at, limit, s, c, g, after.Since(before))
-	return nil
-}
-
-// measureRedisson has the JVM make the calls of all participants.
-func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at int, limit int64) error {
-	s := &sharer{name: rival.RedissonName, servers: run.behind, shards: 1}
-	c := run.crowd(p, limit, s)
-	rates := make([]float64, len(c.Members))
-	for i, m := range c.Members {
-		rates[i] = m.Rate
-	}
-	before, err := s.servers.usage(ctx)
-	if err != nil {
-		return err
-	}
-	o, err := run.jvm.Offer(ctx, "fairness", c.Seed, c.For, rates)
-	if err != nil {
-		return err
-	}
-	after, err := s.servers.usage(ctx)
-	if err != nil {
-		return err
-	}
-	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed, Err: "Redisson gave up waiting, or did not say why"}
-	begin := int64(math.MaxInt64)
-	for _, call := range o.Answered {
-		begin = min(begin, call.Start)
-	}
-	for _, call := range o.Answered {
-		t := fleet.Take{At: (call.Start - begin) / 1000, End: (call.End-begin)/1000 + 1, Wanted: 1}
-		if call.Allowed {
-			t.Granted = 1
-		}
-		trail := &g.Trails[call.Who]
-		trail.Index, trail.Takes = call.Who, append(trail.Takes, t)
-	}
-	used := after.Since(before)
-	used.Scripts = used.Scripts * int64(run.size.windows) / int64(run.size.windows+fairnessLead) // of the windows that count, about
-	run.note(p, at, limit, s, c, g, used)
 	return nil
 }
 

@@ -36,8 +36,11 @@ func TestLog(t *testing.T) {
 	}
 	const window = 1_000_000 // us
 	random := rand.New(rand.NewPCG(3, 4))
-	for _, permits := range []int64{1, 7, 128, 1000} {
-		log := New(fmt.Sprintf("test-%d", permits), permits, time.Second)
+	for _, c := range []struct{ permits, calls, most int64 }{ // calls a window, about, for so many permits at most
+		{1, 2, 1}, {7, 4, 7}, {128, 64, 40}, {1000, 500, 40}, {1000, 1200, 1},
+	} {
+		permits := c.permits
+		log := New(fmt.Sprintf("test-%d-%d", permits, c.calls), permits, time.Second)
 		late := int64(0)
 		if permits > 128 {
 			late = window / 128
@@ -46,11 +49,11 @@ func TestLog(t *testing.T) {
 		now := int64(1_700_000_000_000_000)
 		for i := range 3000 {
 			// Mostly dense, sometimes a pause of up to two windows.
-			now += random.Int64N(window / max(permits/4, 1))
+			now += random.Int64N(2 * window / c.calls)
 			if i%500 == 499 {
 				now += random.Int64N(2 * window)
 			}
-			n := 1 + random.Int64N(min(permits, 1+random.Int64N(40)))
+			n := 1 + random.Int64N(min(permits, 1+random.Int64N(c.most)))
 			reply, err := client.Do(t.Context(), log.takeAt(client, n, strconv.FormatInt(now, 10))).AsIntSlice()
 			if err != nil {
 				t.Fatal(err)

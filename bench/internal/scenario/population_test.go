@@ -1,0 +1,61 @@
+package scenario
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/parts"
+)
+
+// TestPopulations checks what each population is about: that the limit is too
+// small for it, before and after the change, and who has what part.
+func TestPopulations(t *testing.T) {
+	const n, limit, step = 50, 2000.0, time.Second
+	for _, p := range populations() {
+		members := p.members(n, limit, step)
+		for _, at := range []time.Duration{0, 2 * step} {
+			var weights, demands []float64
+			var sum float64
+			for _, m := range members {
+				if m.From <= at && (m.To == 0 || at < m.To) {
+					weights, demands = append(weights, m.Weight), append(demands, m.Rate)
+					sum += m.Rate
+				}
+			}
+			if sum < 1.15*limit {
+				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at, limit)
+			}
+			part := parts.Entitled(weights, demands, limit)
+			if p.name == "weights" && (math.Abs(part[1]/part[0]-2) > 1e-9 || math.Abs(part[2]/part[0]-4) > 1e-9) {
+				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
+			}
+			if p.name == hog && (math.Abs(part[0]-limit/n) > 1e-9 || demands[0] != hogDemand*limit/n) {
+				t.Errorf("the hog is entitled to %v and wants %v", part[0], demands[0])
+			}
+		}
+		settles := 0
+		for i, m := range members {
+			if p.settles != nil && p.settles(i, len(members)) {
+				settles++
+				if m.To != 0 {
+					t.Errorf("%s: member %d leaves and is waited for", p.name, i)
+				}
+			}
+		}
+		if (p.settles != nil) != (settles > 0) {
+			t.Errorf("%s: %d members are waited for", p.name, settles)
+		}
+	}
+}
+
+func TestParetoIsSkewed(t *testing.T) {
+	members := paretoMembers(50, 2000, 0)
+	var sum, most, least float64 = 0, 0, math.Inf(1)
+	for _, m := range members {
+		sum, most, least = sum+m.Rate, max(most, m.Rate), min(least, m.Rate)
+	}
+	if math.Abs(sum-paretoDemand*2000) > 1e-6 || most < 30*least || members[0].Rate < members[1].Rate && members[1].Rate < members[2].Rate && members[2].Rate < members[3].Rate {
+		t.Errorf("%v wanted in all, from %v to %v, in order", sum, least, most)
+	}
+}
