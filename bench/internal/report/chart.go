@@ -21,8 +21,10 @@ type Chart struct {
 	First float64 `json:"first"` // X of the first values
 	Step  float64 `json:"step"`  // and from each to the next
 	LogY  bool    `json:"logY,omitempty"`
-	// Floor is the least that is shown on a logarithmic scale.
-	Floor float64 `json:"floor,omitempty"`
+	// Floor and Ceiling are the ends of the Y axis, if Ceiling is positive, so that
+	// charts can be compared. What lies outside is drawn there.
+	Floor   float64 `json:"floor,omitempty"`
+	Ceiling float64 `json:"ceiling,omitempty"`
 	Lines []Line  `json:"lines"`
 }
 
@@ -67,6 +69,9 @@ func (c Chart) draw(file string) error {
 	if len(groups) == 0 {
 		return fmt.Errorf("chart %q has no lines", c.Name)
 	}
+	if c.Ceiling > 0 {
+		p.Y.Min, p.Y.Max = c.Floor, c.Ceiling
+	}
 	widen(&p.X, false)
 	widen(&p.Y, c.LogY)
 	return compose(p, legend, file)
@@ -75,8 +80,8 @@ func (c Chart) draw(file string) error {
 func (c Chart) points(l Line) plotter.XYs {
 	points := make(plotter.XYs, len(l.Y))
 	for i, y := range l.Y {
-		if c.LogY {
-			y = max(y, c.Floor)
+		if c.Ceiling > 0 {
+			y = min(max(y, c.Floor), c.Ceiling)
 		}
 		points[i] = plotter.XY{X: c.First + float64(i)*c.Step, Y: y}
 	}

@@ -236,7 +236,7 @@ func TestViewsOfNothingAreLeftOut(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	r := &Result{Scenario: "sample", Charts: []Chart{{
-		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1,
+		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1, Ceiling: 50,
 		Lines: []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
 	}}}
 	files, err := r.Write(t.TempDir())

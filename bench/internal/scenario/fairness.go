@@ -282,7 +282,7 @@ func (run *fairnessRun) picture(p population, s *sharer, c fleet.Crowd, g fleet.
 	chart := report.Chart{
 		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + p.name + "-" + s.name),
 		Title: fmt.Sprintf("Each participant's part over time: %s, %s", p.name, s.name),
-		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1, Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05,
+		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1, Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50,
 	}
 	for i, m := range c.Members {
 		course := record.Course(i, fairnessCourse)
