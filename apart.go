@@ -55,11 +55,10 @@ func (a *alone) clear() {
 
 // apart decides a call on a limit of Scope PerParticipant. Redis is not asked,
 // except in the background whether the limit was changed.
-func (c *core) apart(limit Limit, n int64, upTo bool) Decision {
+func (c *core) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 	c.confirmed()
-	d := Decision{Limit: limit.Permits, source: sourceLocal, core: c}
-	c.alone.of(c.client, c.client.cfg.Participant).decide(&d, limit, n, upTo)
-	return d
+	d.Limit, d.source, d.core = limit.Permits, sourceLocal, c
+	c.alone.of(c.client, c.client.cfg.Participant).decide(d, *limit, n, upTo)
 }
 
 // peekApart is the state of a limit of Scope PerParticipant: that of this process.

@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -10,14 +11,22 @@ import (
 // batch knows how many asks it carries, not which.
 type ask struct {
 	n     int64
-	upTo  bool              // take what there is, up to n; else all or nothing
-	since int64             // when the call began, on the client's clock
-	span  trace.SpanContext // the caller's, if it is traced
+	upTo  bool        // take what there is, up to n; else all or nothing
+	since int64       // when the call began, on the client's clock
+	link  *trace.Link // to the caller's span, if that is sampled
 
 	// Its place, set by join:
 	batch  *batch
 	class  int    // of the batch's classes
 	serial uint64 // no other ask of the batch has it
+}
+
+// linkTo returns a link to the span of a context if that is sampled.
+func linkTo(ctx context.Context) *trace.Link {
+	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
+		return &trace.Link{SpanContext: s}
+	}
+	return nil
 }
 
 // shape is how the ask appears in a call: count asks of size permits each.

@@ -85,8 +85,8 @@ func (b *batch) seat(a *ask) bool {
 	}
 	b.serials++
 	b.calls++
-	if a.span.IsSampled() {
-		b.links = append(b.links, trace.Link{SpanContext: a.span})
+	if a.link != nil {
+		b.links = append(b.links, *a.link)
 	}
 	return true
 }

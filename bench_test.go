@@ -2,9 +2,9 @@ package shardlimit_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"time"
 )
 
 func BenchmarkAllow(b *testing.B) {
@@ -39,5 +39,16 @@ func BenchmarkAllow(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	})
+	b.Run("lease", func(b *testing.B) {
+		b.ReportAllocs()
+		l := limiter(b, f.client(b), "h", shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := l.Allow(ctx); err != nil {
+					b.Error(err)
+				}
+			}
+		})
 	})
 }

@@ -6,23 +6,32 @@ import (
 )
 
 // decide is every call that answers at once.
-func (c *core) decide(ctx context.Context, n int64, upTo bool) (Decision, error) {
+//
+// A Decision is large. On the way of a call that goes well, here and in route.go
+// and lease.go, it is filled in place: to copy it from function to function took
+// longer than to make it.
+func (c *core) decide(ctx context.Context, n int64, upTo bool, d *Decision) error {
 	start := c.client.now()
 	t, err := c.admit(ctx, n, upTo)
 	if err != nil {
-		return Decision{}, err
+		return err
 	}
-	var d Decision
 	switch {
 	case t == nil:
-		d, err = c.outage(nil, min(n, c.declaration().Permits), upTo, errNoRecord)
+		err = c.unknown(n, upTo, d)
 	case upTo:
-		d, err = c.some(ctx, t, n, start)
+		err = c.some(ctx, t, n, start, d)
 	default:
-		d, err = c.exactly(ctx, t, n, start)
+		err = c.exactly(ctx, t, n, start, d)
 	}
-	c.client.tel.decided(ctx, c, &d, n, start, err)
-	return d, err
+	c.client.tel.decided(ctx, c, d, n, start, err)
+	return err
+}
+
+// unknown decides on a limit that could not be declared yet.
+func (c *core) unknown(n int64, upTo bool, d *Decision) (err error) {
+	*d, err = c.outage(nil, min(n, c.declaration().Permits), upTo, errNoRecord)
+	return err
 }
 
 // admit checks a call before anything is sent, and returns the table to use;
@@ -32,7 +41,7 @@ func (c *core) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
 		return nil, c.invalid
 	}
 	if n < 1 {
-		return nil, fmt.Errorf("%w: %d, ask for at least 1", ErrInvalidPermits, n)
+		return nil, tooFew(n)
 	}
 	if c.client.closed.Load() {
 		return nil, ErrClosed
@@ -41,14 +50,20 @@ func (c *core) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
 		return nil, context.Cause(ctx)
 	}
 	t := c.current()
-	if n == 1 || upTo {
-		return t, nil
-	}
-	permits := c.permits(t)
-	if n > permits {
-		return nil, fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
+	if n > 1 && !upTo {
+		if permits := c.permits(t); n > permits {
+			return nil, c.tooMany(n, permits)
+		}
 	}
 	return t, nil
+}
+
+func tooFew(n int64) error {
+	return fmt.Errorf("%w: %d, ask for at least 1", ErrInvalidPermits, n)
+}
+
+func (c *core) tooMany(n, permits int64) error {
+	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
 }
 
 // permits is how many the limit has.

@@ -16,7 +16,7 @@ const refundTimeout = time.Second
 // process, like locks that are taken in one order: of two collections that
 // compete for the last permits the first one to come gets them all, and they
 // cannot each end up with half. Within a process one collection runs at a time.
-func (c *core) gather(ctx context.Context, t *table, n, since int64, failure error) (Decision, error) {
+func (c *core) gather(ctx context.Context, t *table, n, since int64, failure error) (d Decision, err error) {
 	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
 		return c.outage(t, n, false, err)
 	} else if err != nil {
@@ -24,11 +24,10 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 	}
 	defer func() { <-c.collect }()
 	if empty, _, _ := t.shutOut(c.client.now()); empty {
-		if d, ok := c.knownDenial(t, n, c.client.now()); ok {
+		if c.knownDenial(t, n, c.client.now(), &d) {
 			return d, nil // the collection before this one has found out
 		}
 	}
-	var d Decision
 	reached := false
 	for _, l := range t.lanes {
 		now := c.client.now()
@@ -61,7 +60,9 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 		return c.outage(t, n, false, failure)
 	}
 	next := c.forecast(ctx, t, n, since)
-	return c.denial(t, c.client.now(), next), nil
+	d = Decision{}
+	c.deny(t, c.client.now(), next, &d)
+	return d, nil
 }
 
 // myTurn waits until no other collection is under way, at most until ctx ends or

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -77,33 +75,43 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 func (l *lane) ask(ctx context.Context, n int64, upTo bool, since, now int64) (answer, error) {
 	a := ask{n: n, upTo: upTo, since: since}
 	if l.core.client.tel.tracing {
-		a.span = trace.SpanContextFromContext(ctx)
+		a.link = linkTo(ctx)
 	}
-	budget := l.core.client.cfg.CallTimeout
-	for {
-		if err := ctx.Err(); err != nil {
-			return answer{}, err
-		}
-		if age := time.Duration(now - since); age > budget/2 {
-			if age >= budget {
-				return answer{}, errTooLate
-			}
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, budget-age, errTooLate)
-			defer cancel()
-		}
-		l.join(&a)
-		if !l.await(ctx, &a) {
-			return answer{}, context.Cause(ctx)
-		}
-		ans, err := a.batch.answer(&a)
-		if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
-			return ans, err
-		}
-		if now = l.core.client.now(); now-since > l.boarding() {
-			return answer{}, errTooLate
-		}
+	if age := time.Duration(now - since); age > l.core.client.cfg.CallTimeout/2 {
+		return l.askLate(ctx, &a, age)
 	}
+	return l.fill(ctx, &a)
+}
+
+// askLate is ask for a call that may run out of time before a batch does.
+func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) (answer, error) {
+	left := l.core.client.cfg.CallTimeout - age
+	if left <= 0 {
+		return answer{}, errTooLate
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, left, errTooLate)
+	defer cancel()
+	return l.fill(ctx, a)
+}
+
+// fill gets the answer to an ask from a batch, or from another one if that was dissolved.
+func (l *lane) fill(ctx context.Context, a *ask) (answer, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	l.join(a)
+	if !l.await(ctx, a) {
+		return answer{}, context.Cause(ctx)
+	}
+	ans, err := a.batch.answer(a)
+	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
+		return ans, err
+	}
+	age := l.core.client.now() - a.since
+	if age > l.boarding() {
+		return answer{}, errTooLate
+	}
+	return l.askLate(ctx, a, time.Duration(age))
 }
 
 // boarding is the age of a call above which it does not depart any more: more

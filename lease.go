@@ -35,65 +35,61 @@ type leases struct {
 }
 
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
-func (c *core) exactly(ctx context.Context, t *table, n, since int64) (Decision, error) {
+func (c *core) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Lease > 0 {
 		if l := c.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
 			if left := l.left.Add(-n); left >= 0 {
-				return c.held(t, l, n, left, since), nil
+				c.held(t, l, n, left, since, d)
+				return nil
 			}
 			l.left.Add(n)
 		}
-		if d, err, ok := c.leases.refill(ctx, t, n, since); ok {
-			return d, err
+		if ok, err := c.leases.refill(ctx, t, n, since, d); ok {
+			return err
 		}
 	}
-	return c.whole(ctx, t, n, since)
+	return c.whole(ctx, t, n, since, d)
 }
 
-// held is the decision for n permits of a lease in which left remain.
-func (c *core) held(t *table, l *lease, n, left, now int64) Decision {
-	return Decision{
-		Allowed:    true,
-		Granted:    n,
-		Limit:      t.limit.Permits,
-		Remaining:  t.free() + left,
-		ResetAfter: t.resetAfter(now),
-		source:     sourceLease,
-		core:       c,
-		ticket:     uint64(left),
-		until:      now + int64(t.layout.Span()),
-		lease:      l,
-	}
+// held fills in the decision for n permits of a lease in which left remain.
+func (c *core) held(t *table, l *lease, n, left, now int64, d *Decision) {
+	d.Allowed, d.Granted = true, n
+	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
+	d.ResetAfter = t.resetAfter(now)
+	d.source, d.core, d.lease = sourceLease, c, l
+	d.ticket, d.until = uint64(left), now+int64(t.layout.Span())
 }
 
 // refill asks for n permits and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, t *table, n, since int64) (d Decision, err error, ok bool) {
+func (ls *leases) refill(ctx context.Context, t *table, n, since int64, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
-		return d, nil, false
+		return false, nil
 	}
 	defer ls.asking.Store(false)
 	ls.retire(ls.current.Load())
 	extra := ls.size(t)
 	if extra < 1 || n+extra > t.limit.Permits {
-		return d, nil, false
+		return false, nil
 	}
-	d, err = ls.core.some(ctx, t, n+extra, since)
+	var all Decision
+	err = ls.core.some(ctx, t, n+extra, since, &all)
 	switch {
 	case err != nil:
-		return d, err, true
-	case d.Degraded:
-		ls.core.giveBack(d)
-		return d, nil, false // the outage policy decides about n alone
-	case d.Granted < n:
-		ls.core.handBack(ctx, d, since)
-		return d, nil, false // it may still be that n can be had
-	case d.Granted > n:
-		ls.begin(t, d.last(d.Granted-n), since)
-		d = d.firstOf(n)
+		return true, err
+	case all.Degraded:
+		ls.core.giveBack(all)
+		return false, nil // the outage policy decides about n alone
+	case all.Granted < n:
+		ls.core.handBack(ctx, all, since)
+		return false, nil // it may still be that n can be had
+	case all.Granted > n:
+		ls.begin(t, all.last(all.Granted-n), since)
+		all = all.firstOf(n)
 	}
-	return d, nil, true
+	*d = all
+	return true, nil
 }
 
 // size is how many permits the next lease should have: what is needed, but no

@@ -20,7 +20,10 @@ type Limiter struct{ core *core }
 func (l *Limiter) Name() string { return l.core.name }
 
 // Allow asks for one permit. See AllowN.
-func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
+func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
+	err = l.core.decide(ctx, 1, false, &d)
+	return d, err
+}
 
 // AllowN asks for n permits, all or nothing, and answers at once.
 //
@@ -28,15 +31,17 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 // less than n, ErrUnavailable if no shard answered and the policy is FailClosed,
 // ErrClosed, or the cause of the end of ctx. A call that ends by its context may
 // have spent its permits; they are counted as lost.
-func (l *Limiter) AllowN(ctx context.Context, n int64) (Decision, error) {
-	return l.core.decide(ctx, n, false)
+func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
+	err = l.core.decide(ctx, n, false, &d)
+	return d, err
 }
 
 // AllowUpTo asks for as many permits as there are, at most n. Granted tells
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
-func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (Decision, error) {
-	return l.core.decide(ctx, n, true)
+func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
+	err = l.core.decide(ctx, n, true, &d)
+	return d, err
 }
 
 // Wait blocks until one permit was granted. See WaitN.

@@ -15,7 +15,9 @@ func (c *core) outage(t *table, n int64, upTo bool, cause error) (Decision, erro
 		limit = t.limit
 	}
 	if limit.Scope == PerParticipant {
-		return c.apart(limit, n, upTo), nil
+		var d Decision
+		c.apart(&limit, n, upTo, &d)
+		return d, nil
 	}
 	d := Decision{Limit: limit.Permits, Degraded: true, source: sourceLocal, core: c}
 	switch c.client.cfg.OnOutage {

@@ -32,7 +32,7 @@ type poll struct {
 
 // ask has a limit decide. What it grants counts until it is given back.
 func (p *poll) ask(v *vote) {
-	v.said, v.err = v.core.decide(p.ctx, p.n, false)
+	v.err = v.core.decide(p.ctx, p.n, false, &v.said)
 	v.asked = true
 }
 
@@ -180,8 +180,8 @@ func (c *core) refuses(t *table, n, now int64) bool {
 	if l := c.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
 		return false
 	}
-	_, refused := c.knownDenial(t, n, now)
-	return refused
+	var d Decision
+	return c.knownDenial(t, n, now, &d)
 }
 
 // spare is how many permits the limit would have left to give, as last heard and

@@ -57,64 +57,101 @@ func (t *table) shutOut(now int64) (empty, reachable bool, next int64) {
 
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
-func (c *core) whole(ctx context.Context, t *table, n, since int64) (Decision, error) {
+func (c *core) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Scope == PerParticipant {
-		return c.apart(t.limit, n, false), nil
+		c.apart(&t.limit, n, false, d)
+		return nil
 	}
-	now := since
-	if d, ok := c.knownDenial(t, n, now); ok {
-		return d, nil
+	if n > 1 && c.knownDenial(t, n, since, d) {
+		return nil
 	}
 	var done tried
-	var failure error
-	reached := false
-	retry := unknownRetry
-	for {
-		i := t.choose(now, n, &done)
-		if i < 0 {
+	i := t.choose(since, n, &done)
+	if i < 0 {
+		if n == 1 && c.knownDenial(t, 1, since, d) {
+			return nil
+		}
+		return c.unserved(ctx, t, n, since, &attempt{now: since, retry: unknownRetry}, d)
+	}
+	l := t.order[i]
+	ans, err := l.ask(ctx, n, false, since, since)
+	if err == nil && ans.granted == n {
+		c.take(t, l, &ans, d)
+		return nil
+	}
+	return c.spill(ctx, t, n, since, i, &ans, err, d)
+}
+
+// attempt is what a call has seen so far at the shards that did not serve it.
+type attempt struct {
+	done    tried
+	now     int64
+	reached bool          // one of them has answered
+	retry   time.Duration // the shortest that was told
+	failure error         // of the last one that did not
+}
+
+// spill goes on with a call at other shards after the shard i has answered this.
+func (c *core) spill(ctx context.Context, t *table, n, since int64, i int, ans *answer, err error, d *Decision) error {
+	seen := attempt{retry: unknownRetry}
+	for i >= 0 {
+		seen.done.add(i)
+		if err == nil {
+			seen.now, seen.reached = ans.now, true
+			if ans.retry != unknownRetry && (seen.retry == unknownRetry || ans.retry < seen.retry) {
+				seen.retry = ans.retry
+			}
+		} else {
+			if e := c.gone(ctx, err); e != nil {
+				return e
+			}
+			seen.failure, seen.now = err, c.client.now()
+		}
+		if i = t.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		done.add(i)
 		l := t.order[i]
-		ans, err := l.ask(ctx, n, false, since, now)
-		switch {
-		case err == nil && ans.granted == n:
-			return c.allowed(t, ans.now, part{l, ans.at, n}, ans.ticket), nil
-		case err == nil:
-			now = ans.now
-			reached = true
-			if ans.retry != unknownRetry && (retry == unknownRetry || ans.retry < retry) {
-				retry = ans.retry
-			}
-		default:
-			if e := c.gone(ctx, err); e != nil {
-				return Decision{}, e
-			}
-			failure, now = err, c.client.now()
+		*ans, err = l.ask(ctx, n, false, since, seen.now)
+		if err == nil && ans.granted == n {
+			c.take(t, l, ans, d)
+			return nil
 		}
 	}
+	return c.unserved(ctx, t, n, since, &seen, d)
+}
+
+// unserved ends a call that no single shard could serve, or could be asked.
+func (c *core) unserved(ctx context.Context, t *table, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		if empty, _, _ := t.shutOut(now); t.split || empty && !reached {
-			return c.gather(ctx, t, n, since, failure)
+		if empty, _, _ := t.shutOut(seen.now); t.split || empty && !seen.reached {
+			*d, err = c.gather(ctx, t, n, since, seen.failure)
+			return err
 		}
 	}
-	return c.denied(t, now, n, false, reached, retry, failure)
+	return c.denied(t, seen.now, n, false, seen.reached, seen.retry, seen.failure, d)
+}
+
+// take fills in that one shard granted everything.
+func (c *core) take(t *table, l *lane, ans *answer, d *Decision) {
+	d.Granted, d.ticket = ans.granted, ans.ticket
+	d.first.lane, d.first.at, d.first.n = l, ans.at, ans.granted
+	c.complete(d, t, ans.now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
-func (c *core) some(ctx context.Context, t *table, n, since int64) (Decision, error) {
+func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Scope == PerParticipant {
-		return c.apart(t.limit, n, true), nil
+		c.apart(&t.limit, n, true, d)
+		return nil
 	}
 	now := since
 	n = min(n, t.limit.Permits)
-	if d, ok := c.knownDenial(t, 1, now); ok {
-		return d, nil
+	if c.knownDenial(t, 1, now, d) {
+		return nil
 	}
 	var done tried
 	var failure error
-	var d Decision
 	reached := false
 	for d.Granted < n {
 		i := t.choose(now, 1, &done)
@@ -134,40 +171,40 @@ func (c *core) some(ctx context.Context, t *table, n, since int64) (Decision, er
 			if d.Granted > 0 {
 				break // the permits are there; the next call will see the context
 			}
-			return Decision{}, e
+			return e
 		}
 		failure = err
 	}
 	if d.Granted == 0 {
-		return c.denied(t, now, n, true, reached, unknownRetry, failure)
+		return c.denied(t, now, n, true, reached, unknownRetry, failure, d)
 	}
-	c.complete(&d, t, now)
-	return d, nil
+	c.complete(d, t, now)
+	return nil
 }
 
 // knownDenial answers without asking Redis if it is certain that n permits are
 // not free. For more than one it takes an outlook, because only that tells when
 // they will be.
-func (c *core) knownDenial(t *table, n, now int64) (Decision, bool) {
+func (c *core) knownDenial(t *table, n, now int64, d *Decision) bool {
 	var next int64
 	if n == 1 {
 		empty, _, first := t.shutOut(now)
 		if !empty {
-			return Decision{}, false
+			return false
 		}
 		next = first
 	} else {
 		o := c.ahead.Load()
 		if o == nil || now >= o.until {
-			return Decision{}, false
+			return false
 		}
 		if next = o.when(n, t.limit.Per); next <= now {
-			return Decision{}, false
+			return false
 		}
 	}
-	d := c.denial(t, now, time.Duration(next-now))
+	c.deny(t, now, time.Duration(next-now), d)
 	d.source = sourceMemory
-	return d, true
+	return true
 }
 
 // gone returns the error for a caller whose context or client has ended, nil if
@@ -184,12 +221,13 @@ func (c *core) gone(ctx context.Context, err error) error {
 
 // denied ends a call that no shard could serve: with a denial if at least one
 // could be reached, else by the outage policy.
-func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Duration, failure error) (Decision, error) {
+func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Duration, failure error, d *Decision) (err error) {
 	empty, reachable, next := t.shutOut(now)
 	// A shard that was known to be empty when it was passed over may have got permits
 	// back since. Then there is no outage, although nobody was asked.
 	if !reached && !empty && (failure != nil || !reachable) {
-		return c.outage(t, n, upTo, failure)
+		*d, err = c.outage(t, n, upTo, failure)
+		return err
 	}
 	if n == 1 || upTo || retry <= 0 {
 		retry = time.Duration(next - now)
@@ -197,23 +235,15 @@ func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Dur
 			retry = t.limit.Per
 		}
 	}
-	return c.denial(t, now, retry), nil
+	c.deny(t, now, retry, d)
+	return nil
 }
 
-func (c *core) denial(t *table, now int64, retry time.Duration) Decision {
-	return Decision{
-		Limit:      t.limit.Permits,
-		Remaining:  t.free(),
-		RetryAfter: max(retry, minRetry),
-		ResetAfter: t.resetAfter(now),
-		core:       c,
-	}
-}
-
-func (c *core) allowed(t *table, now int64, p part, ticket uint64) Decision {
-	d := Decision{first: p, ticket: ticket, Granted: p.n}
-	c.complete(&d, t, now)
-	return d
+// deny fills in a denial.
+func (c *core) deny(t *table, now int64, retry time.Duration, d *Decision) {
+	d.Limit, d.Remaining = t.limit.Permits, t.free()
+	d.RetryAfter, d.ResetAfter = max(retry, minRetry), t.resetAfter(now)
+	d.core = c
 }
 
 // complete fills in what every granted decision tells.

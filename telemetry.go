@@ -181,14 +181,19 @@ func (t *telemetry) decided(ctx context.Context, c *core, d *Decision, n, start 
 		return
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(
-			attribute.String("ratelimit.limiter", c.metricName()),
-			attribute.String("ratelimit.outcome", result.String()),
-			attribute.String("ratelimit.source", d.source.String()),
-			attribute.Int64("ratelimit.permits", permits),
-			attribute.Int64("ratelimit.remaining", d.Remaining),
-			attribute.Int64("ratelimit.retry_after_ms", d.RetryAfter.Milliseconds()))
+		describe(span, c, d, result, permits)
 	}
+}
+
+// describe puts a decision on the caller's span.
+func describe(span trace.Span, c *core, d *Decision, result outcome, permits int64) {
+	span.SetAttributes(
+		attribute.String("ratelimit.limiter", c.metricName()),
+		attribute.String("ratelimit.outcome", result.String()),
+		attribute.String("ratelimit.source", d.source.String()),
+		attribute.Int64("ratelimit.permits", permits),
+		attribute.Int64("ratelimit.remaining", d.Remaining),
+		attribute.Int64("ratelimit.retry_after_ms", d.RetryAfter.Milliseconds()))
 }
 
 func resultOf(d *Decision, n int64, err error) (outcome, int64) {

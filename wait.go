@@ -53,7 +53,7 @@ func (c *core) wait(ctx context.Context, n int64) error {
 		if t == nil {
 			d, err = c.outage(nil, n, false, errNoRecord)
 		} else {
-			d, err = c.exactly(ctx, t, n, start)
+			err = c.exactly(ctx, t, n, start, &d)
 		}
 		if err != nil || d.Allowed {
 			c.client.tel.waited(ctx, c, &d, n, start, err)
@@ -237,18 +237,20 @@ func (c *core) doubt(t *table) {
 	}
 }
 
-func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (Decision, error) {
+func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
-		return Decision{}, ErrClosed
+		return d, ErrClosed
 	}
 	now := q.core.client.now()
 	switch {
 	case t == nil:
 		return q.core.outage(nil, n, singles, errNoRecord)
 	case singles:
-		return q.core.some(ctx, t, n, now)
+		err = q.core.some(ctx, t, n, now, &d)
+	default:
+		err = q.core.whole(ctx, t, n, now, &d)
 	}
-	return q.core.whole(ctx, t, n, now)
+	return d, err
 }
 
 // stagger spreads the processes that were woken by the same release and came
