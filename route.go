@@ -6,9 +6,18 @@ import (
 	"time"
 )
 
-// preferred is over how many shards a process spreads its calls while they have
-// room; the others are where it spills to.
-const preferred = 2
+// How a process spreads its calls while shards have room. Under load it uses the
+// first few of its order, so that calls meet in batches. A call that finds these
+// almost idle has nobody to meet: it goes to one that changes turn by turn, so that in the
+// long run every shard gets as much. A process takes turns among so many shards that
+// each has enough participants for chance to even them out (with 250 the busiest of
+// 64 shards gets about a sixth more than the mean), and no more, so that a node
+// serves a bounded number of processes however many shards there are.
+const (
+	preferred = 2   // shards under load
+	crowd     = 250 // participants that take turns at a shard
+	turn      = 16 * time.Millisecond
+)
 
 // minRetry keeps RetryAfter of a denial above zero.
 const minRetry = 10 * time.Microsecond
@@ -20,22 +29,47 @@ func (t *tried) add(i int)      { t[i/64] |= 1 << (i % 64) }
 func (t *tried) has(i int) bool { return t[i/64]&(1<<(i%64)) != 0 }
 
 // choose picks the next shard for a call: of the first few in the participant's
-// order that may have room, the one with the fewest calls waiting. size is the
-// least share that is of use. It returns -1 when there is none left.
+// order that may have room, the one with the fewest calls waiting; if these are
+// almost idle, one whose turn it is. size is the least share that is of use. It
+// returns -1 when there is none left.
 func (t *table) choose(now int64, size int64, done *tried) int {
 	best, seen := -1, 0
-	for i, l := range t.order {
-		if done.has(i) || l.known.shut(now) || l.terms.Load().share < size || !l.ready(now) {
+	var least, all int64
+	for i := range t.order {
+		if !t.open(i, now, size, done) {
 			continue
 		}
-		if best < 0 || l.waiting.Load() < t.order[best].waiting.Load() {
-			best = i
+		waiting := t.order[i].waiting.Load()
+		if best < 0 || waiting < least {
+			best, least = i, waiting
 		}
+		all += waiting
 		if seen++; seen == preferred {
 			break
 		}
 	}
+	if seen < preferred || all >= preferred {
+		return best
+	}
+	for k := range int64(preferred) {
+		if i := t.turn(now, k); t.open(i, now, size, done) && t.order[i].waiting.Load() == 0 {
+			return i
+		}
+	}
 	return best
+}
+
+// open reports whether a call may go to the shard at this place of the order.
+func (t *table) open(i int, now, size int64, done *tried) bool {
+	l := t.order[i]
+	return !done.has(i) && !l.known.shut(now) && l.terms.Load().share >= size && l.ready(now)
+}
+
+// turn is the place in the order of the shard whose turn it is, or k turns later.
+func (t *table) turn(now, k int64) int {
+	shards := int64(len(t.order))
+	reach := (crowd*shards-1)/max(t.participants.Load(), 1) + 1
+	return int((now/int64(turn) + k) % min(max(reach, preferred), shards))
 }
 
 // shutOut reports whether every shard that can be reached is known to be empty,

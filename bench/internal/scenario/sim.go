@@ -91,7 +91,7 @@ func simViews() []report.View {
 func simFleet(processes, nodes int, load float64) sim.Config {
 	c := sim.Config{
 		Seed: simSeed, Limit: "sim", Permits: scaleLimit.permits, Window: time.Second, Shards: nodes,
-		Route:   sim.Route{Preferred: scalePreferred},
+		Route:   sim.AsBuilt(),
 		Network: sim.Network{Delay: simDelay, Jitter: simJitter},
 		Server:  sim.Server{Script: simScript},
 		Timeout: simTimeout,
@@ -172,7 +172,8 @@ func simRoutes(ctx context.Context, env Env, result *report.Result, size simSize
 		name  string
 		route sim.Route
 	}{
-		{"first 2, ties to the first (as built)", sim.Route{Preferred: 2}},
+		{"first 2, idle ones in turn (as built)", sim.AsBuilt()},
+		{"first 2, ties to the first", sim.Route{Preferred: 2}},
 		{"first 2, ties by chance", sim.Route{Preferred: 2, Even: true}},
 		{"first 4, ties by chance", sim.Route{Preferred: 4, Even: true}},
 		{"first 8, ties by chance", sim.Route{Preferred: 8, Even: true}},

@@ -4,7 +4,7 @@
 // permits are granted by script.SlidingLog, the Go twin of the scripts. What is
 // modelled is the rest: networks and servers by times, and the client's routing,
 // coalescing and denial memory by the rules of the root package (route.go, lane.go,
-// flight.go, knowledge.go), which it must be kept in step with.
+// batch.go, knowledge.go), which it must be kept in step with.
 //
 // Events are those of batches, not of decisions: while all shards that a process
 // could choose are busy, its arrivals only wait, so they are drawn as one number when
@@ -62,6 +62,10 @@ type Config struct {
 type Route struct {
 	// Preferred is over how many shards, in its order, a process spreads its calls.
 	Preferred int
+	// A call that finds these almost idle goes to another one, which changes every Turn, among so many
+	// that each shard has Crowd participants that take turns at it. 0: it does not.
+	Turn  time.Duration
+	Crowd int
 	// Even breaks ties between them by chance; otherwise the earlier one in the order wins.
 	Even bool
 	// Rejoin is the part (0 to 1) of the callers just answered that call again in
@@ -82,6 +86,16 @@ type Server struct {
 	// If Period is not 0, the node gets only Quota of CPU time in each Period, and
 	// what it does not use is lost.
 	Quota, Period time.Duration
+}
+
+// AsBuilt is the routing of the root package.
+func AsBuilt() Route { return Route{Preferred: 2, Turn: 16 * time.Millisecond, Crowd: 250} }
+
+// turn is the place of the shard whose turn it is, or k turns later.
+func (c *Config) turn(now int64, k int) int {
+	reach := (c.Route.Crowd*c.Shards-1)/len(c.Participants) + 1
+	reach = min(max(reach, c.Route.Preferred), c.Shards)
+	return int((now/int64(c.Route.Turn) + int64(k)) % int64(reach))
 }
 
 // Policy decides how many of the free permits of a shard a participant may have:
@@ -106,6 +120,8 @@ func (c *Config) validate() error {
 		return bad("give either callers or demand")
 	case len(c.Demand) > 0 && len(c.Demand) != len(c.Participants):
 		return bad("demand of %d participants, there are %d", len(c.Demand), len(c.Participants))
+	case c.Route.Turn < 0 || c.Route.Crowd < 0:
+		return bad("turns of %s among %d", c.Route.Turn, c.Route.Crowd)
 	case c.Route.Preferred < 1:
 		return bad("%d preferred shards", c.Route.Preferred)
 	case !(c.Route.Rejoin >= 0 && c.Route.Rejoin <= 1):

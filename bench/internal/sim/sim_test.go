@@ -262,6 +262,19 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestTurns has few processes ask little: idle calls reach every node as often.
+func TestTurns(t *testing.T) {
+	c := asking(quiet(5, 12, 12), 2000)
+	c.For = 2 * time.Second
+	if r := run(t, c); r.Busiest() < 1.5 {
+		t.Errorf("ten of twelve nodes are preferred by somebody, yet the busiest has only %.2f times the mean", r.Busiest())
+	}
+	c.Route = AsBuilt()
+	if r := run(t, c); r.Busiest() > 1.2 {
+		t.Errorf("in turns the busiest node has %.2f times the mean: %v", r.Busiest(), r.Calls)
+	}
+}
+
 func TestInvalidConfigs(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"shards":    func(c *Config) { c.Shards = MaxShards + 1 },
@@ -272,6 +285,7 @@ func TestInvalidConfigs(t *testing.T) {
 		"NaN":       func(c *Config) { c.Demand[0] = math.NaN() },
 		"demand":    func(c *Config) { c.Demand = c.Demand[1:] },
 		"preferred": func(c *Config) { c.Route.Preferred = 0 },
+		"turn":      func(c *Config) { c.Route.Turn = -1 },
 		"rejoin":    func(c *Config) { c.Route.Rejoin = 1.1 },
 		"script":    func(c *Config) { c.Server.Script = 0 },
 		"quota":     func(c *Config) { c.Server.Period = 1 },

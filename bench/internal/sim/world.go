@@ -203,20 +203,58 @@ func (w *world) send(i int, asof, now int64, a asks) {
 	for _, place := range w.places {
 		w.loads, w.got = append(w.loads, p.lanes[place].load()), append(w.got, 0)
 	}
+	for range w.c.Route.Preferred {
+		place, ok := w.turn(p, asof, a.done)
+		if !ok {
+			break
+		}
+		first, rest := a.split(1)
+		w.join(i, place, now, first)
+		if a = rest; a.n == 0 {
+			return
+		}
+		for k := range w.places {
+			w.loads[k] = p.lanes[w.places[k]].load()
+		}
+	}
 	fill(w.loads, a.n, w.got)
 	for k, place := range w.places {
-		if w.got[k] == 0 {
-			continue
+		if w.got[k] > 0 {
+			part := a
+			part.n = w.got[k]
+			w.join(i, place, now, part)
 		}
-		l := p.lane(place)
-		part := a
-		part.n, part.done = w.got[k], a.done|1<<place
-		l.enqueue(part)
-		if !l.busy {
-			// The first of a group that comes at once starts the call; the others
-			// find it under way.
-			w.depart(i, place, now, 1)
+	}
+}
+
+// turn is the place for a call that finds those it would go to almost idle.
+func (w *world) turn(p *process, asof int64, done uint64) (place int, ok bool) {
+	all := int64(0)
+	for _, n := range w.loads {
+		all += n
+	}
+	few := w.c.Route.Preferred
+	if w.c.Route.Turn == 0 || len(w.places) < few || all >= int64(few) {
+		return 0, false
+	}
+	for k := range few {
+		place = w.c.turn(asof, k)
+		if p.open(asof)&^done&(1<<place) != 0 && p.lanes[place].load() == 0 {
+			return place, true
 		}
+	}
+	return 0, false
+}
+
+// join adds asks to what waits at a lane.
+func (w *world) join(i, place int, now int64, a asks) {
+	l := w.fleet[i].lane(place)
+	a.done |= 1 << place
+	l.enqueue(a)
+	if !l.busy {
+		// The first of a group that comes at once starts the call; the others
+		// find it under way.
+		w.depart(i, place, now, 1)
 	}
 }
 
@@ -233,7 +271,7 @@ func (w *world) depart(i, place int, now, most int64) {
 }
 
 // expire ends the asks that waited so long that an answer could come after the
-// call timeout: flight.board of the root package.
+// call timeout: lane.depart of the root package.
 func (w *world) expire(i int, l *lane, now int64) {
 	if w.c.Timeout == 0 {
 		return

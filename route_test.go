@@ -1,0 +1,111 @@
+package shardlimit
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// fleetOf is the tables of so many participants of a limit, in each of which
+// every shard is there and has room.
+func fleetOf(participants, shards int) []*table {
+	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
+	heard := new(atomic.Int64)
+	heard.Store(int64(participants))
+	tables := make([]*table, participants)
+	for p := range tables {
+		t := &table{participants: heard}
+		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
+			l := &lane{slot: i, node: &node{}}
+			l.terms.Store(&terms{share: 1})
+			t.order = append(t.order, l)
+		}
+		tables[p] = t
+	}
+	return tables
+}
+
+// used counts the calls at each shard while every participant calls once a turn,
+// with nothing under way.
+func used(tables []*table, turns int) []int {
+	calls := make([]int, len(tables[0].order))
+	for p, t := range tables {
+		for k := range turns {
+			at := int64(turn)*int64(k) + int64(p)*int64(turn)/int64(len(tables))
+			calls[t.order[t.choose(at, 1, new(tried))].slot]++
+		}
+	}
+	return calls
+}
+
+func TestIdleCallsSpreadEvenlyOverTheShards(t *testing.T) {
+	for _, fleet := range []struct {
+		participants, shards int
+		busiest              float64 // times the mean
+	}{
+		{1, 12, 1}, {4, 12, 1}, {48, 12, 1.1}, {48, 24, 1}, {1000, 64, 1.2}, {5000, 12, 1.1},
+	} {
+		calls := used(fleetOf(fleet.participants, fleet.shards), 1200)
+		mean := float64(fleet.participants*1200) / float64(fleet.shards)
+		if most := float64(slices.Max(calls)) / mean; most > fleet.busiest+1e-9 {
+			t.Errorf("%d participants, %d shards: the busiest shard gets %.2f times the mean: %v", fleet.participants, fleet.shards, most, calls)
+		}
+	}
+}
+
+func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
+	for _, fleet := range []struct{ participants, shards, reach int }{
+		{1, 64, 64}, {10, 12, 12}, {1000, 12, 3}, {125, 12, 12}, {500, 12, 6}, {10_000, 64, 2}, {5, 1, 1}, {5, 2, 2},
+	} {
+		table := fleetOf(1, fleet.shards)[0]
+		table.participants.Store(int64(fleet.participants))
+		places := map[int]bool{}
+		for k := range 1000 {
+			places[table.choose(int64(turn)*int64(k), 1, new(tried))] = true
+		}
+		if len(places) != fleet.reach {
+			t.Errorf("%+v: takes turns among %d shards", fleet, len(places))
+		}
+		for i := range places {
+			if i >= fleet.reach {
+				t.Errorf("%+v: goes to place %d of its order", fleet, i)
+			}
+		}
+	}
+}
+
+// Calls at once meet at few shards; when these are done with, every other one is found.
+func TestChooseVisitsEveryShardOnce(t *testing.T) {
+	for _, participants := range []int64{1, 50, 1000} {
+		table := fleetOf(1, 24)[0]
+		table.participants.Store(participants)
+		for k := range 50 {
+			at := int64(turn)*int64(k) + 1
+			var done tried
+			var visited []int
+			for i := table.choose(at, 1, &done); i >= 0; i = table.choose(at, 1, &done) {
+				done.add(i)
+				visited = append(visited, i)
+			}
+			slices.Sort(visited)
+			if len(slices.Compact(visited)) != 24 {
+				t.Fatalf("%d participants, turn %d: visits %v", participants, k, visited)
+			}
+			busy := map[int]bool{}
+			for range 100 {
+				i := table.choose(at, 1, new(tried))
+				table.order[i].waiting.Add(1)
+				busy[i] = true
+			}
+			if !busy[0] || !busy[1] || len(busy) > 2*preferred {
+				t.Fatalf("%d participants: a hundred calls at once go to the places %v", participants, busy)
+			}
+			for _, l := range table.order {
+				l.waiting.Store(0)
+			}
+		}
+	}
+}
