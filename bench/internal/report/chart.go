@@ -25,7 +25,7 @@ type Chart struct {
 	// charts can be compared. What lies outside is drawn there.
 	Floor   float64 `json:"floor,omitempty"`
 	Ceiling float64 `json:"ceiling,omitempty"`
-	Lines []Line  `json:"lines"`
+	Lines   []Line  `json:"lines"`
 }
 
 // Line is one line of a chart. Those of a group look the same and have one entry

@@ -43,7 +43,8 @@ is a broken limit; there is no false alarm), and script calls for each permit gr
 participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
 without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA;
 Redisson's RRateLimiter meets the hog only, and is asked for one permit at a time. Those
-with one shard have a server each, and run at the same time; eight shards are spread over four servers.`,
+with one shard have a server each, and run at the same time; eight shards are spread over four servers,
+and once, for the hog, put on one.`,
 	Run: runFairness,
 }
 
@@ -115,7 +116,7 @@ func runFairness(ctx context.Context, env Env, result *report.Result) error {
 	}
 	for at, p := range size.populations {
 		for _, limit := range size.limits {
-			for _, together := range run.groups(limit) {
+			for _, together := range run.groups(p, limit) {
 				if err := run.measureAll(ctx, p, at, limit, together); err != nil {
 					return fmt.Errorf("%s, %d permits a second: %w", p.name, limit, err)
 				}

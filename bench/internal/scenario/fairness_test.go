@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,27 @@ func TestGroupOf(t *testing.T) {
 	} {
 		if got := groupOf(m, c); got != want {
 			t.Errorf("%+v is of %q, want %q", m, got, want)
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	one := &sharer{kind: fleet.Coalesced, shards: 1, nodes: 1}
+	eight := &sharer{kind: fleet.Coalesced, shards: 8, nodes: 4}
+	crammed := &sharer{kind: fleet.Coalesced, shards: 8, nodes: 1}
+	other := &sharer{kind: fleet.RedisRate, shards: 1, nodes: 1}
+	run := &fairnessRun{size: fairnessSize{limits: []int64{10, 100}}, sharers: []*sharer{one, eight, crammed, other}}
+	for _, c := range []struct {
+		population string
+		limit      int64
+		want       [][]*sharer
+	}{
+		{hog, 10, [][]*sharer{{one, other}, {eight}, {crammed}}},
+		{hog, 100, [][]*sharer{{one}, {eight}}},
+		{"equal", 10, [][]*sharer{{one, other}, {eight}}},
+	} {
+		if got := run.groups(population{name: c.population}, c.limit); !slices.EqualFunc(got, c.want, slices.Equal) {
+			t.Errorf("%s at %d: %d groups, want %d", c.population, c.limit, len(got), len(c.want))
 		}
 	}
 }

@@ -16,6 +16,7 @@ type sharer struct {
 	rival   string // by which it can be asked for
 	kind    fleet.Kind
 	shards  int
+	nodes   int
 	servers farm
 	crowd   *fleet.Fleet
 }
@@ -23,16 +24,17 @@ type sharer struct {
 // open starts servers and processes for each sharer.
 func (run *fairnessRun) open(ctx context.Context, env Env) error {
 	for _, s := range []*sharer{
-		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1},
-		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards},
-		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1},
-		{name: "redis_rate", rival: "redis_rate", kind: fleet.RedisRate, shards: 1},
+		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1, nodes: 1},
+		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards, nodes: fairnessServers},
+		{name: fmt.Sprintf("shardlimit, %d shards on 1 server", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards, nodes: 1},
+		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1, nodes: 1},
+		{name: "redis_rate", rival: "redis_rate", kind: fleet.RedisRate, shards: 1, nodes: 1},
 	} {
 		if !env.Has(s.rival) {
 			continue
 		}
 		var err error
-		if s.servers, err = env.startFarm(ctx, run.result, min(s.shards, fairnessServers)); err != nil {
+		if s.servers, err = env.startFarm(ctx, run.result, s.nodes); err != nil {
 			return err
 		}
 		run.sharers = append(run.sharers, s)
@@ -65,21 +67,26 @@ func (run *fairnessRun) close() {
 	}
 }
 
-// groups are the sharers that are measured at the same time. Only the smallest
-// limit is measured with rivals, all those with one shard together: what first
-// come, first served does to a fleet does not depend on the size of the limit, and
-// more load than that would disturb what is measured.
-func (run *fairnessRun) groups(limit int64) [][]*sharer {
-	var single, sharded []*sharer
+// groups are the sharers that are measured at the same time: more load than that
+// would disturb what is measured. Rivals meet the smallest limit only, as what
+// first come, first served does to a fleet does not depend on the size of the limit;
+// eight shards on one server meet the hog only.
+func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
+	var single, sharded, crammed []*sharer
+	smallest := limit == run.size.limits[0]
 	for _, s := range run.sharers {
 		switch {
+		case s.shards > s.nodes && s.nodes == 1:
+			if smallest && p.name == hog {
+				crammed = append(crammed, s)
+			}
 		case s.shards > 1:
 			sharded = append(sharded, s)
-		case s.kind == fleet.Coalesced || limit == run.size.limits[0]:
+		case s.kind == fleet.Coalesced || smallest:
 			single = append(single, s)
 		}
 	}
-	return [][]*sharer{single, sharded}
+	return slices.DeleteFunc([][]*sharer{single, sharded, crammed}, func(g []*sharer) bool { return len(g) == 0 })
 }
 
 // measureRedisson has the JVM make the calls of all participants.
