@@ -48,6 +48,7 @@ var (
 // Requests must be such as Endpoint accepts, and made for the twin's algorithm.
 type Twin interface {
 	Take(now int64, r *TakeRequest) TakeReply
+	Reserve(now int64, r *ReserveRequest) ReserveReply
 	Refund(now int64, r RefundRequest) RefundReply
 	Peek(now int64) PeekReply
 	Clear(now int64) ClearReply

@@ -270,10 +270,25 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			continue
 		}
 		size := rapid.Int64Range(1, max(1, burst/2)).Draw(t, "size")
-		reply := twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
+		reply, at := TakeReply{}, now
+		if rapid.IntRange(0, 2).Draw(t, "reserve") == 0 {
+			if a == AlgorithmLeakyBucket {
+				size = 1
+			}
+			least := time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 250_000, 2_000_000}).Draw(t, "least")) * time.Microsecond
+			reply = twin.Reserve(now, &ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * time.Second, MinDelay: least, MaxBooked: MaxPermits}).TakeReply
+			at += int64(reply.Delay / time.Microsecond)
+		} else {
+			reply = twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
+		}
 		if reply.Granted > 0 {
 			from := int64(len(history))
-			history = append(history, acts(a, now, &reply)...)
+			if at > now {
+				history = append(history, act{at, size})
+				reply.Delay = 0
+			} else {
+				history = append(history, acts(a, now, &reply)...)
+			}
 			held = append(held, holding{size, reply.RefundAt(size - 1), from, int64(len(history))})
 		}
 	}

@@ -51,12 +51,17 @@ func (b *bucket) measure(f *frame) {
 	}
 }
 
+// span returns how long n permits take, and more parts of a microsecond.
+func (b *bucket) span(f *frame, n, more int64) (us, part int64) {
+	if float64(f.window)*float64(n)/float64(f.share) < far {
+		return mulDiv(f.window, n, more, f.share)
+	}
+	return far, 0
+}
+
 // move takes n permits out.
 func (b *bucket) move(f *frame, n int64) {
-	us, part := int64(far), int64(0)
-	if float64(f.window)*float64(n)/float64(f.share) < far {
-		us, part = mulDiv(f.window, n, b.part, f.share)
-	}
+	us, part := b.span(f, n, b.part)
 	b.date, b.part, b.level = b.date+us, part, b.level-n
 }
 

@@ -57,12 +57,18 @@ local function measure()
   end
 end
 
-local function move(n)
-  local us, rest = FAR, 0
+-- How long n permits take, and `more` parts of a microsecond.
+local function span(n, more)
   if window * n / share < FAR then
-    us, rest = muldiv(window, n, part, share)
+    return muldiv(window, n, more, share)
   end
-  date, part, level = date + us, rest, level - n
+  return FAR, 0
+end
+
+local function move(n)
+  local us
+  us, part = span(n, part)
+  date, level = date + us, level - n
 end
 
 -- The exact opposite of move.

@@ -49,6 +49,32 @@ func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
 func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
 func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
 
+func (w *fixedWindow) promise(f *frame, n, after int64) (us int64, room bool) {
+	if after == 0 && n <= w.free(f) {
+		return 0, true
+	}
+	most, i := min(f.share, f.target), (f.now+after-w.opened)/f.window
+	if n > most {
+		return -1, false
+	}
+	for i < 8 && w.counts[i]+n > most {
+		i++
+	}
+	return max(w.opened+i*f.window-f.now, after), i < 8
+}
+
+func (w *fixedWindow) book(f *frame, n, us int64) (at int64) {
+	w.counts[(f.now+us-w.opened)/f.window] += n
+	return f.now + us
+}
+
+func (w *fixedWindow) booked(*frame) (sum int64) {
+	for _, n := range w.counts[1:] {
+		sum += n
+	}
+	return sum
+}
+
 // refund takes permits off the window that holds at.
 func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 	i := floorDiv(at-w.opened, f.window)

@@ -87,6 +87,14 @@ local function grant(n)
   counts[1] = counts[1] + n
 end
 
+local function booked()
+  local sum = 0
+  for i = 2, 8 do
+    sum = sum + counts[i]
+  end
+  return sum
+end
+
 local function refund(n, at)
   local i = floor((at - opened) / window) + 1
   if at < since or i < 1 or i > 8 then
@@ -96,6 +104,7 @@ local function refund(n, at)
     n = counts[i]
   end
   counts[i] = counts[i] - n
+  ahead = ahead and booked() > 0
   return n
 end
 
@@ -122,6 +131,28 @@ local function retry(n)
     i = i + 1
   end
   return i > 1 and opened + (i - 1) * window - now or 0
+end
+
+local function promise(n, after)
+  if after == 0 and n <= free() then
+    return 0, true
+  end
+  local most, i = share < target and share or target, floor((now + after - opened) / window) + 1
+  if n > most then
+    return -1, false
+  end
+  while i <= 8 and counts[i] + n > most do
+    i = i + 1
+  end
+  local us = opened + (i - 1) * window - now
+  return us < after and after or us, i <= 8
+end
+
+local function book(n, us)
+  local i = floor((now + us - opened) / window) + 1
+  counts[i] = counts[i] + n
+  ahead = ahead or i > 1
+  return now + us
 end
 
 local function receipt()

@@ -37,6 +37,32 @@ func (l *leakyBucket) retry(f *frame, n int64) int64 {
 	return l.wait(f, n)
 }
 
+// turn returns when an ask of n permits acts, us: with its last permit.
+func (l *leakyBucket) turn(f *frame, n int64) int64 {
+	us, rest := mulDiv(f.window, n-1, l.part, f.share)
+	if rest > 0 {
+		us++
+	}
+	return l.date + us - f.now
+}
+
+func (l *leakyBucket) promise(f *frame, n, after int64) (us int64, room bool) {
+	if n > l.free(f) {
+		return l.retry(f, n), false
+	}
+	return max(l.turn(f, n), after), true
+}
+
+// book: where the turns are to come later than they would, nobody has those before.
+func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
+	l.date += us - l.turn(f, n)
+	l.move(f, n)
+	l.measure(f)
+	return f.now + us
+}
+
+func (l *leakyBucket) booked(f *frame) int64 { return l.used(f) }
+
 func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
 	if f.share == 0 || at <= f.now {
 		return 0

@@ -47,6 +47,32 @@ function retry(n)
   return share > target and reset() or wait(n)
 end
 
+-- An ask acts with its last permit.
+local function turn(n)
+  local us, rest = muldiv(window, n - 1, part, share)
+  return date + us + (rest > 0 and 1 or 0) - now
+end
+
+local function promise(n, after)
+  if n > free() then
+    return retry(n), false
+  end
+  local us = turn(n)
+  return us < after and after or us, true
+end
+
+-- Where the turns are to come later than they would, nobody has those before.
+local function book(n, us)
+  date = date + us - turn(n)
+  move(n)
+  measure()
+  return now + us
+end
+
+local function booked()
+  return used()
+end
+
 -- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
 local function refund(n, at)
   if share == 0 or at <= now then

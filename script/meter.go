@@ -31,6 +31,9 @@ type rule interface {
 	free(f *frame) int64
 	grant(f *frame, n int64)
 	refund(f *frame, n, at int64) int64
+	promise(f *frame, n, after int64) (us int64, room bool)
+	book(f *frame, n, us int64) (at int64)
+	booked(f *frame) int64
 	soonest(f *frame) int64
 	reset(f *frame) int64
 	retry(f *frame, n int64) int64
@@ -77,38 +80,86 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	v := m.look(now)
 	own := R(&v.own)
 	status, renew := v.adopt(r)
-	closed := v.quarantine()
-	available := int64(0)
-	if closed == 0 {
-		available = own.free(&v.frame)
-	}
+	available, closed := v.available(), v.quarantine()
 	grants, granted, refused := distribute(r.Room[:0], available, r.Groups)
-	var delay, part int64
+	var delay, part, retry int64
 	if granted > 0 {
 		delay, part = own.pace(&v.frame)
 		own.grant(&v.frame, granted)
 	}
-	if granted > 0 || renew {
-		m.store(&v)
+	if refused > 0 {
+		if retry = own.retry(&v.frame, refused); closed > 0 {
+			retry = v.reopening(refused)
+		}
 	}
-	m.offset = v.offset
-	reply := TakeReply{
-		Status: status, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start,
-		Before: available, Grants: grants, Granted: granted, Free: available - granted, Used: own.used(&v.frame), At: own.receipt(&v.frame),
-	}
+	reply := m.reply(&v, granted > 0 || renew)
+	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
+	reply.Grants, reply.At, reply.Retry = grants, own.receipt(&v.frame), wait(retry)
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)
 	}
-	next, again, retry := own.soonest(&v.frame), own.reset(&v.frame), int64(0)
-	if refused > 0 {
-		if retry = own.retry(&v.frame, refused); retry >= 0 {
-			retry = max(retry, closed)
-		}
+	return reply
+}
+
+// available returns what can be granted.
+func (m *meter[S, R]) available() int64 {
+	if m.quarantine() > 0 {
+		return 0
 	}
+	return R(&m.own).free(&m.frame)
+}
+
+// reopening returns when n permits may be asked for again in quarantine, us; -1: never, as there can never be as many.
+func (f *frame) reopening(n int64) int64 {
+	most := f.burst
+	if most == 0 {
+		most = f.target
+	}
+	if n > most {
+		return -1
+	}
+	return f.quarantine()
+}
+
+// reply stores v if it must be, and says of it what takes and reservations have in common.
+func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
+	if renew {
+		m.store(v)
+	}
+	m.offset = v.offset
+	own, closed := R(&v.own), v.quarantine()
+	next, again := own.soonest(&v.frame), own.reset(&v.frame)
 	if closed > 0 {
 		next, again = closed, max(again, closed)
 	}
-	reply.Next, reply.Retry, reply.Reset, reply.Closed = duration(next), wait(retry), duration(again), duration(closed)
+	return TakeReply{
+		Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
+		Next: duration(next), Reset: duration(again), Closed: duration(closed),
+	}
+}
+
+// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
+func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	if m.epoch == 0 && r.Proposal.epoch == 0 {
+		return ReserveReply{TakeReply: TakeReply{At: now}}
+	}
+	v := m.look(now)
+	own := R(&v.own)
+	status, renew := v.adopt(r.take())
+	available, at, granted, retry, delay := v.available(), v.now, int64(0), int64(0), int64(0)
+	if v.quarantine() > 0 {
+		retry = v.reopening(r.Permits)
+	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us == 0 ||
+		room && us > 0 && us <= r.maxDelay() && own.booked(&v.frame)+r.Permits <= r.maxBooked() {
+		granted, delay = r.Permits, us
+		at = own.book(&v.frame, granted, us)
+	} else {
+		retry = us
+	}
+	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame)}
+	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
+	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
+	reply.Full = r.refusedFull(granted, retry)
 	return reply
 }
 

@@ -18,6 +18,8 @@
 --   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
 --   held()          what the share must not fall below                                   used(), free()  permits
 --   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
+--   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
 --   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant       pace()  delay of the first permit granted next: us, and a part of a us over share
 local sub, format, floor, ceil = string.sub, string.format, math.floor, math.ceil

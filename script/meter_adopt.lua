@@ -38,6 +38,7 @@ elseif epoch < proposed then
     regrid(was)
   end
 end
+local most = burst > 0 and burst or target -- permits that can ever be free
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

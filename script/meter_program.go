@@ -15,6 +15,10 @@ var (
 	luaMeterAdopt string
 	//go:embed meter_take.lua
 	luaMeterTake string
+	//go:embed meter_reserve.lua
+	luaMeterReserve string
+	//go:embed meter_reply.lua
+	luaMeterReply string
 	//go:embed meter_refund.lua
 	luaMeterRefund string
 	//go:embed meter_peek.lua
@@ -49,7 +53,8 @@ func withMeters(all [programCount]program) [programCount]program {
 			p := compose(a.String()+" "+name, append([]string{magic}, parts...)...)
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
-		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake)
+		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaMeterReply)
+		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply)
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)

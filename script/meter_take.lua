@@ -18,37 +18,16 @@ for i = 10, 7 + 3 * (ARGV[9] % 64), 3 do
   left = left - count * size
 end
 local granted = available - left
-local delay, part = 0, 0
+local delay, part, wait = 0, 0, 0
 if granted > 0 then
   delay, part = pace()
   grant(granted)
   renew = true
 end
-local again = reset()
-if renew then
-  local life = ceil((again > closed and again or closed) / 1000) + ARGV[5]
-  local done = redis.pcall('SET', KEYS[1], state(), 'PX', format('%d', life))
-  if type(done) == 'table' and done.err then
-    return {-2, done.err}
-  end
-elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
-end
-
-local later, wait = soonest(), 0
 if refused then
   wait = retry(refused)
-  if wait >= 0 and wait < closed then
-    wait = closed
+  if closed > 0 then
+    wait = refused <= most and closed or -1
   end
 end
-if closed > 0 then
-  later = closed
-  if again < closed then
-    again = closed
-  end
-end
-return {status, epoch, target, share, start, available, granted, used(), receipt(), later, wait, again, closed, delay, part, window}
+local at, second, third = receipt(), part, window

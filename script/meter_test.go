@@ -67,12 +67,19 @@ func (c *slidingCounter) text() string {
 	return text
 }
 
-func (t *tokenBucket) text() string { return fmt.Sprintf("%16d%13d%16d", t.date, t.part, t.returned) }
+func (t *tokenBucket) text() string {
+	text := fmt.Sprintf("%16d%13d%16d", t.date, t.part, t.returned)
+	for _, b := range t.bookings {
+		text += fmt.Sprintf("%16d%16d%13d", b.date, b.receipt, b.permits)
+	}
+	return text
+}
 func (l *leakyBucket) text() string { return fmt.Sprintf("%16d%13d", l.date, l.part) }
 
 // meterServer is a server whose clock a test holds.
 type meterServer interface {
 	take(now int64, r *TakeRequest) (TakeReply, error)
+	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
 	refund(now int64, r RefundRequest) (RefundReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
@@ -102,7 +109,7 @@ type clockedMeter struct {
 var clockedMeters = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for _, a := range meters {
-		for _, operation := range []int{takeProgram, refundProgram, peekProgram, clearProgram} {
+		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
 		}
@@ -126,6 +133,14 @@ func (c clockedMeter) take(now int64, r *TakeRequest) (TakeReply, error) {
 		return TakeReply{}, err
 	}
 	return parseTake(reply, r)
+}
+
+func (c clockedMeter) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
+	reply, err := c.run(reserveProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
+	if err != nil {
+		return ReserveReply{}, err
+	}
+	return parseReserve(reply, r)
 }
 
 func (c clockedMeter) refund(now int64, r RefundRequest) (RefundReply, error) {
@@ -163,10 +178,19 @@ type meterStage struct {
 
 // fit makes a step of the stage one of the algorithm.
 func (s *meterStage) fit(st *step) {
-	if st.take == nil {
-		return
+	switch {
+	case st.take != nil:
+		copied := *st.take
+		copied.Proposal = s.fitted(copied.Proposal)
+		st.take = &copied
+	case st.book != nil:
+		copied := *st.book
+		copied.Proposal = s.fitted(copied.Proposal)
+		st.book = &copied
 	}
-	p := st.take.Proposal
+}
+
+func (s *meterStage) fitted(p *Proposal) *Proposal {
 	burst, drawn := s.burst[p.epoch]
 	if !drawn {
 		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, p.target/2 + 1, 2 * p.target, 7*p.target + 3}).Draw(s.t, "burst")
@@ -183,9 +207,7 @@ func (s *meterStage) fit(st *step) {
 			s.t.Fatal(err)
 		}
 	}
-	copied := *st.take
-	copied.Proposal = fitted
-	st.take = &copied
+	return fitted
 }
 
 // aimTurn makes refunds of a leaky bucket aim at turns.
@@ -213,6 +235,11 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 				s.saw(step.take, reply)
 				want = reply
 				got, err = server.take(step.now, step.take)
+			case step.book != nil:
+				reply := twin.Reserve(step.now, step.book)
+				s.saw(&TakeRequest{}, reply.TakeReply)
+				want = reply
+				got, err = server.reserve(step.now, step.book)
 			case step.refund != nil:
 				want = twin.Refund(step.now, *step.refund)
 				got, err = server.refund(step.now, *step.refund)

@@ -25,8 +25,8 @@ type ReserveRequest struct {
 // ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would find after it. Of the fields of TakeReply
 //
 //   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for nothing writes;
-//   - At is the shard time, in microseconds, from which on the permits may be used, now or ahead: what Refund needs to cancel them, exactly
-//     and without moving what others have booked;
+//   - At is what Refund needs to cancel them, exactly and without moving what others have booked: under a sliding log the shard time, in
+//     microseconds, from which on the permits may be used, now or ahead;
 //   - Delay is the time from when the shard answered until the permits may be used; 0: at once;
 //   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be granted as in a take;
 //   - Used counts what is booked ahead, so it may be more than Share.
@@ -39,12 +39,13 @@ type ReserveReply struct {
 
 // Reserve proposes a share to a shard and takes permits that may be used from an instant on that the reply tells: now, if they are free, else
 // the earliest one at which there is room for them behind everything that is booked before. They are in the log under that date,
-// so every window that holds it counts them. Like a take it is executed at most once: a lost reply means that they may have been booked.
+// so every window that holds it counts them. (Under FixedWindow there may be room in an earlier window than what others booked, but in none
+// after the next seven; a LeakyBucket books no more than its queue holds, and TokenBucket and SlidingCounter have room for 64 and 24 bookings.) Like a take it is executed at most once: a lost reply means that they may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
 	}
-	var room [11]string
+	var room [12]string
 	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
@@ -58,8 +59,6 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("no proposal")
 	case r.Proposal.algorithm != s.algorithm:
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
-	case s.algorithm != AlgorithmSlidingLog:
-		return invalid("a reservation under %v", s.algorithm)
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
 		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay, r.MaxBooked)
 	}
@@ -90,18 +89,20 @@ func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPer
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
 	var n [15]int64
-	length := len(n)
-	if len(reply) == 13 { // absent, and nothing was proposed
-		length = 13
+	length, whole := len(n), len(n)
+	if r.Proposal.algorithm != AlgorithmSlidingLog {
+		whole++ // as long as the reply to a take
+	} else if len(reply) == 13 { // absent, and nothing was proposed
+		length, whole = 13, 13
 	}
-	if len(reply) != length {
+	if len(reply) != whole {
 		return ReserveReply{}, malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, n[:length]); err != nil {
 		return ReserveReply{}, err
 	}
 	absent := n[0] == int64(Absent)
-	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) || absent != (length == 13) {
+	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) || absent != (length == 13) && whole == length {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
 	if n[6] != 0 && (n[6] != r.Permits || n[13] > r.maxDelay()) {

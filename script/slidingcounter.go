@@ -1,8 +1,9 @@
 package script
 
 const (
-	maxCells = 20 // with so many, the newest takes every grant
-	cellPart = 16 // a cell takes grants for a window divided by this
+	maxCells  = 32 // with so many, no cell opens any more
+	bookCells = 24 // with so many, nothing is booked
+	cellPart  = 16 // a cell takes grants for a window divided by this
 )
 
 // slidingCounter is the Go twin of slidingcounter.lua.
@@ -49,19 +50,75 @@ func (c *slidingCounter) free(f *frame) int64        { return max(f.share-c.tota
 func (c *slidingCounter) receipt(f *frame) int64     { return f.now }
 func (c *slidingCounter) pace(*frame) (int64, int64) { return 0, 0 }
 
+// past returns the number of cells that are not booked ahead.
+func (c *slidingCounter) past(f *frame) int {
+	n := c.count
+	for n > 0 && c.cells[n-1].date > f.now {
+		n--
+	}
+	return n
+}
+
+func (c *slidingCounter) booked(f *frame) (sum int64) {
+	for _, cell := range c.cells[c.past(f):c.count] {
+		sum += cell.permits
+	}
+	return sum
+}
+
 func (c *slidingCounter) grant(f *frame, n int64) {
 	c.total += n
-	if c.count > 0 {
-		newest := &c.cells[c.count-1]
-		if c.count == maxCells || (f.now-c.opened)*cellPart < f.window || newest.date == f.now {
+	past, full := c.past(f), c.count == maxCells
+	if past > 0 {
+		newest := &c.cells[past-1]
+		if full || (f.now-c.opened)*cellPart < f.window || newest.date == f.now {
 			newest.date = f.now
 			newest.permits += n
 			return
 		}
 	}
+	if full {
+		c.cells[0].permits += n
+		return
+	}
 	c.opened = f.now
-	c.cells[c.count] = counterCell{date: f.now, permits: n}
+	copy(c.cells[past+1:], c.cells[past:c.count])
+	c.cells[past] = counterCell{date: f.now, permits: n}
 	c.count++
+}
+
+func (c *slidingCounter) promise(f *frame, n, after int64) (us int64, room bool) {
+	if after == 0 && n <= c.free(f) {
+		return 0, true
+	}
+	if us = c.retry(f, n); us < 0 {
+		return us, false
+	}
+	if c.count > 0 {
+		us = max(us, c.cells[c.count-1].date-f.now)
+	}
+	return max(us, after), c.count < bookCells
+}
+
+// book takes permits for later. Bookings closer than the resolution share a cell, dated like the later one.
+func (c *slidingCounter) book(f *frame, n, us int64) (at int64) {
+	date := f.now + us
+	if us == 0 {
+		c.grant(f, n)
+		return date
+	}
+	c.total += n
+	if c.count > 0 {
+		newest := &c.cells[c.count-1]
+		if newest.date > f.now && (date-newest.date)*cellPart < f.window {
+			newest.date = date
+			newest.permits += n
+			return date
+		}
+	}
+	c.cells[c.count] = counterCell{date: date, permits: n}
+	c.count++
+	return date
 }
 
 func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {

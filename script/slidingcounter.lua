@@ -1,12 +1,13 @@
--- Sliding counter: the permits of the window in at most 20 cells, each counted as if all of it had been granted with its newest.
+-- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
 -- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
 -- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+-- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
 local function parse(head)
   used_now, opened, since, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195)
-  return #cells % 29 == 0 and #cells <= 580 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
+  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
 end
 
 local function text()
@@ -48,15 +49,36 @@ local function free()
   return used_now < share and share - used_now or 0
 end
 
+-- Where the cells end that are not booked.
+local function past()
+  local last = #cells
+  while last > 0 and sub(cells, last - 28, last - 13) + 0 > now do
+    last = last - 29
+  end
+  return last
+end
+
+local function booked()
+  local sum = 0
+  for from = past() + 1, #cells, 29 do
+    sum = sum + sub(cells, from + 16, from + 28)
+  end
+  return sum
+end
+
 local function grant(n)
   used_now = used_now + n
-  local size = #cells
-  if size > 0 and (size >= 580 or (now - opened) * 16 < window or sub(cells, size - 28, size - 13) + 0 == now) then
-    cells = sub(cells, 1, size - 29) .. format('%16d%13d', now, sub(cells, size - 12) + n)
+  local last = past()
+  local before, after = sub(cells, 1, last), sub(cells, last + 1)
+  if last > 0 and (#cells >= 928 or (now - opened) * 16 < window or sub(cells, last - 28, last - 13) + 0 == now) then
+    before = sub(cells, 1, last - 29) .. format('%16d%13d', now, sub(cells, last - 12, last) + n)
+  elseif #cells >= 928 then
+    after = sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
   else
     opened = now
-    cells = cells .. format('%16d%13d', now, n)
+    before = before .. format('%16d%13d', now, n)
   end
+  cells = before .. after
 end
 
 local function refund(n, at)
@@ -107,6 +129,35 @@ local function retry(n)
     end
   end
   return reset()
+end
+
+local function promise(n, after)
+  if after == 0 and n <= free() then
+    return 0, true
+  end
+  local us = retry(n)
+  if us < 0 then
+    return us, false
+  end
+  local newest = cells ~= '' and sub(cells, #cells - 28, #cells - 13) - now or 0
+  return math.max(us, after, newest), #cells < 696
+end
+
+-- Bookings closer than the resolution share a cell, dated like the later one.
+local function book(n, us)
+  local size, date = #cells, now + us
+  if us == 0 then
+    grant(n)
+  else
+    used_now = used_now + n
+    local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
+    if newest > now and (date - newest) * 16 < window then
+      cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+    else
+      cells = cells .. format('%16d%13d', date, n)
+    end
+  end
+  return date
 end
 
 local function receipt()

@@ -1,6 +1,7 @@
 -- Token bucket: what is in it may be used at once.
 --
--- Its own fields: 150 date(16)  166 part(13)  179 returned(16): microseconds of refill that refunds have taken off the date so far.
+-- Its own fields: 150 date(16)  166 part(13)  179 returned(16): microseconds of refill that refunds have taken off the date so far
+--   195 what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
 --
 -- A share that falls clamps the bucket at once, one that rises adds nothing to it. So the rooms in force sum to at most the burst and the
 -- shares to at most the limit, and what all shards grant in any t is at most what was in their buckets, a burst, plus what they gained, limit*t.
@@ -8,15 +9,20 @@
 -- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded; the receipt of a
 -- grant is its value just after. What of it lies ahead of now + returned has not been gained yet and may be taken off; that moves
 -- `returned` by as much, so refunds of all grants before an instant s give back at most what was missing at s, and the bound above holds.
-local returned = 0
+--
+-- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
+-- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
+-- there on: yield sees to that.
+local returned, bookings = 0, ''
 
 local function parse(head)
-  date, part, returned = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179) + 0
-  return #head == 194 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+  date, part, returned = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0
+  bookings = sub(head, 195)
+  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
 end
 
 local function text()
-  return format('%16d%13d%16d', date, part, returned)
+  return format('%16d%13d%16d', date, part, returned) .. bookings
 end
 
 local function advance()
@@ -24,10 +30,30 @@ local function advance()
   if level == room and returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
     returned = 0
   end
+  local from = 1
+  while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
+    from = from + 45
+  end
+  if from > 1 then
+    bookings = sub(bookings, from)
+  end
 end
 
 local function begin()
-  date, part, returned = now, 0, 0
+  date, part, returned, bookings = now, 0, 0, ''
+  measure()
+end
+
+local function yield()
+  local later = 0
+  for last = #bookings, 1, -45 do
+    later = later + sub(bookings, last - 12, last)
+    local us, rest = span(later, 0)
+    local least = sub(bookings, last - 44, last - 29) + us
+    if date < least or date == least and part < rest then
+      date, part = least, rest
+    end
+  end
   measure()
 end
 
@@ -40,11 +66,12 @@ local function reshape()
   if had < room and share > 0 then
     move(room - had)
   end
+  yield()
 end
 
 -- What is reserved was promised at the rate in force.
 local function held()
-  return level < 0 and share or 0
+  return (level < 0 or bookings ~= '') and share or 0
 end
 
 local function receipt()
@@ -62,9 +89,47 @@ function retry(n)
   return wait(n)
 end
 
+local function promise(n, after)
+  local us = retry(n)
+  return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
+end
+
+local function book(n, us)
+  move(n)
+  local at = receipt()
+  if us > 0 then
+    local last = #bookings
+    while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
+      last = last - 45
+    end
+    bookings = sub(bookings, 1, last) .. format('%16d%16d%13d', now + us, at, n) .. sub(bookings, last + 1)
+    yield() -- the date was rounded up
+  end
+  return at
+end
+
+local function booked()
+  local sum = 0
+  for last = #bookings, 1, -45 do
+    sum = sum + sub(bookings, last - 12, last)
+  end
+  return sum
+end
+
+local function cancel(n, at)
+  for last = #bookings, 1, -45 do
+    if sub(bookings, last - 28, last - 13) + 0 == at then
+      local left = sub(bookings, last - 12, last) - n
+      local entry = left > 0 and sub(bookings, last - 44, last - 13) .. format('%13d', left) or ''
+      bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
+      return
+    end
+  end
+end
+
 local function refund(n, at)
-  local ahead, had = at - returned - now, level
-  if share == 0 or ahead <= 0 or ahead > full() - now or returned > 4e15 then
+  local unused, had = at - returned - now, level
+  if share == 0 or unused <= 0 or unused > full() - now or returned > 4e15 then
     return 0
   end
   if n > room - level then
@@ -74,13 +139,14 @@ local function refund(n, at)
   if more > 0 then
     us = us + 1
   end
-  if us <= ahead then
+  if us <= unused then
     back(n)
     returned = returned + us
   else
-    date = date - ahead
-    returned = returned + ahead
+    date = date - unused
+    returned = returned + unused
   end
-  measure()
+  cancel(n, at)
+  yield()
   return level - had < n and level - had or n
 end
