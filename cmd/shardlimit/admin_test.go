@@ -31,6 +31,8 @@ func TestAdministration(t *testing.T) {
 		{[]string{"show", "adm"}, exitOK, []string{"adm  10/m, sliding_log over 2 shards", "in use 0 of 10, free 10"}},
 		{[]string{"set", "adm", "--rate", "20/m"}, exitOK, []string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
 		{[]string{"show", "adm", "--json"}, exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`}},
+		{[]string{"top", "adm", "--count", "2", "--every", "10ms"}, exitOK, []string{"free 20\n", "\n\nadm  20/m"}},
+		{[]string{"top", "nobody"}, exitFailed, []string{`no limit "nobody"`}},
 		{[]string{"reset", "adm"}, exitOK, []string{"forgotten"}},
 		{[]string{"delete", "adm"}, exitOK, []string{"deleted"}},
 		{[]string{"show", "adm"}, exitFailed, []string{`no limit "adm"`}},

@@ -25,7 +25,7 @@ func newApp(con console) *cli.Command {
 		Description: "Begin with\n\n  shardlimit demo\n\nwhich needs no Redis. " +
 			"Exit codes: 0 done, 1 denied or failed, 2 the command line is wrong.",
 		Commands: []*cli.Command{
-			demoCommand(con), paceCommand(con), showCommand(con), setCommand(con),
+			demoCommand(con), paceCommand(con), serveCommand(con), showCommand(con), topCommand(con), setCommand(con),
 			resetCommand(con), deleteCommand(con), versionCommand(con),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error {

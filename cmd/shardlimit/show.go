@@ -47,6 +47,7 @@ type stateJSON struct {
 	Permits      int64       `json:"permits"`
 	PerUS        int64       `json:"per_us"`
 	Algorithm    string      `json:"algorithm"`
+	Scope        string      `json:"scope"`
 	Epoch        int64       `json:"epoch"`
 	Settled      bool        `json:"settled"`
 	Used         int64       `json:"used"`
@@ -71,6 +72,7 @@ type shardJSON struct {
 func printJSON(w io.Writer, name string, s shardlimit.State) error {
 	out := stateJSON{
 		Name: name, Permits: s.Limit.Permits, PerUS: s.Limit.Per.Microseconds(), Algorithm: s.Limit.Algorithm.String(),
+		Scope: s.Limit.Scope.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
 		Shards: []shardJSON{},
@@ -91,6 +93,11 @@ func printJSON(w io.Writer, name string, s shardlimit.State) error {
 func printState(w io.Writer, name string, s shardlimit.State) error {
 	var b strings.Builder
 	r := rate.Rate{Permits: s.Limit.Permits, Per: s.Limit.Per}
+	if s.Limit.Scope == shardlimit.PerParticipant {
+		_, err := fmt.Fprintf(w, "%s  %s, %s for each participant, layout %d\nevery process counts for itself; nothing of that is in Redis\n",
+			name, r, s.Limit.Algorithm, s.Epoch)
+		return err
+	}
 	fmt.Fprintf(&b, "%s  %s, %s over %d shards, layout %d%s\n", name, r, s.Limit.Algorithm, len(s.Shards), s.Epoch, moving(s))
 	fmt.Fprintf(&b, "in use %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), draw.Count(s.Remaining))
 	if s.RetryAfter > 0 {

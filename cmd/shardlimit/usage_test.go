@@ -19,7 +19,22 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{nil, "USAGE"},
-		{[]string{"top"}, `no command "top"`},
+		{[]string{"tops"}, `no command "tops"`},
+		{append([]string{"top"}, redis...), "needs the NAME"},
+		{append([]string{"top", "a", "--every", "1ms"}, redis...), "--every is 1ms"},
+		{append([]string{"top", "a", "--count", "-1"}, redis...), "--count is -1"},
+		{[]string{"top", "a"}, "say where Redis is"},
+		{append([]string{"serve"}, redis...), "nothing to serve"},
+		{append([]string{"serve", "mails"}, redis...), `got "mails"`},
+		{append([]string{"serve", "--limit", "mails"}, redis...), "is not NAME=RATE"},
+		{append([]string{"serve", "--per-key", "mails=5"}, redis...), "no slash"},
+		{append([]string{"serve", "--limits", "/no/such/file"}, redis...), "no such file"},
+		{append([]string{"serve", "--limits", taken}, redis...), "invalid character"},
+		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
+		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
+		{[]string{"serve", "--limit", "a=1/s", "--embedded", "--redis", "a:1"}, "--embedded needs no other server"},
+		{[]string{"serve", "--limit", "a=1/s", "--limit", "a=2/s", "--embedded"}, "used twice"},
+		{[]string{"serve", "--limit", "a=1/1us", "--embedded"}, "Per is 1"},
 		{[]string{"pace"}, "--name"},
 		{[]string{"pace", "--name", "n"}, "--rate 500/s"},
 		{[]string{"pace", "--name", "n", "--rate", "5"}, "no slash"},
@@ -68,7 +83,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"demo", "pace", "show", "set", "reset", "delete", "version"} {
+	for _, command := range []string{"demo", "pace", "serve", "show", "top", "set", "reset", "delete", "version"} {
 		text, code := shardlimitRun(t, command, "--help")
 		if code != exitOK || !strings.Contains(text, "Example") || !strings.Contains(text, "  shardlimit "+command) {
 			t.Errorf("%s --help ended with %d: %s", command, code, text)

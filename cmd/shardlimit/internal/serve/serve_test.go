@@ -1,0 +1,116 @@
+package serve_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+	"github.com/shardlimit/shardlimit/embedded"
+)
+
+func TestParseFile(t *testing.T) {
+	got, err := serve.ParseFile([]byte(`[{"name": "a=b", "rate": "5/s", "shards": 4, "lease": "10ms", "revision": 3},
+		{"name": "u", "rate": "30/m", "per_key": true}, {"name": "p", "rate": "1/h", "scope": "per_participant"}]`))
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, want := range []serve.Declaration{
+		{Name: "a=b", Limit: shardlimit.Limit{Permits: 5, Per: time.Second, Shards: 4, Lease: 10 * time.Millisecond, Revision: 3}},
+		{Name: "u", PerKey: true, Limit: shardlimit.PerMinute(30)},
+		{Name: "p", Limit: shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant}},
+	} {
+		if got[i] != want {
+			t.Errorf("%d: %+v, want %+v", i, got[i], want)
+		}
+	}
+	for text, says := range map[string]string{
+		`{}`:                "cannot unmarshal",
+		`[{"nam": "a"}]`:    "unknown field",
+		`[{"rate": "1/s"}]`: "no name",
+		`[{"name": "a"}]`:   "limit 1",
+		`[{"name": "a", "rate": "1/s", "lease": "soon"}]`: "lease",
+		`[{"name": "a", "rate": "1/s", "scope": "moon"}]`: "scope",
+		`[] []`: "more",
+	} {
+		if _, err := serve.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	if d, err := serve.Parse("a=b=7/m", true); err != nil || d.Name != "a=b" || !d.PerKey || d.Limit != shardlimit.PerMinute(7) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for _, s := range []string{"", "7/m", "=7/m", "a=", "a=7"} {
+		if d, err := serve.Parse(s, false); err == nil {
+			t.Errorf("%q: %+v", s, d)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	nodes, err := embedded.Start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodes.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	limits, err := serve.Declare(t.Context(), client, []serve.Declaration{
+		{Name: "one", Limit: shardlimit.PerHour(3)}, {Name: "each", PerKey: true, Limit: shardlimit.PerHour(3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve.New(limits, http.NotFoundHandler())
+	ask := func(method, path, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return w
+	}
+	for i, step := range []struct {
+		body string
+		code int
+		says string
+	}{
+		{`{"limiter": "one", "n": 2}`, 200, `{"allowed":true,"granted":2,"limit":3,"remaining":1,"retry_after_us":0,`},
+		{`{"limiter": "one", "n": 2}`, 429, `{"allowed":false,"granted":0,"limit":3,"remaining":1,`},
+		{`{"limiter": "one", "n": 0}`, 400, "at least 1"},
+		{`{"limiter": "one", "n": 4}`, 400, "more permits than the limit has"},
+		{`{"limiter": "one", "key": "k"}`, 400, "has no keys"},
+		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
+		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
+		{`{"limiter": "one", "permits": 1}`, 400, "unknown field"},
+		{`limiter=one`, 400, "the body is not"},
+		{`{"limiter": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "too large"},
+	} {
+		w := ask(http.MethodPost, "/v1/allow", step.body)
+		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("step %d: %d %s", i, w.Code, w.Body)
+		}
+		if (w.Code == 429) != (w.Header().Get("Retry-After") == "3600") {
+			t.Errorf("step %d: Retry-After is %q", i, w.Header().Get("Retry-After"))
+		}
+	}
+	if w := ask(http.MethodGet, "/v1/allow", ""); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %d", w.Code)
+	}
+	if w := ask(http.MethodGet, "/healthz", ""); w.Code != 200 {
+		t.Errorf("/healthz: %d", w.Code)
+	}
+	s.Leave()
+	if w := ask(http.MethodGet, "/healthz", ""); w.Code != 503 {
+		t.Errorf("/healthz while it shuts down: %d", w.Code)
+	}
+	client.Close()
+	if w := ask(http.MethodPost, "/v1/allow", `{"limiter": "one"}`); w.Code != 503 {
+		t.Errorf("closed: %d", w.Code)
+	}
+}

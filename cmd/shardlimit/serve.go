@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/urfave/cli/v3"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+)
+
+const serveHelp = `For programs that are not written in Go:
+
+  POST /v1/allow  {"limiter": "mails", "key": "", "n": 1}
+                  200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...};
+                  400 and 404 for what cannot be decided, 503 if no node answers
+  GET  /healthz   200, or 503 while it shuts down
+  GET  /metrics   for Prometheus
+
+Limits that are stored already are joined as they are. A file of limits is a JSON array:
+
+  [{"name": "mails", "rate": "500/s", "shards": 8},
+   {"name": "users", "rate": "30/m", "per_key": true, "revision": 2}]
+
+It listens on this machine only unless told otherwise: there is no access control.
+
+Example:
+
+  shardlimit serve --limit mails=500/s --per-key users=30/m --redis 10.0.0.1:6379,10.0.0.2:6379`
+
+func serveCommand(con console) *cli.Command {
+	return &cli.Command{
+		Name:        "serve",
+		Usage:       "answer over HTTP whether a call may pass",
+		Description: serveHelp,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8080", Usage: "`HOST:PORT` to listen on; port 0 has one chosen"},
+			&cli.StringSliceFlag{Name: "limit", Usage: "serve a limit, `NAME=RATE`; may be repeated"},
+			&cli.StringSliceFlag{Name: "per-key", Usage: "serve a limit for each key, `NAME=RATE`; may be repeated"},
+			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
+			&cli.StringFlag{Name: "on-outage", Value: "closed", Usage: "when no node answers: closed, open or local (`POLICY`)"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "how long calls may take to end after an interrupt, `TIME`"},
+			&cli.BoolFlag{Name: "embedded", Usage: "use nodes inside this process, to try it out"},
+		}, targetFlags()...),
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			job, err := readServeJob(cmd)
+			if err != nil {
+				return err
+			}
+			return job.run(ctx, con)
+		},
+	}
+}
+
+// serveJob is a command line of serve.
+type serveJob struct {
+	listen       string
+	declarations []serve.Declaration
+	policy       shardlimit.OutagePolicy
+	grace        time.Duration
+	nodes        []shardlimit.Node // none: embedded
+	prefix       string
+}
+
+func readServeJob(cmd *cli.Command) (*serveJob, error) {
+	if err := noArguments(cmd); err != nil {
+		return nil, err
+	}
+	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"), prefix: cmd.String("prefix")}
+	var err error
+	if j.declarations, err = readDeclarations(cmd); err != nil {
+		return nil, err
+	}
+	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen, "local": shardlimit.FailLocal}
+	var known bool
+	if j.policy, known = policies[cmd.String("on-outage")]; !known {
+		return nil, usagef("--on-outage is %q; it must be closed, open or local", cmd.String("on-outage"))
+	}
+	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
+	if !cmd.Bool("embedded") {
+		j.nodes, err = nodes(redis, cluster, sentinel)
+		return j, err
+	}
+	if redis != "" || cluster != "" || sentinel != "" {
+		return nil, usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also SHARDLIMIT_REDIS and so on in the environment)")
+	}
+	return j, nil
+}
+
+func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
+	if file := cmd.String("limits"); file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usagef("--limits: %w", err)
+		}
+		if all, err = serve.ParseFile(content); err != nil {
+			return nil, usagef("--limits: %s: %w", file, err)
+		}
+	}
+	for _, flag := range []string{"limit", "per-key"} {
+		for _, s := range cmd.StringSlice(flag) {
+			d, err := serve.Parse(s, flag == "per-key")
+			if err != nil {
+				return nil, usagef("--%s: %w", flag, err)
+			}
+			all = append(all, d)
+		}
+	}
+	if len(all) == 0 {
+		return nil, usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m or --limits FILE")
+	}
+	return all, nil
+}
+
+// run serves until an interrupt, then ends in good order.
+func (j *serveJob) run(ctx context.Context, con console) error {
+	if j.nodes == nil {
+		servers, err := embedded.Start(embeddedNodes)
+		if err != nil {
+			return err
+		}
+		defer servers.Close()
+		j.nodes = servers.Nodes()
+	}
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	if err != nil {
+		return err
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	defer func() { _ = meters.Shutdown(context.Background()) }()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: j.nodes, KeyPrefix: j.prefix, OnOutage: j.policy, MeterProvider: meters})
+	if err != nil {
+		return explain(err, "")
+	}
+	defer client.Close()
+	interrupts := listen(ctx)
+	defer interrupts.close()
+	limits, err := serve.Declare(interrupts.first, client, j.declarations)
+	if err != nil {
+		return explain(err, "")
+	}
+	server := serve.New(limits, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return j.listenAndServe(interrupts, server, con)
+}
+
+func (j *serveJob) listenAndServe(interrupts *interrupts, handler *serve.Server, con console) error {
+	listener, err := net.Listen("tcp", j.listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	_, _ = fmt.Fprintf(con.err, "shardlimit: serving %d limits on http://%s\n", len(j.declarations), listener.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-interrupts.first.Done():
+	}
+	handler.Leave()
+	ctx, cancel := context.WithTimeout(interrupts.second, j.grace)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		_ = server.Close()
+		return fmt.Errorf("some calls had not ended: %w", err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

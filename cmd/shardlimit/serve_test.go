@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startServe runs serve and returns its address.
+func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
+	t.Helper()
+	cmd = exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = cleanEnv()
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(errs).ReadString('\n')
+	_, url, found := strings.Cut(strings.TrimSpace(line), " on ")
+	if err != nil || !found {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd, url
+}
+
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.Post(url+"/v1/allow", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, bodyOf(t, r)
+}
+
+func fetch(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, bodyOf(t, r)
+}
+
+func bodyOf(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer func() { _ = r.Body.Close() }()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestServe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.json")
+	if err := os.WriteFile(file, []byte(`[{"name": "users", "rate": "1/h", "per_key": true}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--limits", file)
+	for i, step := range []struct {
+		body string
+		code int
+		says string
+	}{
+		{`{"limiter": "mails"}`, 200, `"allowed":true,"granted":1,"limit":2,"remaining":1`},
+		{`{"limiter": "mails", "n": 1}`, 200, `"remaining":0`},
+		{`{"limiter": "mails"}`, 429, `"allowed":false`},
+		{`{"limiter": "users", "key": "ann"}`, 200, `"limit":1`},
+		{`{"limiter": "users", "key": "ann"}`, 429, `"retry_after_us":3`},
+		{`{"limiter": "users", "key": "bob"}`, 200, `"allowed":true`},
+	} {
+		if code, text := post(t, url, step.body); code != step.code || !strings.Contains(text, step.says) {
+			t.Errorf("step %d: %d %s", i, code, text)
+		}
+	}
+	if code, text := fetch(t, url+"/healthz"); code != 200 || text != "ok\n" {
+		t.Errorf("/healthz: %d %q", code, text)
+	}
+	code, text := fetch(t, url+"/metrics")
+	for _, s := range []string{`ratelimit_decisions`, `limiter="mails"`, `outcome="denied"`, `ratelimit_shard_remaining`} {
+		if code != 200 || !strings.Contains(text, s) {
+			t.Errorf("/metrics: %d, no %s in %.2000s", code, s, text)
+		}
+	}
+	if strings.Contains(text, "ann") || strings.Contains(text, "bob") {
+		t.Error("a key has become a label")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
