@@ -59,8 +59,9 @@ func (a *account) top(t Term) {
 	a.credit, a.filled = int64(math.Floor(depth(float64(t.Share))*micro)), t.Now
 }
 
-// close notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing.
-func (a *account) close(t Term, waiting int64) {
+// state notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing. What the call under way
+// brings is not yet in it: seen at the instants of its own asks, the use before them is what it is on average, and with them one ask more.
+func (a *account) state(t Term, waiting int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))

@@ -12,7 +12,7 @@ const shared = "****************"
 // level; a small reserve of free permits is kept for those who have much credit left. What decides how much may be granted at all is
 // elsewhere: a book that is lost or wrong harms fairness only.
 //
-// A call is [Book.Grant] and then [Book.Settle] with the same term, seats and asks. The zero value is an empty book; not safe for
+// A call is [Book.Grant] and then [Book.Settle] with the same term. The zero value is an empty book; not safe for
 // concurrent use. A call looks at a bounded number of accounts, except that a participant whose slot is not known is searched for.
 type Book struct {
 	accounts []account // the first is the shared one; none: the book is empty
@@ -93,6 +93,7 @@ func (b *Book) seat(t Term, seats []Seat) {
 		a.weight = seat.Weight
 		a.roll(t)
 		a.turned[0] = min(a.turned[0]+seat.Turned, most)
+		a.state(t, seat.Waiting)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
 			a.fill(t, e.e)
@@ -138,13 +139,11 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 	return int64(max(0, min(float64(fit), count)))
 }
 
-// Settle ends a call: it notes what the participants want, appends to dst when each should come back, and looks at some more accounts to keep the
+// Settle ends a call: it appends to dst when each participant should come back, and looks at some more accounts to keep the
 // level up to date. free is what is left after the grants, next the number of microseconds until more comes back.
-func (b *Book) Settle(dst []Hint, t Term, free, next int64, seats []Seat) []Hint {
+func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	for i := range b.open {
 		entry := &b.open[i]
-		a := &b.accounts[entry.from]
-		a.close(t, seats[i].Waiting)
 		dst = append(dst, Hint{Slot: entry.own, Retry: b.hint(t, entry, free, next)})
 	}
 	b.look(t)

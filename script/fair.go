@@ -42,7 +42,7 @@ func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
 	}
 	var room [MaxSeats]fairness.Hint
 	reply.Seats = r.SeatRoom[:0]
-	for _, hint := range f.book.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond), r.Seats) {
+	for _, hint := range f.book.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
 		reply.Seats = append(reply.Seats, SeatReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
 	}
 }

@@ -41,7 +41,7 @@ if contending then
     end
     b.stored = b.count
     local placed = {}
-    local cell = (now - now % window) / window
+    local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
       return {id = id, weight = weight, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0}
@@ -104,11 +104,14 @@ if contending then
         end
         a.used, a.turned, a.cell = 0, 0, cell
       end
-      local entry = {own = own, a = a, e = 0, refused = 0, unserved = 0, waiting = 0}
+      local entry = {own = own, a = a, e = 0, refused = 0, unserved = 0}
+      local waiting = 0
       if fields == 5 then
         a.turned = min(a.turned + ARGV[i + 3], 1e15)
-        entry.waiting = ARGV[i + 4] + 0
+        waiting = ARGV[i + 4] + 0
       end
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
       if b.heavy > 0 then
         local e = min(1.01 * weight * b.spare / b.heavy / 1000, share)
         entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))

@@ -15,12 +15,8 @@ if contending then
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
     local b, RECORD, HEADER, SLICE, MOST = book, 163, 124, 16, 1024
-    local here = window - now % window
     for _, entry in ipairs(b.entries) do
       local a = entry.a
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local turned = floor(a.turned + a.turned_before * here / window)
-      a.claim = min(used + turned + entry.waiting * 1000, used * 2 + 4000)
       local e, credit, retry = entry.e, a.credit / 1000000, 0
       if entry.unserved == 0 then
         if e > 0 and credit < 1 then

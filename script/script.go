@@ -38,6 +38,8 @@ var (
 	luaReserve string
 	//go:embed slidinglog_reserved.lua
 	luaReserved string
+	//go:embed slidinglog_book.lua
+	luaBook string
 	//go:embed slidinglog_refund.lua
 	luaRefund string
 	//go:embed slidinglog_peek.lua
@@ -83,6 +85,7 @@ const (
 	readRecordProgram = shardOperations + iota
 	writeRecordProgram
 	dropRecordProgram
+	bookProgram
 	meterPrograms
 	programCount = meterPrograms + int(algorithms-1)*shardOperations
 )
@@ -94,6 +97,7 @@ var programs = withMeters([programCount]program{
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
 	clearProgram:       compose("clear", luaLoad, luaClear),
 	dropProgram:        compose("drop", luaDrop),
+	bookProgram:        compose("book", luaLoad, luaBook),
 	readRecordProgram:  compose("read record", luaRecordRead),
 	writeRecordProgram: compose("write record", luaRecordWrite),
 	dropRecordProgram:  compose("drop record", luaRecordDrop),

@@ -46,7 +46,8 @@ type redisLog interface {
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
 	stored() (head string, log []string, book string)
-	lose()          // the book
+	lose() // the book
+	standings(now int64) (BookReply, error)
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
@@ -74,7 +75,10 @@ func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
 func (m emulated) stored() (string, []string, string)  { return stored(m.endpoint.client, m.ref) }
 func (m emulated) lose()                               { lose(m.endpoint.client, m.ref) }
-func (m emulated) lives() []int64                      { return lives(m.endpoint.client, m.ref) }
+func (m emulated) standings(now int64) (BookReply, error) {
+	return m.endpoint.Book(m.at(now), m.ref)
+}
+func (m emulated) lives() []int64 { return lives(m.endpoint.client, m.ref) }
 
 // clocked is a sliding log on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
 type clocked struct {
@@ -103,6 +107,7 @@ var clockedTexts = map[int]*rueidis.Lua{
 	reserveProgram: rueidis.NewLuaScript(clockedText(reserveProgram)),
 	refundProgram:  rueidis.NewLuaScript(clockedText(refundProgram)),
 	peekProgram:    rueidis.NewLuaScript(clockedText(peekProgram)),
+	bookProgram:    rueidis.NewLuaScript(clockedText(bookProgram)),
 	clearProgram:   rueidis.NewLuaScript(clockedText(clearProgram)),
 }
 
@@ -153,6 +158,13 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 		return ClearReply{}, err
 	}
 	return parseClear(reply)
+}
+func (c clocked) standings(now int64) (BookReply, error) {
+	reply, err := c.run(bookProgram, now)
+	if err != nil {
+		return BookReply{}, err
+	}
+	return parseBook(reply)
 }
 func (c clocked) lose()                              { lose(c.client, c.ref) }
 func (c clocked) stored() (string, []string, string) { return stored(c.client, c.ref) }
@@ -254,6 +266,9 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 			}
 		}
 		head, log, book := server.stored()
+		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Book(s.node)) {
+			t.Fatalf("standings: %v\ntwin   %+v\nserver %+v", err, twin.Book(s.node), got)
+		}
 		if text := twin.fair.book.Text(); book != text {
 			t.Fatalf("book:\ntwin   %q\nserver %q", text, book)
 		}
