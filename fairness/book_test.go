@@ -1,0 +1,98 @@
+package fairness
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// crowd fills a book with participants who want more than there is.
+func crowd(people int, share int64) (*Book, Term) {
+	b, t := &Book{}, Term{Now: 1_700_000_000_000_000, Window: 1_000_000, Share: share}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 40 * people {
+		t.Now += 2_000_000 / int64(40*people)
+		who := rng.IntN(people)
+		seat := Seat{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000, Turned: 5000}
+		b.Grant(nil, t, share, []Seat{seat}, []Ask{{Size: 1, Count: share / 10}})
+		b.Settle(nil, t, share, 0)
+	}
+	return b, t
+}
+
+func TestTextRoundTrip(t *testing.T) {
+	for _, people := range []int{1, 3, 40} {
+		b, term := crowd(people, 1000)
+		again, err := ParseBook(b.Text() + "what is left of an account that was removed")
+		if err != nil || again.Text() != b.Text() || !reflect.DeepEqual(again.Standings(term), b.Standings(term)) {
+			t.Errorf("%d people: %v\n%s\n%s", people, err, b.Text(), again.Text())
+		}
+	}
+	if b, err := ParseBook(""); err != nil || b.Text() != "" {
+		t.Error(b, err)
+	}
+}
+
+func FuzzParseBook(f *testing.F) {
+	b, _ := crowd(3, 1000)
+	f.Add(b.Text())
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := ParseBook(text)
+		if err != nil {
+			if !errors.Is(err, ErrText) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := ParseBook(b.Text()); err != nil || again.Text() != b.Text() {
+			t.Fatalf("%q: %v", text, err)
+		}
+	})
+}
+
+// TestLargeAsk: who asks for more than it can ever save up gets it once its account is full, and pays it back before it gets anything else.
+func TestLargeAsk(t *testing.T) {
+	b, term := crowd(4, 1000)
+	large := []Ask{{Size: 500, Count: 1}}
+	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	tries := 0
+	for ; ; tries++ {
+		grants, granted, _ := b.Grant(nil, term, 600, seat, large)
+		hint := b.Settle(nil, term, 600-granted, 0)[0]
+		if grants[0] == 1 {
+			break
+		}
+		if hint.Retry <= 0 || tries > 20 {
+			t.Fatalf("not granted after %d tries, hint %d", tries, hint.Retry)
+		}
+		term.Now += hint.Retry
+	}
+	seat[0].Turned = 1_000_000 // it still wants more, and so do the others
+	for i := range 4 {
+		other := []Seat{{ID: fmt.Sprintf("%016x", i), Slot: -1, Weight: 1000, Turned: 1_000_000}}
+		b.Grant(nil, term, 0, other, nil)
+		b.Settle(nil, term, 0, 0)
+	}
+	if _, granted, _ := b.Grant(nil, term, 600, seat, []Ask{{Size: 1, Count: 1}}); granted != 0 {
+		t.Error("a debtor is served")
+	}
+}
+
+// TestPassOverMany: the level of a thousand participants, found a slice at a time, is that of the definition.
+func TestPassOverMany(t *testing.T) {
+	b, term := crowd(1000, 100_000)
+	var claims []Claim
+	for i := range b.accounts {
+		claims = append(claims, Claim{Demand: b.accounts[i].claim, Weight: b.accounts[i].weight})
+	}
+	num, den := Level(term.Share*milli, claims)
+	if den == 0 || b.level.heavy == 0 {
+		t.Fatalf("no level: %d/%d, book %+v", num, den, b.level)
+	}
+	exact, found := float64(num)/float64(den), float64(b.level.spare)/float64(b.level.heavy)
+	if found < exact*0.9 || found > exact*1.1 {
+		t.Errorf("level %v, exact %v", found, exact)
+	}
+}

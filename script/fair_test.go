@@ -1,0 +1,194 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func seat(number int) Seat { return Seat{ID: fmt.Sprintf("%016x", number), Slot: -1, Weight: 1000} }
+
+// seated is a request of one participant.
+func seated(p *Proposal, number int, count int64) *TakeRequest {
+	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}, Seats: []Seat{seat(number)}}
+}
+
+func TestContentionBeginsAndEnds(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	log := clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}
+	p := proposal(t, 1, 10, time.Second)
+	now := int64(1_700_000_000_000_000)
+	take := func(r *TakeRequest, contended bool) TakeReply {
+		t.Helper()
+		reply, err := log.take(now, r)
+		if err != nil || reply.Contended != contended || len(reply.Seats) != map[bool]int{true: len(r.Seats)}[contended] {
+			t.Fatalf("%+v %v", reply, err)
+		}
+		return reply
+	}
+	keys := func(want int64) {
+		t.Helper()
+		if n, err := command(t, client, "EXISTS", log.ref.book).AsInt64(); err != nil || n != want {
+			t.Fatalf("%d books: %v", n, err)
+		}
+	}
+	take(seated(p, 1, 10), false)
+	take(ones(p, 1), false)      // nobody is told of an anonymous caller's refusal
+	take(seated(p, 2, 1), false) // the first refusal only begins it
+	keys(0)
+	now += 1000
+	if reply := take(seated(p, 2, 1), true); reply.Granted != 0 || reply.Seats[0].Retry <= 0 || reply.Seats[0].Slot != 1 {
+		t.Fatalf("%+v", reply)
+	}
+	keys(1)
+	take(ones(p, 1), false)
+	now += 2_000_000 - 1000 // two windows after the mark, which was not yet due to be moved
+	take(seated(p, 2, 1), false)
+	r := seated(p, 1, 1)
+	r.Seats[0].Waiting = 1
+	take(r, false)
+	take(seated(p, 1, 1), true)
+	now += 1_900_000
+	r.Seats[0].Waiting, r.Seats[0].Turned = 0, 1
+	take(r, true) // demand that was turned away keeps it up
+	now += 1_900_000
+	take(seated(p, 1, 1), true)
+}
+
+// TestBookIsNoDanger: whatever happens to the book, nothing is granted that is not free, and what is not ours is left alone.
+func TestBookIsNoDanger(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 10, time.Hour)
+		ref := ShardKeys(redistest.Prefix(t), "t", "limit")
+		for n := range 3 {
+			if _, err := endpoint.Take(ctx, ref, seated(p, n, 5)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := endpoint.Take(ctx, ref, seated(p, 1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		good, err := command(t, client, "GET", ref.book).ToString()
+		if err != nil || len(good) != 124+2*163 {
+			t.Fatalf("%q %v", good, err)
+		}
+		for name, text := range map[string]string{
+			"count":    "SLB1   99" + good[9:],
+			"huge":     "SLB199999" + good[9:],
+			"no count": "SLB1    x" + good[9:],
+			"short":    good[:200],
+			"header":   good[:124],
+			"stub":     "SLB1",
+			"credit":   strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
+			"infinite": good[:9] + "             inf" + good[25:],
+			"nan":      good[:9] + "             nan          1" + good[36:],
+			"gone":     "",
+		} {
+			command(t, client, "SET", ref.book, text)
+			if text == "" {
+				command(t, client, "DEL", ref.book)
+			}
+			for n := range 6 {
+				reply, err := endpoint.Take(ctx, ref, seated(p, n, 2))
+				if err != nil || reply.Granted != 0 || reply.Used != 10 {
+					t.Errorf("%s: %+v %v", name, reply, err)
+				}
+			}
+			if _, err := endpoint.Book(ctx, ref); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, words := range [][]string{{"SET", ref.book, "mine"}, {"RPUSH", ref.book, "mine"}} {
+			command(t, client, "DEL", ref.book)
+			command(t, client, words...)
+			before := content(t, client, ref.book)
+			for name, call := range map[string]func() error{
+				"take": func() error { _, err := endpoint.Take(ctx, ref, seated(p, 1, 1)); return err },
+				"book": func() error { _, err := endpoint.Book(ctx, ref); return err },
+				"drop": func() error { return endpoint.Drop(ctx, ref) },
+			} {
+				var state *StateError
+				if err := call(); !errors.As(err, &state) || state.Key != ref.book || !NotExecuted(err) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if after := content(t, client, ref.book); !reflect.DeepEqual(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		}
+		command(t, client, "SET", ref.book, good)
+		if err := endpoint.Drop(ctx, ref); err != nil {
+			t.Error(err)
+		}
+		if n, err := command(t, client, "DBSIZE").AsInt64(); err != nil || n != 0 {
+			t.Errorf("%d keys: %v", n, err)
+		}
+	})
+}
+
+// TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make room; twin and script agree all along.
+func TestMoreNamesThanAccounts(t *testing.T) {
+	m := miniredis.RunT(t)
+	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}
+	twin, p, now := &SlidingLog{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
+	slots, fullest := map[int]int{}, 0
+	for i := range 3000 {
+		n := i % 1300
+		if i >= 2600 { // most fall silent
+			n = i % 7
+			now += 20_000
+		}
+		now += 300
+		r := seated(p, n, 2)
+		if slot, ok := slots[n]; ok {
+			r.Seats[0].Slot = slot
+		}
+		want := twin.Take(now, r)
+		got, err := server.take(now, r)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%d: %v\ntwin   %+v\nserver %+v", i, err, want, got)
+		}
+		if got.Contended {
+			slots[n] = got.Seats[0].Slot
+		}
+		fullest = max(fullest, len(twin.Book(now).Standings))
+	}
+	if _, _, book := server.stored(); book != twin.fair.book.Text() {
+		t.Error("the books differ")
+	}
+	if last := len(twin.Book(now).Standings); fullest != fairness.MaxAccounts+1 || last > 20 {
+		t.Errorf("%d accounts at most, %d at last", fullest, last)
+	}
+}
+
+func TestSeatsAreChecked(t *testing.T) {
+	endpoint, ref, p := NewEndpoint(nil), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Second)
+	for name, change := range map[string]func(r *TakeRequest){
+		"id":       func(r *TakeRequest) { r.Seats[0].ID = "me" },
+		"capital":  func(r *TakeRequest) { r.Seats[0].ID = "00000000000000FF" },
+		"weight":   func(r *TakeRequest) { r.Seats[0].Weight = 0 },
+		"heavy":    func(r *TakeRequest) { r.Seats[0].Weight = fairness.MaxWeight + 1 },
+		"turned":   func(r *TakeRequest) { r.Seats[0].Turned = -1 },
+		"waiting":  func(r *TakeRequest) { r.Seats[0].Waiting = fairness.MaxReport + 1 },
+		"slot":     func(r *TakeRequest) { r.Seats[0].Slot = fairness.MaxAccounts + 1 },
+		"seat":     func(r *TakeRequest) { r.Groups[0].Seat = 1 },
+		"negative": func(r *TakeRequest) { r.Groups[0].Seat = -1 },
+		"too many": func(r *TakeRequest) { r.Seats = make([]Seat, MaxSeats+1) },
+	} {
+		r := seated(p, 1, 1)
+		change(r)
+		if _, err := endpoint.Take(context.Background(), ref, r); !errors.Is(err, ErrInvalidRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
