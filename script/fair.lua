@@ -1,6 +1,6 @@
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS[3]  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
+-- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
 --   header  1 magic(4)  5 accounts(5)  10 spare(16)  26 heavy(11)  37 next(5)  42 began(16)  58 light(20)  78 heavy(11)  89 claims(20)
 --           109 weight(11)  120 count(5)
 --   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
@@ -8,7 +8,7 @@
 -- ARGV     from asks on: groups, plus 64 if seats carry reports; then size, count, seat of each group; then of each seat: id, slot or -1, weight in
 --          thousandths [, turned away since the last report in thousandths of a permit, permits that blocked callers wait for]
 --
--- Reads asks, free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that at bytes 218 to 233.
+-- Reads asks, free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
 -- away: then the call is served as if nobody contended.
 local groups = ARGV[asks] % 64
@@ -28,9 +28,9 @@ if marked > 0 then
   end
 end
 if contending then
-  local header = redis.pcall('GETRANGE', KEYS[3], '0', '123')
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '123')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 4) ~= 'SLB1') then
-    return {-1, 3}
+    return {-1, #KEYS}
   end
   contending, book = pcall(function()
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
@@ -60,14 +60,14 @@ if contending then
       end
       if slot > 0 and slot < b.stored then
         local at = HEADER + slot * RECORD
-        local text = redis.call('GETRANGE', KEYS[3], format('%d', at), format('%d', at + RECORD - 1))
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
         if sub(text, 1, 17) == '#' .. id then
           b.accounts[slot] = parse(text)
           return slot
         end
       end
       if b.stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[3], '0', format('%d', HEADER + b.stored * RECORD - 1))
+        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1))
         local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
         if at then
           slot = (at - 1 - HEADER) / RECORD
@@ -90,7 +90,7 @@ if contending then
         end
         if not b.accounts[0] then
           b.accounts[0] = header == '' and fresh('****************', weight)
-            or parse(redis.call('GETRANGE', KEYS[3], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+            or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
         end
       end
       placed[id] = own >= 0 and own or nil
@@ -165,7 +165,7 @@ if contending then
   if contending then
     counts, left, refused = book.grants, book.left, book.refused
   else
-    redis.pcall('DEL', KEYS[3])
+    redis.pcall('DEL', KEYS[#KEYS])
   end
 end
 if not contending then

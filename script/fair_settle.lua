@@ -3,14 +3,14 @@
 -- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
 -- and slot, retry us of each seat. ARGV[5] is the book's time to live. A server that refuses to write harms fairness only.
 if remark and not written then
-  redis.pcall('SETRANGE', KEYS[1], '217', format('%16d', contended))
+  redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
 end
 if begun then
-  redis.pcall('DEL', KEYS[3])
+  redis.pcall('DEL', KEYS[#KEYS])
 end
 if contending then
   for i = 1, groups do
-    reply[13 + i] = counts[i]
+    reply[#reply + 1] = counts[i]
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
@@ -51,16 +51,16 @@ if contending then
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[3], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', ARGV[5])
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', ARGV[5])
     else
       upcoming, began = sub(header, 37, 41) + 0, sub(header, 42, 57) + 0
     end
     for slot = b.stored, b.count - 1 do
-      redis.call('SETRANGE', KEYS[3], place(slot), record(b.accounts[slot]))
+      redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
     end
     for slot, a in pairs(b.accounts) do
       if slot < b.stored then
-        redis.call('SETRANGE', KEYS[3], place(slot), record(a))
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
       end
     end
 
@@ -68,13 +68,13 @@ if contending then
     local due = upcoming < 0 and not (now >= began and (now - began) * 20 < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored then
-        redis.call('SETRANGE', KEYS[3], '4', format('%5d', b.count))
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', b.count))
       end
       return
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[3], ARGV[5])
+      redis.call('PEXPIRE', KEYS[#KEYS], ARGV[5])
     else
       light, heavy, claims, weight, count = sub(header, 58, 77) + 0, sub(header, 78, 88) + 0, sub(header, 89, 108) + 0,
         sub(header, 109, 119) + 0, sub(header, 120, 124) + 0
@@ -82,7 +82,7 @@ if contending then
     local whole = upcoming == 0 and b.count <= SLICE
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[3], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
     local moved
     for _ = 1, SLICE do
       if upcoming >= b.count then
@@ -109,8 +109,8 @@ if contending then
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[3], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
-          redis.call('SETRANGE', KEYS[3], place(upcoming), moved)
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
         local demand = sub(line, at + 41, at + 56) + 0
@@ -167,6 +167,6 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[3], '0', format(HEADER_FORM, b.count, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
   end)
 end

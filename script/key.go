@@ -16,11 +16,10 @@ func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 		return ShardRef{}
 	}
 	key := func(kind string) string { return prefix + "{" + tag + "}:" + kind + ":" + name }
-	ref := ShardRef{algorithm: a, head: key(heads[a])}
 	if a == AlgorithmSlidingLog {
-		ref.log, ref.book = key("l"), key("b")
+		return ShardRef{algorithm: a, head: key("h"), log: key("l"), book: key("b")}
 	}
-	return ref
+	return ShardRef{algorithm: a, head: key(heads[a]), book: key("b" + heads[a])}
 }
 
 // ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].
@@ -31,7 +30,13 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 // Algorithm returns how the shard counts.
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 
-func (s ShardRef) keys() [3]string { return [3]string{s.head, s.log, s.book} }
+// keys returns the keys in the order in which the scripts declare them.
+func (s ShardRef) keys() [3]string {
+	if s.log == "" {
+		return [3]string{s.head, s.book}
+	}
+	return [3]string{s.head, s.log, s.book}
+}
 
 // Head returns the key of the shard's head: configuration, totals and, but for the sliding log, everything else.
 func (s ShardRef) Head() string { return s.head }

@@ -1,13 +1,18 @@
 package script
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
 
 // meter is the Go twin of the algorithms that keep a shard in one string: what all have in common, and what the algorithm keeps.
 type meter[S any, R ruleOf[S]] struct {
 	uptime      time.Duration // how long the node has surely kept its memory, in whole seconds
 	uptimeKnown bool
 	frame
-	own S
+	own  S
+	fair fair
 }
 
 // frame is what every algorithm keeps. Times are shard time in microseconds.
@@ -81,7 +86,9 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	own := R(&v.own)
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
-	grants, granted, refused := distribute(r.Room[:0], available, r.Groups)
+	term := fairness.Term{Now: v.now, Window: v.window, Share: v.share}
+	given, refused := v.fair.grant(term, available, closed == 0, r)
+	granted := given.Granted
 	var delay, part, retry int64
 	if granted > 0 {
 		delay, part = own.pace(&v.frame)
@@ -94,10 +101,13 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	reply := m.reply(&v, granted > 0 || renew)
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
-	reply.Grants, reply.At, reply.Retry = grants, own.receipt(&v.frame), wait(retry)
+	reply.Grants, reply.Contended = given.Grants, given.Contended
+	reply.At, reply.Retry = own.receipt(&v.frame), wait(retry)
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)
 	}
+	v.fair.settle(term, r, &reply)
+	m.fair = v.fair
 	return reply
 }
 
@@ -205,6 +215,7 @@ func (m *meter[S, R]) create(r *TakeRequest) Status {
 	} else if m.uptimeKnown && uptime*second < p.window && r.known() > (uptime+1)*second {
 		left = p.window - uptime*second
 	}
+	m.fair = fair{}
 	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}
 	status := Fresh
 	if left > 0 && p.quarantine {
@@ -274,7 +285,7 @@ func (m *meter[S, R]) Clear(now int64) ClearReply {
 		return ClearReply{}
 	}
 	v := m.look(now)
-	v.share, v.closedUntil = min(v.share, v.target), 0
+	v.share, v.closedUntil, v.fair.contended = min(v.share, v.target), 0, 0
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}

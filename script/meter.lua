@@ -1,10 +1,10 @@
 -- One-string algorithms, part 1 of every operation: the names that all parts share.
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string.
+-- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
 -- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16, blank: nobody contends)  150 the algorithm's own
+--   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -23,6 +23,6 @@
 --   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant       pace()  delay of the first permit granted next: us, and a part of a us over share
 local sub, format, floor, ceil = string.sub, string.format, math.floor, math.ceil
-local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16s'
+local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local now = 0
-local epoch, target, share, start, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0, ''
+local epoch, target, share, start, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0

@@ -7,7 +7,7 @@ end
 if share > target then
   share = target
 end
-closed_until = 0
+closed_until, contended = 0, 0
 begin()
 local done = redis.pcall('SET', KEYS[1], state(), 'KEEPTTL')
 if type(done) == 'table' and done.err then

@@ -17,6 +17,8 @@ var (
 	luaMeterTake string
 	//go:embed meter_reserve.lua
 	luaMeterReserve string
+	//go:embed meter_grant.lua
+	luaMeterGrant string
 	//go:embed meter_reply.lua
 	luaMeterReply string
 	//go:embed meter_refund.lua
@@ -53,8 +55,8 @@ func withMeters(all [programCount]program) [programCount]program {
 			p := compose(a.String()+" "+name, append([]string{magic}, parts...)...)
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
-		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaMeterReply)
-		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply)
+		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, luaFairSettle, luaReply)
+		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply, luaReply)
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)

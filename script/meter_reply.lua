@@ -1,4 +1,6 @@
--- One-string algorithms, take and reserve, at the end: store the state if it must be, and reply.
+-- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
+-- status, epoch, target, share, start, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us, quarantine left us,
+-- then of a take: delay of the first permit us + a part of a us over share, window us
 local again = reset()
 if renew then
   local life = ceil((again > closed and again or closed) / 1000) + ARGV[5]
@@ -13,11 +15,11 @@ elseif stepped then
   end
 end
 
-local later = soonest()
+local soonest, written = soonest(), renew
 if closed > 0 then
-  later = closed
+  soonest = closed
   if again < closed then
     again = closed
   end
 end
-return {status, epoch, target, share, start, available, granted, used(), at, later, wait, again, closed, delay, second, third}
+local reply = {status, epoch, target, share, start, available, granted, used(), at, soonest, wait, again, closed, delay, second, third}

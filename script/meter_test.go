@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -23,6 +24,7 @@ var meters = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, Algorith
 type meterTwin interface {
 	Twin
 	head() string // as the scripts store it
+	book() *fairness.Book
 	runFor(uptime time.Duration)
 }
 
@@ -32,8 +34,8 @@ func (m *meter[S, R]) head() string {
 		return ""
 	}
 	own := any(&m.own).(interface{ text() string })
-	return m.magic() + fmt.Sprintf("%16d%13d%13d%13d%13d%16d%16d%16d%13d%16s", m.epoch, m.target, m.share, m.start, m.window,
-		m.closedUntil, m.offset, m.touched, m.burst, "") + own.text()
+	return m.magic() + fmt.Sprintf("%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", m.epoch, m.target, m.share, m.start, m.window,
+		m.closedUntil, m.offset, m.touched, m.burst, m.fair.contended) + own.text()
 }
 
 func (m *meter[S, R]) magic() string {
@@ -44,6 +46,8 @@ func (m *meter[S, R]) magic() string {
 	}
 	panic("no such meter")
 }
+
+func (m *meter[S, R]) book() *fairness.Book { return &m.fair.book }
 
 func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
@@ -83,20 +87,23 @@ type meterServer interface {
 	refund(now int64, r RefundRequest) (RefundReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
-	stored() string
+	stored() (head, book string)
+	lose()
 }
 
 // emulatedMeter is a shard on miniredis, which lets tests set its clock.
 type emulatedMeter struct{ emulated }
 
-func (m emulatedMeter) stored() string { return storedHead(m.endpoint.client, m.ref) }
+func (m emulatedMeter) stored() (head, book string) { return storedHead(m.endpoint.client, m.ref) }
 
-func storedHead(client rueidis.Client, ref ShardRef) string {
-	head, err := client.Do(context.Background(), client.B().Get().Key(ref.head).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		panic(err)
+func storedHead(client rueidis.Client, ref ShardRef) (head, book string) {
+	for key, text := range map[string]*string{ref.head: &head, ref.book: &book} {
+		var err error
+		if *text, err = client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString(); err != nil && !rueidis.IsRedisNil(err) {
+			panic(err)
+		}
 	}
-	return head
+	return head, bookOf(book)
 }
 
 // clockedMeter is a shard on a real server, by scripts that take TIME and uptime from their last arguments.
@@ -120,7 +127,7 @@ var clockedMeters = func() map[int]*rueidis.Lua {
 func (c clockedMeter) run(operation int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
 	args = append(args, strconv.FormatInt(now, 10))
 	n := c.ref.program(operation)
-	reply, err := clockedMeters[n].Exec(context.Background(), c.client, []string{c.ref.head}, args).ToArray()
+	reply, err := clockedMeters[n].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.book}, args).ToArray()
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +174,8 @@ func (c clockedMeter) clear(now int64) (ClearReply, error) {
 	return parseClear(reply)
 }
 
-func (c clockedMeter) stored() string { return storedHead(c.client, c.ref) }
+func (c clockedMeter) stored() (head, book string) { return storedHead(c.client, c.ref) }
+func (c clockedMeter) lose()                       { lose(c.client, c.ref) }
 
 // meterStage draws the same sequences as for the sliding log, for another algorithm.
 type meterStage struct {
@@ -243,6 +251,9 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 			case step.refund != nil:
 				want = twin.Refund(step.now, *step.refund)
 				got, err = server.refund(step.now, *step.refund)
+			case step.lose:
+				server.lose()
+				twin.book().Clear()
 			case step.clear:
 				want = twin.Clear(step.now)
 				got, err = server.clear(step.now)
@@ -251,13 +262,14 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 				got, err = server.peek(step.now)
 			}
 			if err != nil {
-				t.Fatalf("%v: %s: %v\nstored %q\ntwin   %q", a, describe(step), err, server.stored(), twin.head())
+				head, book := server.stored()
+				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, book, twin.head())
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was, twin.head())
 			}
-			if head := server.stored(); head != twin.head() {
-				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q\nserver %q", a, describe(step), want, was, twin.head(), head)
+			if head, book := server.stored(); head != twin.head() || book != twin.book().Text() {
+				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was, twin.head(), twin.book().Text(), head, book)
 			}
 		}
 	}
@@ -288,7 +300,7 @@ func TestMetersAgreeWithRedis(t *testing.T) {
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", "t", strconv.Itoa(run))
 				agreeMeter(t, a, twin, clockedMeter{client: client, uptime: uptime, ref: ref})
-				client.Do(context.Background(), client.B().Del().Key(ref.head).Build())
+				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.book).Build())
 			})
 		})
 	}

@@ -5,6 +5,7 @@
 -- Reply as slidinglog_enter.lua makes it, and while participants contend what fair_settle.lua adds
 local date = now
 local asks = 8 -- where in ARGV the groups begin
+local MARK = '217' -- where in the head `contended` is, from 0
 local free = 0
 if closed == 0 and used < share then
   free = share - used

@@ -1,0 +1,14 @@
+-- One-string algorithms, take, after the grants are known: book them.
+local delay, part, wait = 0, 0, 0
+if granted > 0 then
+  delay, part = pace()
+  grant(granted)
+  renew = true
+end
+if refused then
+  wait = retry(refused)
+  if closed > 0 then
+    wait = refused <= most and closed or -1
+  end
+end
+local at, second, third = receipt(), part, window
