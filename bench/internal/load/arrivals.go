@@ -15,10 +15,6 @@ type Arrival struct {
 // Arrivals yields one arrival after the other, without end. It is for one goroutine.
 type Arrivals func() Arrival
 
-// AtOnce yields arrivals that are all due from the start: the loop then goes as
-// fast as it is served.
-func AtOnce() Arrivals { return func() Arrival { return Arrival{} } }
-
 // Even yields rate arrivals a second at equal distances, by the clients in turn.
 func Even(rate float64, clients int) Arrivals {
 	n := 0

@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// longestSleep is how soon the generator sees that it has been cancelled.
-const longestSleep = 50 * time.Millisecond
+const (
+	// longestSleep is how soon the generator sees that it has been cancelled.
+	longestSleep = 50 * time.Millisecond
+	// shortestSleep keeps the generator from spending more on sleeping than on
+	// calls: what becomes due in such a time goes out together, and that much late.
+	shortestSleep = 40 * time.Microsecond
+)
 
 // OpenPlan says how to load with calls that come when they come, whether or not
 // earlier ones have been answered.
@@ -85,7 +90,7 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
-			if err := m.sleep(min(at.Sub(now), longestSleep)); err != nil {
+			if err := m.sleep(min(max(at.Sub(now), shortestSleep), longestSleep)); err != nil {
 				return 0, err
 			}
 		}
@@ -105,11 +110,9 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 
 // backlog counts the arrivals that would still have been due, with the one in hand.
 func backlog(plan OpenPlan) int64 {
-	for n, last := int64(1), time.Duration(-1); ; n++ {
-		a := plan.Arrivals()
-		if a.At >= plan.For || a.At == 0 && last == 0 { // those of AtOnce have no end
+	for n := int64(1); ; n++ {
+		if plan.Arrivals().At >= plan.For {
 			return n
 		}
-		last = a.At
 	}
 }

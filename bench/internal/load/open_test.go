@@ -119,7 +119,7 @@ func TestOpenCountsFromTheDueTime(t *testing.T) {
 }
 
 func TestOpenReportsTheBacklog(t *testing.T) {
-	for name, arrivals := range map[string]Arrivals{"even": Even(1000, 1), "at once": AtOnce()} {
+	for name, arrivals := range map[string]Arrivals{"even": Even(1000, 1), "flood": Even(1e6, 1)} {
 		const span = 50 * time.Millisecond
 		counted := make(chan struct{}) // closed when the backlog is being counted
 		n, closed := 0, false
@@ -137,7 +137,7 @@ func TestOpenReportsTheBacklog(t *testing.T) {
 }
 
 func TestOpenStopsWithItsContext(t *testing.T) {
-	for name, arrivals := range map[string]Arrivals{"waiting": Even(0.001, 1), "busy": AtOnce()} {
+	for name, arrivals := range map[string]Arrivals{"waiting": Even(0.001, 1), "busy": Even(1e6, 1)} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls atomic.Int64
 		_, err := Open(ctx, OpenPlan{Arrivals: arrivals, For: time.Hour, Workers: 2}, func(ctx context.Context, _ Due) {

@@ -17,7 +17,7 @@ var latency = Scenario{
 	Title: "time to a decision at a part of each rival's capacity",
 	Question: `An open loop: calls arrive at random (Poisson), whether or not earlier ones have been
 answered, at 10, 50 and 80 % of what the rival can do. The capacity is found first, in
-each round, as the median of three looks, by the same generator with all calls due at once, and up to ` + "`workers`" + ` of
+each round, as the median of three looks, by the same generator with far more calls due, and up to ` + "`workers`" + ` of
 them under way; it is less than in ` + "`exact`" + `, because the generator uses CPU too. A
 latency counts from the instant at which the call should have been sent, so a stall
 shows in every call that it made late (no coordinated omission). ` + "`x/time/rate`" + ` asks
@@ -30,6 +30,7 @@ const (
 	latencyWorkers = 512 // calls under way, at most
 	latencyLooks   = 3   // at the capacity
 	latencyLook    = 6   // a part so small of a span each
+	latencyFlood   = 5e6 // calls a second, more than anybody answers
 )
 
 var latencyPercentiles = []struct {
@@ -124,13 +125,13 @@ func (p latencyPoint) measure(ctx context.Context, loads []float64, span time.Du
 	return nil
 }
 
-// capacity is how many calls a second are answered if all are due at once: the
+// capacity is how many calls a second are answered if far more are due: the
 // median of several looks, as a moment in which somebody else uses the machine
 // would make the loads that are derived from it too small, and a lucky one too large.
 func (p latencyPoint) capacity(ctx context.Context, look time.Duration) (float64, error) {
 	var rates []float64
 	for range latencyLooks {
-		run, err := p.open(ctx, load.AtOnce(), look)
+		run, err := p.open(ctx, load.Poisson(latencyFlood, load.Zipf(1, 0), p.seed), look)
 		if err != nil {
 			return 0, err
 		}
