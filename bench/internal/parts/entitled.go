@@ -1,41 +1,27 @@
 package parts
 
 import (
-	"cmp"
-	"slices"
+	"math"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// Entitled divides a capacity by weighted max-min: nobody gets more than it
-// demands, what is left over goes to the others in proportion to their weights,
-// and so on until all is given away or nobody wants more. Weights are positive.
+// fine is how many units a permit is divided into: entitlements are not whole, and
+// a permit is some per cent of what a small participant gets in a window.
+const fine = 1000
+
+// Entitled divides a capacity by weighted max-min, as package fairness does, to a
+// thousandth of a permit.
 func Entitled(weights, demands []float64, capacity float64) []float64 {
-	order := make([]int, len(demands))
-	var weight float64 // of those that are still to be served
-	for i := range order {
-		order[i] = i
-		weight += weights[i]
+	claims := make([]fairness.Claim, len(demands))
+	for i := range claims {
+		claims[i] = fairness.Claim{Demand: units(demands[i]), Weight: units(weights[i])}
 	}
-	// Whoever wants least for its weight is satisfied first.
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(demands[a]/weights[a], demands[b]/weights[b]) })
-	part := make([]float64, len(demands))
-	for _, i := range order {
-		part[i] = min(demands[i], capacity*weights[i]/weight)
-		capacity -= part[i]
-		weight -= weights[i]
+	entitled := make([]float64, len(demands))
+	for i, share := range fairness.Shares(nil, units(capacity), claims) {
+		entitled[i] = float64(share) / fine
 	}
-	return part
+	return entitled
 }
 
-// Jain is Jain's index of fairness: 1 if all are equal, 1/n if one of n has
-// everything. Of nothing it is 1.
-func Jain(xs []float64) float64 {
-	var sum, squares float64
-	for _, x := range xs {
-		sum += x
-		squares += x * x
-	}
-	if squares == 0 {
-		return 1
-	}
-	return sum * sum / float64(len(xs)) / squares
-}
+func units(x float64) int64 { return int64(math.Round(fine * x)) }

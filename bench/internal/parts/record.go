@@ -6,6 +6,8 @@ package parts
 import (
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // Record is what each participant asked for and got, counted in bins of equal
@@ -71,10 +73,10 @@ func (r *Record) Judge() Verdict {
 		}
 	}
 	for from := 0; from+r.PerWindow <= bins; from += r.PerWindow {
-		windows = append(windows, Jain(ratios(r.Between(from, from+r.PerWindow))))
+		windows = append(windows, fairness.Jain(ratios(r.Between(from, from+r.PerWindow))))
 	}
 	xs := ratios(entitled, got)
-	v.Jain = Jain(xs)
+	v.Jain = fairness.Jain(xs)
 	if len(xs) > 0 {
 		v.Least, v.Most = slices.Min(xs), slices.Max(xs)
 	}
