@@ -109,3 +109,20 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 		}
 	}
 }
+
+// Whose turn it is does not matter while calls can meet in batches.
+func TestBusyCallsStayTogether(t *testing.T) {
+	table := fleetOf(1, 24)[0]
+	for k := range 100 {
+		for i := range preferred {
+			table.order[i].waiting.Store(8)
+		}
+		for range 10 {
+			i := table.choose(int64(turn)*int64(k), 1, new(tried))
+			if i >= preferred {
+				t.Fatalf("turn %d: a call goes to place %d, where it is alone", k, i)
+			}
+			table.order[i].waiting.Add(1)
+		}
+	}
+}
