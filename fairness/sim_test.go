@@ -351,6 +351,9 @@ func TestSimulatedNewcomer(t *testing.T) {
 func TestSimulatedInventor(t *testing.T) {
 	for _, limit := range []int64{2000, 5000} {
 		for _, shards := range []int{1, 8} {
+			if limit == 5000 && testing.Short() {
+				continue
+			}
 			t.Run(fmt.Sprint(limit, " ", shards), func(t *testing.T) {
 				t.Parallel()
 				s := newSim(t, limit, shards)

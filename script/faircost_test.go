@@ -1,0 +1,78 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// BenchmarkFairScript reports what a take costs inside a real server (commandstats, us) without seats, with one, and while participants contend.
+func BenchmarkFairScript(b *testing.B) {
+	client := redistest.Standalone(b).Client(b)
+	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		people int // 0: anonymous
+		demand float64
+		rate   int64 // calls per window of 1 s
+	}{
+		{0, 0.5, 5000}, {1, 0.5, 5000}, {1, 2, 5000}, {2, 2, 5000}, {50, 2, 5000}, {1000, 2, 5000}, {1000, 2, 50_000},
+	} {
+		b.Run(fmt.Sprintf("%d people %v demand %d calls", c.people, c.demand, c.rate), func(b *testing.B) {
+			const share = 100_000
+			ref, p := ShardKeys("", "t", b.Name()), proposal(b, 1, share, time.Second)
+			slots, turn, now := make([]int, max(c.people, 1)), 0, int64(1_700_000_000_000_000)
+			batch := func(count int) {
+				var commands []rueidis.Completed
+				var who []int
+				for range count {
+					now += 1_000_000 / c.rate
+					turn++
+					r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: int64(c.demand * share / float64(c.rate))}}}
+					if c.people > 0 {
+						n := turn % c.people
+						r.Seats = []Seat{{ID: fmt.Sprintf("%016x", n), Slot: slots[n], Weight: 1000}}
+						if c.demand > 1 && turn%8 == 0 {
+							r.Seats[0].Turned = 1000
+						}
+						who = append(who, n)
+					}
+					commands = append(commands, client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
+				}
+				for i, reply := range client.DoMulti(context.Background(), commands...) {
+					values, err := reply.AsIntSlice()
+					if err != nil {
+						b.Fatal(err)
+					}
+					if len(values) > takeNumbers {
+						slots[who[i]] = int(values[takeNumbers+1])
+					}
+				}
+			}
+			if err := client.Do(context.Background(), client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+				Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).Error(); err != nil {
+				b.Fatal(err)
+			}
+			for range 3 * c.rate / 16 {
+				batch(16)
+			}
+			client.Do(context.Background(), client.B().ConfigResetstat().Build())
+			for i := 0; i < b.N; i += 16 {
+				batch(16)
+			}
+			b.ReportMetric(perCall(b, client, "evalsha"), "us/call")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
