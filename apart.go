@@ -69,7 +69,7 @@ func (c *core) peekApart(limit Limit, epoch int64) State {
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
-	st.releases = releasesOf(&p, 0)
+	st.releases = releasesOf(&p, 0, limit.Algorithm.bursty())
 	if p.Free == 0 && len(st.releases) > 0 {
 		st.RetryAfter = time.Duration(st.releases[0].at)
 	}

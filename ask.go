@@ -43,6 +43,7 @@ type answer struct {
 	at      int64         // shard time of the grant, microseconds
 	ticket  uint64        // tells this grant from every other one of the lane
 	now     int64         // when the reply came, on the client's clock
+	delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
 	retry   time.Duration // refused: until it could be granted; unknownRetry if not told
 }
 

@@ -38,7 +38,8 @@ type batch struct {
 	at      int64  // shard time of the grants, microseconds
 	now     int64  // when the reply came, on the client's clock
 	retry   time.Duration
-	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
+	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
+	refused int64             // size of the first ask that was refused: the one retry is about; 0: none
 }
 
 // class is the asks of one size in a batch.
@@ -46,7 +47,7 @@ type class struct {
 	size, count int64
 	left        int64 // of count: their callers left after the batch had departed
 	granted     int64
-	claimed     atomic.Int64 // only used if some were granted and some refused
+	claimed     atomic.Int64 // only used if some were granted and some refused, or if the permits have turns
 }
 
 // gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
@@ -138,11 +139,18 @@ func (b *batch) answer(a *ask) (answer, error) {
 	}
 	size, count := a.shape()
 	k := &b.classes[a.class]
-	got := count
-	if k.granted < k.count {
-		got = k.claim(count)
+	got, taken := count, int64(0)
+	if k.granted < k.count || b.paced != nil {
+		got, taken = k.claim(count)
 	}
 	ans := answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
+	if b.paced != nil && got > 0 {
+		turn := taken*size - 1 // that of its last permit, after those of the classes before
+		for i := range b.classes[:a.class] {
+			turn += b.classes[i].granted * b.classes[i].size
+		}
+		ans.at, ans.delay = b.paced.RefundAt(turn), b.paced.DelayOf(turn)
+	}
 	if got < count {
 		ans.retry = unknownRetry
 		if size == b.refused {
@@ -152,13 +160,14 @@ func (b *batch) answer(a *ask) (answer, error) {
 	return ans, nil
 }
 
-// claim takes up to count of the grants of a class that did not get all it wanted.
-func (k *class) claim(count int64) int64 {
+// claim takes up to count of the grants of a class that did not get all it wanted, and
+// returns how many of them are taken then.
+func (k *class) claim(count int64) (got, taken int64) {
 	if k.granted == 0 {
-		return 0
+		return 0, 0
 	}
 	end := k.claimed.Add(count)
-	return min(max(k.granted-(end-count), 0), count)
+	return min(max(k.granted-(end-count), 0), count), min(end, k.granted)
 }
 
 // await sleeps until the batch of the ask has landed, or ctx ends and the ask has

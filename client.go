@@ -212,7 +212,12 @@ func (c *Client) arrange(ctx context.Context, id string, limit Limit) []shard.Sh
 		}
 		n = min(shard.Auto(limit.Permits, servers), MaxShards)
 	}
-	return shard.Arrange(id, limit.Permits, n, open)
+	return arrangeOver(id, limit, n, open)
+}
+
+// arrangeOver places n shards, or fewer if there would be no permit, or no part of the burst, for each.
+func arrangeOver(id string, limit Limit, n int, nodes []shard.Node) []shard.Shard {
+	return shard.Arrange(id, limit.Permits, shard.Fit(limit.most(), n, shard.Slots), nodes)
 }
 
 // quarantines reports whether a shard that lost its memory must wait.

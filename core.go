@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		return err
 	}
 	c.table.Store(t)
+	c.metrics.counts(limit.Algorithm)
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		for _, l := range t.lanes {
 			l.known.open() // a raised limit may have room where there was none
@@ -169,7 +171,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 	}
 	t := &terms{
 		epoch:  layout.Epoch,
-		share:  s.Share,
+		most:   cmp.Or(s.Burst, s.Share),
 		window: layout.Span(),
 		split:  len(layout.Live()) > 1,
 		looked: looked,
@@ -184,7 +186,14 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 // proposal offers a layout to one of its shards, with the share that it may put
 // in force at once.
 func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
-	return script.NewProposal(layout.Epoch, s.Share, floor, layout.Span(), c.keep(), c.client.quarantines(layout.Window))
+	algorithm, err := algorithmNamed(s.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	return script.Terms{
+		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(),
+		Algorithm: algorithm.inScripts(), Burst: s.Burst, Quarantine: c.client.quarantines(layout.Window),
+	}.Proposal()
 }
 
 // keep is how much longer than two windows a shard's state lives after its last

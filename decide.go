@@ -30,7 +30,7 @@ func (c *core) decide(ctx context.Context, n int64, upTo bool, d *Decision) erro
 
 // unknown decides on a limit that could not be declared yet.
 func (c *core) unknown(n int64, upTo bool, d *Decision) (err error) {
-	*d, err = c.outage(nil, min(n, c.declaration().Permits), upTo, errNoRecord)
+	*d, err = c.outage(nil, min(n, c.declaration().most()), upTo, errNoRecord)
 	return err
 }
 
@@ -66,12 +66,12 @@ func (c *core) tooMany(n, permits int64) error {
 	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
 }
 
-// permits is how many the limit has.
+// permits is how many the limit can grant at once.
 func (c *core) permits(t *table) int64 {
 	if t == nil {
-		return c.declaration().Permits
+		return c.declaration().most()
 	}
-	return t.limit.Permits
+	return t.limit.most()
 }
 
 // current is the table in force, nil if the limit could not be declared yet.

@@ -15,7 +15,8 @@ type Decision struct {
 	// Remaining is what was free, after this call, on the shards this process
 	// has heard from. With one shard it is the exact remainder of the limit.
 	Remaining int64
-	// Delay is how long to wait before acting; always 0 for SlidingLog.
+	// Delay is, under LeakyBucket, how long to wait before acting, counted from when the call
+	// returned: until the turn of the last permit. It is 0 under other algorithms.
 	Delay time.Duration
 	// RetryAfter is 0 if allowed, else the earliest time after which another
 	// try can succeed if nobody else takes the permits first.

@@ -121,7 +121,7 @@ func (f *Family) update(c *core) {
 	}
 	c.declare(ft.limit)
 	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
-		shard.Arrange(c.id, ft.limit.Permits, ft.limit.Shards, f.core.client.roster.Load().all()))
+		arrangeOver(c.id, ft.limit, ft.limit.Shards, f.core.client.roster.Load().all()))
 	if err == nil {
 		err = c.adopt(layout)
 	}

@@ -102,6 +102,10 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 func (f *flight) deliver(r *script.TakeReply, received int64) {
 	b := f.batch
 	b.at, b.now, b.retry = r.At, received, r.Retry
+	if f.lane.paced {
+		reply := *r
+		b.paced = &reply
+	}
 	f.grants, _ = script.Distribute(f.grants[:0], r.Before, f.groups)
 	f.lane.land(b, f.grants, nil)
 }

@@ -41,7 +41,7 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
 		if err == nil {
 			reached = true
-			d.add(part{l, ans.at, ans.granted}, ans.ticket)
+			d.add(l, &ans)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -166,7 +166,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		if peek.Free > 0 {
 			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
 		}
-		o.releases = append(o.releases, releasesOf(&peek, received)...)
+		o.releases = append(o.releases, releasesOf(&peek, received, l.bursty)...)
 	}
 	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 	o.made = c.client.now()

@@ -32,6 +32,8 @@ type lane struct {
 	slot      int
 	node      *node
 	algorithm string
+	bursty    bool // its algorithm has a burst
+	paced     bool // its permits have turns: LeakyBucket
 	tag       string
 	ref       script.ShardRef
 	terms     atomic.Pointer[terms]
@@ -54,7 +56,7 @@ type lane struct {
 // terms is what the process proposes to the shard with every call.
 type terms struct {
 	epoch  int64
-	share  int64 // the target
+	most   int64 // that it can grant at once, as far as the layout says
 	window time.Duration
 	split  bool             // the limit has other shards
 	full   *script.Proposal // for a layout that was confirmed lately
@@ -64,7 +66,9 @@ type terms struct {
 func newLane(c *core, n *node, s shard.Shard) *lane {
 	tag := shard.Tag(s.Slot)
 	l := &lane{core: c, slot: s.Slot, node: n, algorithm: s.Algorithm, tag: tag}
-	l.ref = script.ShardKeys(c.client.cfg.KeyPrefix, tag, c.id)
+	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
+		l.ref, l.bursty, l.paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, tag, c.id), a.bursty(), a == LeakyBucket
+	}
 	return l
 }
 

@@ -175,7 +175,7 @@ func (d *Decision) firstOf(n int64) Decision {
 	for _, p := range d.parts() {
 		p.n = min(p.n, n)
 		n -= p.n
-		own.add(p, d.ticket)
+		own.addPart(p, d.ticket)
 	}
 	return own
 }

@@ -14,31 +14,6 @@ const (
 	MaxShards  = 256 // shards of one limit
 )
 
-// Algorithm says how permits are counted against a Limit.
-type Algorithm uint8
-
-// SlidingLog admits at most Permits in every interval of length Per, wherever
-// it begins: the log of what was admitted slides with the clock. It is exact
-// while it is short; for large limits, grants closer together than about
-// Per/128 share one log entry that is dated at the newest of them, so the only
-// error is that a permit may come back up to Per/128 late, never early.
-const SlidingLog Algorithm = 0
-
-// String returns the name under which the algorithm is stored and reported.
-func (a Algorithm) String() string {
-	if a == SlidingLog {
-		return "sliding_log"
-	}
-	return fmt.Sprintf("algorithm(%d)", uint8(a))
-}
-
-func algorithmNamed(name string) (Algorithm, error) {
-	if name == SlidingLog.String() {
-		return SlidingLog, nil
-	}
-	return 0, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
-}
-
 // Scope says whom a Limit holds for.
 type Scope uint8
 
@@ -93,6 +68,9 @@ type Limit struct {
 	Per time.Duration
 	// Algorithm that counts; the zero value is SlidingLog.
 	Algorithm Algorithm
+	// Burst is the capacity of a TokenBucket or the length of the queue of a LeakyBucket, 1 to
+	// MaxPermits and at most what comes in 9 x MaxWindow; 0 means Permits. Other algorithms have none.
+	Burst int64
 	// Shards over which the limit is split, at most MaxShards. 0 chooses from
 	// the nodes and Permits. A limit never gets more shards than it has
 	// permits, so a small limit may get fewer than asked for.
@@ -142,8 +120,16 @@ func (l Limit) validate() error {
 		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, MaxWindow)
 	case l.Per%time.Microsecond != 0:
 		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
-	case l.Algorithm != SlidingLog:
+	case l.Algorithm >= algorithms:
 		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
+	case l.Burst < 0 || l.Burst > MaxPermits:
+		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst, int64(MaxPermits))
+	case l.Burst > 0 && !l.Algorithm.bursty():
+		return fmt.Errorf("%w: Burst is %d, but %s has none; only TokenBucket and LeakyBucket do", ErrInvalidLimit, l.Burst, l.Algorithm)
+	case (float64(l.most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow): // one permit more for a shard whose part was rounded up
+		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit, l.Burst, MaxWindow)
+	case l.Lease > 0 && l.Algorithm != SlidingLog:
+		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used", ErrInvalidLimit, l.Algorithm)
 	case l.Shards < 0 || l.Shards > MaxShards:
 		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
 	case l.Scope > PerParticipant:

@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,8 +218,8 @@ func (c *core) peek(ctx context.Context) (State, error) {
 		s := &st.Shards[i]
 		s.Err = err
 		if err == nil {
-			s.fill(&r, t.layout)
-			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0)
+			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
+			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.bursty)
 		}
 		return err
 	})

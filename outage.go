@@ -65,7 +65,11 @@ func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool) {
 // part is what this process may admit: the limit divided by the participants last
 // heard of, at least one permit.
 func (lo *local) part(limit Limit) Limit {
-	limit.Permits = max(1, limit.Permits/lo.core.record().participants.Load())
+	participants := lo.core.record().participants.Load()
+	limit.Permits = max(1, limit.Permits/participants)
+	if limit.Burst > 0 {
+		limit.Burst = max(1, limit.Burst/participants)
+	}
 	return limit
 }
 

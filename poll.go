@@ -192,7 +192,7 @@ func (t *table) spare() (n int64) {
 		if l.known.heard.Load() {
 			n += l.known.free.Load()
 		} else {
-			n += l.terms.Load().share
+			n += l.terms.Load().most
 		}
 		n -= l.waiting.Load()
 	}

@@ -249,7 +249,7 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 
 func specOf(l Limit) shard.Spec {
 	return shard.Spec{
-		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Revision: l.Revision, Lease: l.Lease,
+		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision, Lease: l.Lease,
 		Scope: l.Scope.stored(), Auto: l.Shards == 0,
 	}
 }
@@ -262,6 +262,7 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Permits:   l.Permits,
 		Per:       l.Window,
 		Algorithm: algorithm,
+		Burst:     l.Burst,
 		Shards:    len(l.Live()),
 		Lease:     l.Lease,
 		Revision:  l.Revision,

@@ -62,7 +62,7 @@ func (t *table) choose(now int64, size int64, done *tried) int {
 // open reports whether a call may go to the shard at this place of the order.
 func (t *table) open(i int, now, size int64, done *tried) bool {
 	l := t.order[i]
-	return !done.has(i) && !l.known.shut(now) && l.terms.Load().share >= size && l.ready(now)
+	return !done.has(i) && !l.known.shut(now) && l.terms.Load().most >= size && l.ready(now)
 }
 
 // turn is the place in the order of the shard whose turn it is, or k turns later.
@@ -168,7 +168,7 @@ func (c *core) unserved(ctx context.Context, t *table, n, since int64, seen *att
 
 // take fills in that one shard granted everything.
 func (c *core) take(t *table, l *lane, ans *answer, d *Decision) {
-	d.Granted, d.ticket = ans.granted, ans.ticket
+	d.Granted, d.ticket, d.Delay = ans.granted, ans.ticket, ans.delay
 	d.first.lane, d.first.at, d.first.n = l, ans.at, ans.granted
 	c.complete(d, t, ans.now)
 }
@@ -180,7 +180,7 @@ func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) 
 		return nil
 	}
 	now := since
-	n = min(n, t.limit.Permits)
+	n = min(n, t.limit.most())
 	if c.knownDenial(t, 1, now, d) {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) 
 		now = c.client.now()
 		if err == nil {
 			reached = true
-			d.add(part{l, ans.at, ans.granted}, ans.ticket)
+			d.add(l, &ans)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -287,15 +287,20 @@ func (c *core) complete(d *Decision, t *table, now int64) {
 	d.Remaining = t.free()
 	d.ResetAfter = t.resetAfter(now)
 	d.core = c
-	d.until = now + int64(t.layout.Span())
+	d.until = now + int64(t.limit.memory())
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}
 	c.local.granted(d.Granted)
 }
 
-// add puts what one shard granted to the decision.
-func (d *Decision) add(p part, ticket uint64) {
+// add puts what one shard granted to the decision. It may act when the last of its permits may.
+func (d *Decision) add(l *lane, ans *answer) {
+	d.Delay = max(d.Delay, ans.delay)
+	d.addPart(part{l, ans.at, ans.granted}, ans.ticket)
+}
+
+func (d *Decision) addPart(p part, ticket uint64) {
 	switch {
 	case p.n == 0:
 		return

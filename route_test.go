@@ -20,7 +20,7 @@ func fleetOf(participants, shards int) []*table {
 		t := &table{participants: heard}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			l := &lane{slot: i, node: &node{}}
-			l.terms.Store(&terms{share: 1})
+			l.terms.Store(&terms{most: 1})
 			t.order = append(t.order, l)
 		}
 		tables[p] = t

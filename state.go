@@ -10,11 +10,11 @@ import (
 )
 
 // fill takes the numbers of a reply over. A shard without state is unused: it
-// starts with its share when it is first asked.
-func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout) {
+// starts with its share when it is first asked, and with most permits free.
+func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) {
 	if r.Status == script.Absent {
 		if layout.Settled {
-			s.Share, s.Free = s.Target, s.Target
+			s.Share, s.Free = s.Target, most
 		}
 		return
 	}
@@ -46,7 +46,7 @@ func (st *State) sum(ahead [][]release, resets []time.Duration) (answered bool) 
 // thirtieth of the window, never early. What shards hold that did not answer, and what is still
 // moving between shards, is taken to come after a whole window.
 func (st State) When(n int64) time.Duration {
-	if n > st.Limit.Permits {
+	if n > st.Limit.most() {
 		return -1
 	}
 	o := outlook{free: st.Remaining, releases: st.releases}
@@ -54,8 +54,9 @@ func (st State) When(n int64) time.Duration {
 }
 
 // releasesOf lists what a shard will have free beyond what is free now, and when,
-// on the clock on which the look at it was at received.
-func releasesOf(r *script.PeekReply, received int64) (releases []release) {
+// on the clock on which the look at it was at received. What a bucket lacks comes
+// back as it says, whatever its share.
+func releasesOf(r *script.PeekReply, received int64, bursty bool) (releases []release) {
 	add := func(in time.Duration, permits int64) {
 		if permits > 0 {
 			releases = append(releases, release{received + int64(max(in, r.Closed)), permits})
@@ -65,7 +66,10 @@ func releasesOf(r *script.PeekReply, received int64) (releases []release) {
 	if r.Closed > 0 {
 		add(r.Closed, most-r.Used)
 	}
-	surplus := max(0, r.Used-most) // leaves the log without becoming free here: the share follows it down
+	surplus := int64(0) // leaves the log without becoming free here: the share follows it down
+	if !bursty {
+		surplus = max(0, r.Used-most)
+	}
 	for _, next := range r.Releases {
 		gone := min(surplus, next.Permits)
 		surplus -= gone

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -126,9 +127,16 @@ func (t *telemetry) observe(_ context.Context, o metric.Observer) error {
 	return nil
 }
 
+// decisionSets are the attribute sets of decisions by an algorithm.
+type decisionSets struct {
+	algorithm Algorithm
+	sets      [outcomeCount][sources][]metric.AddOption
+}
+
 // outcomes are the ready-made attribute sets of one limiter.
 type outcomes struct {
-	decision [outcomeCount][sources][]metric.AddOption
+	name     string
+	decision atomic.Pointer[decisionSets]
 	permits  [outcomeCount][]metric.AddOption
 	limiter  []metric.AddOption
 	took     [outcomeCount][]metric.RecordOption
@@ -143,16 +151,30 @@ func newOutcomes(limiter string, algorithm Algorithm) *outcomes {
 	record := func(kv ...attribute.KeyValue) []metric.RecordOption {
 		return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(kv...))}
 	}
-	o := &outcomes{limiter: add(name), batch: record(name)}
+	o := &outcomes{name: limiter, limiter: add(name), batch: record(name)}
+	o.counts(algorithm)
 	for i := range outcomeCount {
 		result := attribute.String("outcome", i.String())
 		o.permits[i] = add(name, result)
 		o.took[i] = record(name, result)
-		for s := range sources {
-			o.decision[i][s] = add(name, attribute.String("algorithm", algorithm.String()), result, attribute.String("source", s.String()))
-		}
 	}
 	return o
+}
+
+// counts notes by which algorithm the limit counts now.
+func (o *outcomes) counts(algorithm Algorithm) {
+	if d := o.decision.Load(); d != nil && d.algorithm == algorithm {
+		return
+	}
+	d := &decisionSets{algorithm: algorithm}
+	for i := range outcomeCount {
+		for s := range sources {
+			d.sets[i][s] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
+				attribute.String("limiter", o.name), attribute.String("algorithm", algorithm.String()),
+				attribute.String("outcome", i.String()), attribute.String("source", s.String())))}
+		}
+	}
+	o.decision.Store(d)
 }
 
 // scriptOptions are the ready-made attribute sets of script calls to a node: ok, error.
@@ -169,7 +191,7 @@ func (t *telemetry) decided(ctx context.Context, c *core, d *Decision, n, start 
 	result, permits := resultOf(d, n, err)
 	o := c.metrics
 	if t.decisions.Enabled(ctx) {
-		t.decisions.Add(ctx, 1, o.decision[result][d.source]...)
+		t.decisions.Add(ctx, 1, o.decision.Load().sets[result][d.source]...)
 	}
 	if t.permits.Enabled(ctx) {
 		t.permits.Add(ctx, permits, o.permits[result]...)

@@ -35,8 +35,10 @@ type queue struct {
 // waiter is one blocked call.
 type waiter struct {
 	n        int64
-	deadline int64      // on the client's clock; 0: none
-	done     chan error // one value
+	deadline int64         // on the client's clock; 0: none
+	done     chan error    // one value
+	delay    time.Duration // of what it was served: until it may act
+	served   Decision      // what that is, if there is a delay
 	place    *list.Element
 }
 
@@ -54,6 +56,9 @@ func (c *core) wait(ctx context.Context, n int64) error {
 			d, err = c.outage(nil, n, false, errNoRecord)
 		} else {
 			err = c.exactly(ctx, t, n, start, &d)
+		}
+		if err == nil && d.Allowed {
+			err = c.sleepOut(ctx, d, d.Delay, deadline)
 		}
 		if err != nil || d.Allowed {
 			c.client.tel.waited(ctx, c, &d, n, start, err)
@@ -79,8 +84,34 @@ func (c *core) wait(ctx context.Context, n int64) error {
 		}
 	}
 	d := Decision{Allowed: err == nil, Granted: n}
+	if err == nil && w.delay > 0 {
+		err = c.sleepOut(ctx, w.served, w.delay, deadline)
+	}
 	c.client.tel.waited(ctx, c, &d, n, start, err)
 	return err
+}
+
+// sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx ends
+// before, the permits are given back.
+func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, deadline int64) error {
+	if delay == 0 {
+		return nil
+	}
+	if deadline != 0 && c.client.now()+int64(delay) > deadline {
+		c.giveBack(d)
+		return fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, delay)
+	}
+	turn := time.NewTimer(delay)
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		return nil
+	case <-ctx.Done():
+		c.giveBack(d)
+		return context.Cause(ctx)
+	case <-c.client.ctx.Done():
+		return ErrClosed
+	}
 }
 
 func (c *core) deadline(ctx context.Context) int64 {
@@ -141,7 +172,7 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 // than the limit.
 func (q *queue) inTime(permits, deadline int64, limit Limit) bool {
 	left := deadline - max(q.core.client.now(), q.notBefore)
-	return left >= 0 && (permits-1)/limit.Permits <= left/int64(limit.Per)
+	return left >= 0 && int64(limit.soonest(permits)) <= left
 }
 
 // leave takes a caller out of the line and reports false if it was served.
@@ -271,10 +302,10 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	q.woken = false
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if t == nil || w.n <= t.limit.Permits {
+		if t == nil || w.n <= t.limit.most() {
 			break
 		}
-		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, t.limit.Permits))
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, t.limit.most()))
 	}
 	e := q.line.Front()
 	if e == nil {
@@ -285,7 +316,9 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 		return first.n, false, true
 	}
 	for ; e != nil && e.Value.(*waiter).n == 1; e = e.Next() {
-		n++
+		if n++; t != nil && t.limit.Algorithm == LeakyBucket {
+			break // each has a turn of its own
+		}
 	}
 	return n, true, true
 }
@@ -302,6 +335,9 @@ func (q *queue) hand(d Decision, singles bool) {
 			break
 		}
 		left -= w.n
+		if w.delay = d.Delay; w.delay > 0 {
+			w.served = d
+		}
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()
@@ -317,7 +353,7 @@ func (d *Decision) last(n int64) (rest Decision) {
 		p := parts[i]
 		p.n = min(p.n, n)
 		n -= p.n
-		rest.add(p, 0)
+		rest.addPart(p, 0)
 	}
 	rest.engine = d.engine
 	return rest

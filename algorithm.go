@@ -1,0 +1,117 @@
+package shardlimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// Algorithm says how permits are counted against a Limit. What each guarantees holds over all
+// shards and processes together. When SetLimit changes the algorithm, what was used under the old one
+// is given up to the new one only as it comes back, so a window that overlaps the change obeys the greater of
+// the two bounds. An exception is a change away from TokenBucket, which keeps no account
+// of what it granted: a window that overlaps it can see the bound of both together.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	// SlidingLog admits at most Permits in every interval of length Per, wherever
+	// it begins: the log of what was admitted slides with the clock. It is exact
+	// while it is short; for large limits, grants closer together than about
+	// Per/128 share one log entry that is dated at the newest of them, so the only
+	// error is that a permit may come back up to Per/128 late, never early. No burst slips
+	// through. A shard takes up to 20 KB of Redis, whatever the limit.
+	SlidingLog Algorithm = iota
+	// SlidingCounter admits at most Permits in every interval of length Per, as
+	// SlidingLog does, but counts in 20 cells instead of a log: a shard takes a few hundred
+	// bytes, and a permit may come back up to Per/16 late, never early, so that a limit that is always
+	// wanted admits up to that much less. No burst slips through.
+	SlidingCounter
+	// FixedWindow admits at most Permits in each window of the node's clock. Windows begin at
+	// multiples of Per since 1970 UTC, so those of a minute, an hour and a day begin where
+	// people expect it. An interval of length Per that lies across an edge can see
+	// up to 2 x Permits. Nodes whose clocks differ have their edges at different times.
+	FixedWindow
+	// TokenBucket gains Permits per Per, continuously, and holds at most Burst (by default
+	// Permits). In any time t it admits at most Burst + Permits x t/Per: after a rest up to Burst
+	// at once. It begins full.
+	TokenBucket
+	// LeakyBucket spreads what it admits evenly: Decision.Delay says when the caller may act, and
+	// turns of one shard are exactly Per/share apart. Up to Burst (by default Permits) can be waiting for
+	// their turns; more are denied. In any time t at most Permits x t/Per may act, and one more for
+	// each shard: for strictly even spacing choose one shard. Wait sleeps the delay itself.
+	LeakyBucket
+	algorithms
+)
+
+var algorithmNames = [algorithms]string{"sliding_log", "sliding_counter", "fixed_window", "token_bucket", "leaky_bucket"}
+
+// String returns the name under which the algorithm is stored and reported.
+func (a Algorithm) String() string {
+	if a < algorithms {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+func algorithmNamed(name string) (Algorithm, error) {
+	for a, known := range algorithmNames {
+		if name == known {
+			return Algorithm(a), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
+}
+
+// bursty reports whether the algorithm has a Burst.
+func (a Algorithm) bursty() bool { return a == TokenBucket || a == LeakyBucket }
+
+// inScripts is the algorithm as package script numbers it.
+func (a Algorithm) inScripts() script.Algorithm {
+	switch a {
+	case SlidingCounter:
+		return script.AlgorithmSlidingCounter
+	case FixedWindow:
+		return script.AlgorithmFixedWindow
+	case TokenBucket:
+		return script.AlgorithmTokenBucket
+	case LeakyBucket:
+		return script.AlgorithmLeakyBucket
+	}
+	return script.AlgorithmSlidingLog
+}
+
+// most is how many permits can be granted at once at the most.
+func (l Limit) most() int64 {
+	if l.Algorithm.bursty() && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Permits
+}
+
+// soonest is the least time in which so many permits can be granted, or for LeakyBucket act,
+// whatever was used before.
+func (l Limit) soonest(permits int64) time.Duration {
+	windows := (permits - 1) / l.Permits
+	switch l.Algorithm {
+	case FixedWindow: // of which one may end, and one begin, at once
+		windows = max(windows-1, 0)
+	case TokenBucket, LeakyBucket:
+		at := float64(permits-l.most()) / float64(l.Permits) * float64(l.Per)
+		return time.Duration(min(max(at, 0), math.MaxInt64/2))
+	}
+	if windows > int64(math.MaxInt64/2/l.Per) {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(windows) * l.Per
+}
+
+// memory is for how long something that was granted can still count.
+func (l Limit) memory() time.Duration {
+	if l.Algorithm.bursty() {
+		return 2*l.Per + time.Duration(float64(l.most())/float64(l.Permits)*float64(l.Per))
+	}
+	return l.Per + l.Lease
+}

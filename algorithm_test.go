@@ -1,0 +1,277 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+var algorithms = []shardlimit.Algorithm{
+	shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket,
+}
+
+// places are where a limit can be.
+var places = map[string]func(testing.TB) fleet{
+	"embedded":   func(tb testing.TB) fleet { return inProcess(tb, 3) },
+	"standalone": standalone,
+	"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
+	"cluster":    func(tb testing.TB) fleet { f, _ := clustered(tb, 0); return f },
+}
+
+// bursty reports whether an algorithm has a burst.
+func bursty(a shardlimit.Algorithm) bool {
+	return a == shardlimit.TokenBucket || a == shardlimit.LeakyBucket
+}
+
+// everyAlgorithm runs a test over all algorithms, places, and 1, 4 and 16 shards.
+func everyAlgorithm(t *testing.T, test func(t *testing.T, f fleet, limit shardlimit.Limit)) {
+	for name, place := range places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := place(t)
+			for _, a := range algorithms {
+				for _, shards := range []int{1, 4, 16} {
+					limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
+					t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) { test(t, f, limit) })
+				}
+			}
+		})
+	}
+}
+
+func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
+	everyAlgorithm(t, func(t *testing.T, f fleet, limit shardlimit.Limit) {
+		most := limit.Permits
+		if bursty(limit.Algorithm) {
+			limit.Burst = 48
+			most = limit.Burst
+		}
+		c := f.client(t)
+		l := limiter(t, c, t.Name(), limit)
+		if l.Limit() != limit {
+			t.Fatalf("%+v is in force", l.Limit())
+		}
+		if _, err := l.AllowN(t.Context(), most+1); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("%d at once: %v", most+1, err)
+		}
+		st := sharesSumTo(t, l, limit.Permits)
+		if st.Remaining != most || len(st.Shards) != limit.Shards {
+			t.Errorf("unused: %+v", st)
+		}
+		if d, err := l.AllowN(t.Context(), most/2); err != nil || d.Granted != most/2 {
+			t.Errorf("half of it: %+v, %v", d, err)
+		}
+		last, err := l.AllowUpTo(t.Context(), most)
+		if err != nil || last.Granted != most-most/2 {
+			t.Errorf("the rest: %+v, %v", last, err)
+		}
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Allowed || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > limit.Per {
+			t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
+		}
+		if err := l.Refund(t.Context(), last); err != nil {
+			t.Error(err)
+		}
+		if again, err := l.AllowUpTo(t.Context(), most); err != nil || again.Granted != last.Granted {
+			t.Errorf("%d were given back, %d were granted then: %v", last.Granted, again.Granted, err)
+		}
+		if err := l.Reset(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d, err := l.AllowN(t.Context(), most); err != nil || !d.Allowed {
+			t.Errorf("everything after a reset: %+v, %v", d, err)
+		}
+	})
+}
+
+// What is in use under one algorithm is not free under the next.
+func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
+	everyAlgorithm(t, func(t *testing.T, f fleet, limit shardlimit.Limit) {
+		c := f.client(t)
+		for _, next := range algorithms {
+			if next == limit.Algorithm {
+				continue
+			}
+			l := limiter(t, c, t.Name()+" to "+next.String(), limit)
+			if d, err := l.AllowN(t.Context(), limit.Permits); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			changed := limit
+			changed.Algorithm = next
+			if err := l.SetLimit(t.Context(), changed); err != nil {
+				t.Fatal(err)
+			}
+			if l.Limit() != changed {
+				t.Errorf("%+v is in force", l.Limit())
+			}
+			// A token bucket keeps no account of what it granted. A leaky one has a permit back every 45 seconds.
+			d, err := l.AllowUpTo(t.Context(), limit.Permits)
+			if err != nil || d.Granted > 1 && limit.Algorithm != shardlimit.TokenBucket {
+				t.Errorf("to %s: %d permits more, %v", next, d.Granted, err)
+			}
+			if err := l.Reset(t.Context()); err != nil { // the old shards are empty then, and all capacity moves
+				t.Fatal(err)
+			}
+			awaitThat(t, "the change to "+next.String()+" is done", func() bool { return peek(t, l).Settled })
+			sharesSumTo(t, l, limit.Permits)
+		}
+	})
+}
+
+// ceiling is the most that any interval of one window's length may see.
+func ceiling(l shardlimit.Limit) shardlimit.Limit {
+	switch l.Algorithm {
+	case shardlimit.FixedWindow:
+		l.Permits *= 2
+	case shardlimit.TokenBucket, shardlimit.LeakyBucket: // leaky: what is granted, not what acts
+		l.Permits += max(l.Burst, l.Permits)
+	}
+	return l
+}
+
+func TestEveryAlgorithmKeepsItsBoundUnderLoadAndChange(t *testing.T) {
+	t.Parallel()
+	f, _ := independent(t, 3)
+	limit := shardlimit.Limit{Permits: 300, Per: 250 * time.Millisecond, Shards: 4}
+	limiters := f.group(t, 3, "l", limit)
+	callers := newTraffic(t)
+	callers.start(2, limiters...)
+	from, last := history.Now(), limit
+	type phase struct {
+		limit    shardlimit.Limit
+		from, to int64
+	}
+	var phases []phase
+	for i, a := range append(algorithms[1:], algorithms...) {
+		next := limit
+		next.Algorithm, next.Shards = a, 1+5*i%7
+		if err := limiters[i%3].SetLimit(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		phases = append(phases, phase{last, from, history.Now()})
+		if st := awaitOneLayout(t, limiters); st.Limit != next {
+			t.Errorf("%s by %s is in force", st.Limit, st.Limit.Algorithm)
+		}
+		sharesSumTo(t, limiters[0], limit.Permits)
+		from, last = history.Now(), next
+		time.Sleep(2 * limit.Per) // how long it is in use; nothing is right because of it
+	}
+	ops, err := callers.stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	for _, p := range phases {
+		keepsTo(t, ceiling(p.limit), between(p.from, p.to, ops))
+	}
+	keepsTo(t, shardlimit.Limit{Permits: 3 * limit.Permits, Per: limit.Per}, ops) // where a token bucket gives way to something else
+	t.Log(callers)
+}
+
+// The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and however many at once.
+func TestLeakyBucketGivesTurns(t *testing.T) {
+	for name, place := range places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const interval = 20 * time.Second
+			limit := shardlimit.Limit{Permits: 3, Per: 3 * interval, Algorithm: shardlimit.LeakyBucket, Burst: 50, Shards: 1}
+			l := limiter(t, place(t).client(t), "l", limit)
+			begin := time.Now()
+			var turn time.Duration
+			for i, n := range []int64{1, 1, 5, 1, 10} {
+				d, err := l.AllowN(t.Context(), n)
+				if err != nil || !d.Allowed {
+					t.Fatalf("%d: %+v, %v", i, d, err)
+				}
+				turn += time.Duration(n) * interval
+				// The first may act at once, and time passes meanwhile.
+				if late := turn - interval - d.Delay; late < 0 || late > time.Since(begin)+time.Millisecond {
+					t.Errorf("%d: turn after %s, want %s", i, d.Delay, turn-interval)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			before := peek(t, l).Remaining
+			if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Errorf("a turn after the deadline: %v", err)
+			}
+			if after := peek(t, l).Remaining; after != before {
+				t.Errorf("%d were free, and %d after a wait in vain", before, after)
+			}
+		})
+	}
+}
+
+// Wait sleeps until its turn: no two callers act closer together than the interval.
+func TestWaitSleepsUntilTheTurn(t *testing.T) {
+	t.Parallel()
+	const interval = 20 * time.Millisecond
+	l := limiter(t, standalone(t).client(t), t.Name(), shardlimit.Limit{
+		Permits: 1, Per: interval, Algorithm: shardlimit.LeakyBucket, Burst: 4, Shards: 1,
+	})
+	begin := time.Now()
+	done := make(chan error)
+	const callers = 12
+	for range callers {
+		go func() { done <- l.Wait(t.Context()) }()
+	}
+	for i := range callers {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if early := time.Duration(i)*interval - time.Since(begin); early > 0 {
+			t.Errorf("caller %d acted %s early", i, early)
+		}
+	}
+}
+
+func TestLimitsThatAnAlgorithmCannotHaveAreRefused(t *testing.T) {
+	c := standalone(t).client(t)
+	for name, limit := range map[string]shardlimit.Limit{
+		"unknown":          {Permits: 1, Per: time.Second, Algorithm: 5},
+		"burst of a log":   {Permits: 1, Per: time.Second, Burst: 1},
+		"negative burst":   {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: -1},
+		"huge burst":       {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: shardlimit.MaxPermits + 1},
+		"endless to fill":  {Permits: 1, Per: shardlimit.MaxWindow, Algorithm: shardlimit.LeakyBucket, Burst: 10},
+		"lease of buckets": {Permits: 9, Per: time.Second, Algorithm: shardlimit.TokenBucket, Lease: time.Second},
+		"lease of windows": {Permits: 9, Per: time.Second, Algorithm: shardlimit.FixedWindow, Lease: time.Second},
+	} {
+		if _, err := c.Limiter(t.Context(), t.Name(), limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// While Redis is away each process goes on with its own part, by the same algorithm.
+func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			f, servers := independent(t, 1)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Algorithm: a, Shards: 1}
+			want := limit.Permits
+			if bursty(a) {
+				limit.Burst, want = 60, 60
+			}
+			l := limiter(t, f.client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal }), "l", limit)
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed || d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			servers[0].Kill()
+			d, err := l.AllowUpTo(t.Context(), want)
+			if err != nil || !d.Degraded || d.Granted != want-10 {
+				t.Errorf("%d of %d, 10 in use: %v", d.Granted, want, err)
+			}
+			if (d.Delay > 0) != (a == shardlimit.LeakyBucket) {
+				t.Errorf("a delay of %s", d.Delay)
+			}
+			if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
+			}
+		})
+	}
+}
