@@ -32,7 +32,7 @@ type entry struct {
 	from     int     // slot of the account that it is served from
 	e        float64 // entitlement in permits per window; 0: it is not held back
 	refused  int64   // size of its first ask that was refused; 0: none
-	unserved int64   // permits that it asked for and did not get
+	unserved float64 // permits that it asked for and did not get
 }
 
 // Clone returns a copy that shares nothing with b.
@@ -56,7 +56,7 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 		dst = append(dst, count)
 		left -= count * ask.Size
 		if count < ask.Count {
-			entry.unserved += (ask.Count - count) * ask.Size
+			entry.unserved += float64(ask.Count-count) * float64(ask.Size) // beyond what an integer holds where both are huge
 			if entry.refused == 0 {
 				entry.refused = ask.Size
 			}
@@ -166,7 +166,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	}
 	need, retry := float64(entry.refused-free), 0.0
 	if entry.e > 0 {
-		want := max(1, min(float64(entry.refused), deep), min(float64(entry.unserved), entry.e/64))
+		want := max(1, min(float64(entry.refused), deep), min(entry.unserved, entry.e/64))
 		if credit < want {
 			retry = wait(want)
 		} else {
