@@ -65,6 +65,10 @@ end
 local function reshape()
 end
 
+local function lasts()
+  return window
+end
+
 local function held()
   local most = 0
   for i = 1, 8 do

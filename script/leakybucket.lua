@@ -28,6 +28,15 @@ local function reshape()
   measure()
 end
 
+-- The queue may be longer than a window.
+local function lasts()
+  local us, rest = window, 0
+  if burst > target then
+    us, rest = muldiv(window, burst, 0, target)
+  end
+  return rest > 0 and us + 1 or us
+end
+
 local function held()
   return full() > now and share or 0
 end

@@ -211,9 +211,9 @@ func (m *meter[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	left := int64(0)
 	if uptime := int64(m.uptime / time.Second); r.Seen {
-		left = p.window
-	} else if m.uptimeKnown && uptime*second < p.window && r.known() > (uptime+1)*second {
-		left = p.window - uptime*second
+		left = p.lasts
+	} else if m.uptimeKnown && uptime*second < p.lasts && r.known() > (uptime+1)*second {
+		left = p.lasts - uptime*second
 	}
 	m.fair = fair{}
 	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}

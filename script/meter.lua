@@ -16,6 +16,7 @@
 --   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
 --   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
 --   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   lasts()         us for which what a lost state granted may still be in use
 --   held()          what the share must not fall below                                   used(), free()  permits
 --   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
 --   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked

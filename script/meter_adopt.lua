@@ -12,17 +12,18 @@ if not head then
     return {0, 0, 0, 0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
+  epoch, target, burst, renew, status = proposed, ARGV[2] + 0, ARGV[8] + 0, true, 2
   window = ARGV[4] + 0
+  local most = lasts()
   if ARGV[6] == '1' or ARGV[6] == '3' then
-    left = window
+    left = most
   else
     local info = redis.pcall('INFO', 'server')
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < window and ARGV[7] + 0 > (uptime + 1) * 1000000 then
-      left = window - uptime * 1000000
+    if uptime and uptime * 1000000 < most and ARGV[7] + 0 > (uptime + 1) * 1000000 then
+      left = most - uptime * 1000000
     end
   end
-  epoch, target, burst, renew, status = proposed, ARGV[2] + 0, ARGV[8] + 0, true, 2
   if left > 0 and (ARGV[6] == '2' or ARGV[6] == '3') then
     status = 3
     closed_until = now + left

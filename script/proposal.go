@@ -22,6 +22,7 @@ const (
 type Proposal struct {
 	epoch, target, floor int64
 	window               int64 // us
+	lasts                int64 // us for which what a lost state granted may still be in use
 	algorithm            Algorithm
 	burst                int64 // 0 for algorithms that have none
 	quarantine           bool
@@ -72,16 +73,21 @@ func (t Terms) Proposal() (*Proposal, error) {
 	case t.Burst == 0:
 		t.Burst = t.Target
 	}
+	lasts := us
+	if t.Algorithm == AlgorithmLeakyBucket && t.Burst > t.Target { // the queue may be longer than a window
+		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
+		lasts = whole + min(rest, 1)
+	}
 	ttl := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	return &Proposal{
-		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
+		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
 		epochText:  strconv.FormatInt(t.Epoch, 10),
 		targetText: strconv.FormatInt(t.Target, 10),
 		floorText:  strconv.FormatInt(t.Floor, 10),
 		windowText: strconv.FormatInt(us, 10),
 		ttlText:    strconv.FormatInt(ttl, 10),
 		burstText:  strconv.FormatInt(t.Burst, 10),
-		knownText:  strconv.FormatInt(enough(us), 10),
+		knownText:  strconv.FormatInt(enough(lasts), 10),
 	}, nil
 }
 

@@ -37,6 +37,10 @@ end
 local function reshape()
 end
 
+local function lasts()
+  return window
+end
+
 local function held()
   return used_now
 end

@@ -145,7 +145,7 @@ func (r *TakeRequest) check(s ShardRef) error {
 func (r *TakeRequest) proposed(args []string) []string {
 	p := r.Proposal
 	args = append(args, p.epochText, p.targetText, p.floorText, p.windowText, p.ttlText, smallNumbers[r.flags()])
-	if known := r.known(); known == enough(p.window) {
+	if known := r.known(); known == enough(p.lasts) {
 		args = append(args, p.knownText)
 	} else {
 		args = append(args, number(known))
@@ -212,7 +212,7 @@ func (r *TakeRequest) flags() (flags int) {
 
 // known returns Known in microseconds, cut off where more of it changes nothing.
 func (r *TakeRequest) known() int64 {
-	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.window))
+	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
 }
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {

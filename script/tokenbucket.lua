@@ -69,6 +69,10 @@ local function reshape()
   yield()
 end
 
+local function lasts()
+  return window
+end
+
 -- What is reserved was promised at the rate in force.
 local function held()
   return (level < 0 or bookings ~= '') and share or 0

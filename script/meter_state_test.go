@@ -1,0 +1,244 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// overMeters runs a test for every algorithm that keeps a shard in one string.
+func overMeters(t *testing.T, test func(t *testing.T, a Algorithm)) {
+	for _, a := range meters {
+		t.Run(a.String(), func(t *testing.T) { test(t, a) })
+	}
+}
+
+func TestForeignMeter(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		overMeters(t, func(t *testing.T, a Algorithm) {
+			ctx, endpoint, ref := context.Background(), NewEndpoint(client), a.Keys(redistest.Prefix(t), "t", "limit")
+			p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Algorithm: a})
+			if _, err := endpoint.Take(ctx, ref, ones(p, 3)); err != nil {
+				t.Fatal(err)
+			}
+			good, _ := storedHead(client, ref)
+			for name, words := range map[string][]string{
+				"a list":        {"RPUSH", ref.head, "a"},
+				"no text":       {"SET", ref.head, ""},
+				"other text":    {"SET", ref.head, strings.Repeat("x", len(good))},
+				"another magic": {"SET", ref.head, "SLG1" + good[4:]},
+				"cut off":       {"SET", ref.head, good[:len(good)-1]},
+				"no number":     {"SET", ref.head, good[:30] + "x" + good[31:]},
+				"not a number":  {"SET", ref.head, good[:170] + "nan" + good[173:]},
+				"epoch 0":       {"SET", ref.head, good[:19] + "0" + good[20:]},
+			} {
+				for operation, call := range map[string]func() error{
+					"take": func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
+					"reserve": func() error {
+						_, err := endpoint.Reserve(ctx, ref, &ReserveRequest{Proposal: p, Permits: 1})
+						return err
+					},
+					"refund": func() error { _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); return err },
+					"peek":   func() error { _, err := endpoint.Peek(ctx, ref); return err },
+					"clear":  func() error { _, err := endpoint.Clear(ctx, ref); return err },
+					"drop":   func() error { return endpoint.Drop(ctx, ref) },
+				} {
+					if ours := words[0] == "SET" && strings.HasPrefix(words[2], magics[a]); operation == "drop" && ours {
+						continue // damaged, but ours: Drop is the way to get rid of it
+					}
+					command(t, client, "DEL", ref.head)
+					command(t, client, words...)
+					before := content(t, client, ref.head)
+					var state *StateError
+					if err := call(); !errors.As(err, &state) || state.Key != ref.head || !NotExecuted(err) {
+						t.Errorf("%s, %s: %v", name, operation, err)
+					}
+					if after := content(t, client, ref.head); !reflect.DeepEqual(before, after) {
+						t.Errorf("%s: %s changed %v to %v", name, operation, before, after)
+					}
+				}
+			}
+			command(t, client, "SET", ref.head, good)
+			if err := endpoint.Drop(ctx, ref); err != nil {
+				t.Error(err)
+			}
+			if n, err := command(t, client, "EXISTS", ref.head, ref.book).AsInt64(); err != nil || n != 0 {
+				t.Errorf("%d keys are left: %v", n, err)
+			}
+		})
+	})
+}
+
+// TestMeterTimeToLive: state lives for two windows and keep after it is unused again, and denials, refunds and looks do not prolong it.
+func TestMeterTimeToLive(t *testing.T) {
+	overMeters(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: a, Burst: 100})
+		burst := max(p.Burst(), p.Target())
+		reply, err := endpoint.Take(ctx, ref, ones(p, burst))
+		want := 12*time.Second + reply.Reset
+		if err != nil || reply.Granted != burst || c.TTL(ref.head) != want || reply.Reset < time.Duration(burst/10)*time.Second {
+			t.Fatalf("lives %v, expected %v: %+v %v", c.TTL(ref.head), want, reply, err)
+		}
+		c.forward(100 * time.Millisecond)
+		if reply, err = endpoint.Take(ctx, ref, ones(p, burst)); err != nil || reply.Granted == burst {
+			t.Fatal(reply, err)
+		}
+		ttl := c.TTL(ref.head)
+		c.forward(10 * time.Millisecond)
+		if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := endpoint.Peek(ctx, ref); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := endpoint.Clear(ctx, ref); err != nil {
+			t.Fatal(err)
+		}
+		if left := c.TTL(ref.head); left != ttl-10*time.Millisecond {
+			t.Errorf("lives %v, was %v", left, ttl)
+		}
+		c.forward(want + time.Millisecond)
+		if keys := c.Keys(); len(keys) != 0 {
+			t.Errorf("%q live for ever", keys)
+		}
+	})
+}
+
+// TestMeterLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten cannot be in use; then a token bucket is empty. Resume starts
+// as new.
+func TestMeterLosesItsMemory(t *testing.T) {
+	overMeters(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
+		for _, quarantine := range []bool{false, true} {
+			ref := a.Keys(redistest.Prefix(t), "t", "limit")
+			p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a, Quarantine: quarantine})
+			take := func(seen bool) TakeReply {
+				t.Helper()
+				r := ones(p, 10)
+				r.Seen = seen
+				reply, err := endpoint.Take(ctx, ref, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return reply
+			}
+			if first := take(false); first.Status != Fresh || first.Granted != 10 {
+				t.Fatalf("%+v", first)
+			}
+			c.Del(ref.head)
+			after := take(true)
+			if !quarantine {
+				if after.Status != Fresh || after.Granted != 10 {
+					t.Errorf("resumed: %+v", after)
+				}
+				continue
+			}
+			if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second || after.Retry != time.Second {
+				t.Errorf("lost: %+v", after)
+			}
+			c.forward(time.Second - time.Microsecond)
+			if early := take(false); early.Status != OK || early.Granted != 0 || early.Share != 0 {
+				t.Errorf("a microsecond before the end: %+v", early)
+			}
+			c.forward(time.Microsecond)
+			reply, want := take(false), int64(10)
+			if a == AlgorithmTokenBucket {
+				want = 0
+			}
+			if reply.Granted != want || reply.Share != 10 {
+				t.Errorf("after the quarantine: %+v", reply)
+			}
+		}
+	})
+}
+
+// TestForgottenQueue: a queue that may be longer than a window is waited for.
+func TestForgottenQueue(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmLeakyBucket, Burst: 35, Quarantine: true})
+	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond, 4 * time.Second: 0} {
+		twin := NewTwin(AlgorithmLeakyBucket)
+		twin.(meterTwin).runFor(uptime)
+		if reply := twin.Take(epoch0, &TakeRequest{Proposal: p, Known: time.Hour}); reply.Closed != want {
+			t.Errorf("up for %v: closed for %v, not %v", uptime, reply.Closed, want)
+		}
+	}
+}
+
+// TestServerRefusesToWriteMeter: a full or read-only server refuses before anything is written; a denial goes on.
+func TestServerRefusesToWriteMeter(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	overMeters(t, func(t *testing.T, a Algorithm) {
+		one := clockedMeter{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}
+		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: time.Hour, Algorithm: a})
+		first, err := one.take(epoch0, ones(p, 8))
+		if err != nil || first.Granted != 8 {
+			t.Fatal(first, err)
+		}
+		for name, words := range map[string][2][]string{
+			"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+			"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+		} {
+			before, _ := one.stored()
+			command(t, client, words[0]...)
+			for operation, call := range map[string]func() error{
+				"take": func() error { _, err := one.take(epoch0+1, ones(p, 1)); return err },
+				"reserve": func() error {
+					_, err := one.reserve(epoch0+1, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour, MaxBooked: 99})
+					return err
+				},
+				"refund": func() error {
+					_, err := one.refund(epoch0+1, RefundRequest{Permits: 1, At: first.RefundAt(7)})
+					return err
+				},
+				"clear": func() error { _, err := one.clear(epoch0 + 1); return err },
+			} {
+				var refusal *RefusedError
+				if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
+					t.Errorf("%s, %s: %v", name, operation, err)
+				}
+			}
+			if reply, err := one.take(epoch0+1, &TakeRequest{Proposal: p, Groups: []Group{{Size: 3, Count: 1}}}); err != nil || reply.Granted != 0 {
+				t.Errorf("%s, a denial: %+v %v", name, reply, err)
+			}
+			if after, _ := one.stored(); after != before {
+				t.Errorf("%s: the state changed from %q to %q", name, before, after)
+			}
+			command(t, client, words[1]...)
+		}
+	})
+}
+
+// TestMeterClock: a step back neither blocks nor frees, a step forward frees at most the share, once.
+func TestMeterClock(t *testing.T) {
+	overMeters(t, func(t *testing.T, a Algorithm) {
+		const hour = 3_600_000_000
+		twin := NewTwin(a)
+		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a})
+		all := func(now int64) int64 { return twin.Take(now, ones(p, 100)).Granted }
+		if n := all(epoch0); n != 10 {
+			t.Fatalf("%d granted", n)
+		}
+		if n := all(epoch0 - hour); n != 0 {
+			t.Errorf("a step back freed %d", n)
+		}
+		if n := all(epoch0 - hour + 1_000_000); n != 10 {
+			t.Errorf("a second after a step back %d are free", n)
+		}
+		if n := all(epoch0 + hour); n != 10 {
+			t.Errorf("a step forward freed %d", n)
+		}
+		if n := all(epoch0 + hour + 1); n != 0 {
+			t.Errorf("a step forward freed %d more", n)
+		}
+	})
+}
