@@ -44,7 +44,7 @@ func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
 			now := time.Unix(1_800_000_000, 0)
 			for round := range 12 {
 				name := fmt.Sprint(round)
-				one := func() *shardlimit.Limiter { return limiter(t, f.client(t), name, limit) }
+				one := func() *shardlimit.Limiter { return limiter(t, f.client(t, patientFor(30*time.Second)), name, limit) }
 				set(now)
 				l, used := one(), int64(0)
 				for used < 36 {

@@ -39,7 +39,8 @@ func post(t *testing.T, url, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.StatusCode, bodyOf(t, r)
+	defer func() { _ = r.Body.Close() }()
+	return r.StatusCode, text(t, r.Body)
 }
 
 func fetch(t *testing.T, url string) (int, string) {
@@ -48,13 +49,13 @@ func fetch(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.StatusCode, bodyOf(t, r)
+	defer func() { _ = r.Body.Close() }()
+	return r.StatusCode, text(t, r.Body)
 }
 
-func bodyOf(t *testing.T, r *http.Response) string {
+func text(t *testing.T, from io.Reader) string {
 	t.Helper()
-	defer func() { _ = r.Body.Close() }()
-	b, err := io.ReadAll(r.Body)
+	b, err := io.ReadAll(from)
 	if err != nil {
 		t.Fatal(err)
 	}
