@@ -217,15 +217,17 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 	if err != nil {
 		return shard.Observation{}, err
 	}
+	sent := l.core.client.now()
 	reply, err := e.scripts.Take(ctx, l.ref, &script.TakeRequest{
 		Proposal: proposal,
 		Known:    l.core.knownFor(),
-		Seen:     l.remembers(l.core.client.now()),
+		Seen:     l.remembers(sent),
 	})
 	l.report(e, err)
 	if err != nil {
 		return shard.Observation{}, err
 	}
+	l.known.learn(sent, l.core.client.now(), layout.Span(), &reply) // a raised share is used at once
 	return shard.Observation{
 		Seen:   true,
 		Epoch:  reply.Epoch,

@@ -1,0 +1,190 @@
+package shardlimit_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// A limit is lowered from ten to three while ten are wanted all the time, and raised again. After it was lowered no window that
+// begins then has more than three; after it was raised the new one is used as soon as what is used leaves room.
+func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) {
+	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter} {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			f, _ := independent(t, 2)
+			ten := shardlimit.Limit{Permits: 10, Per: 500 * time.Millisecond, Algorithm: a, Shards: 2}
+			three := ten
+			three.Permits = 3
+			limiters := f.group(t, 2, "l", ten)
+			var record history.Recorder
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error)
+			for _, l := range limiters {
+				go func() {
+					tally := record.Tally()
+					for ctx.Err() == nil {
+						start := history.Now()
+						d, err := l.Allow(context.WithoutCancel(ctx))
+						if err != nil {
+							done <- err
+							return
+						}
+						tally.Add(start, history.Now(), d.Granted)
+						time.Sleep(5 * time.Millisecond) // a steady demand
+					}
+					done <- nil
+				}()
+			}
+			used := func(n int64) func() bool {
+				return func() bool { return peek(t, limiters[0]).Used >= n }
+			}
+			awaitThat(t, "ten are in use", used(9))
+			if err := limiters[0].SetLimit(t.Context(), three); err != nil {
+				t.Fatal(err)
+			}
+			lowered := history.Now()
+			awaitOneLayout(t, limiters)
+			time.Sleep(3 * ten.Per) // how long it is in use; nothing is right because of it
+			raised := history.Now()
+			if err := limiters[1].SetLimit(t.Context(), ten); err != nil {
+				t.Fatal(err)
+			}
+			// Seven are free, and no more than three can have been in use: they must not wait for anything to leave the window.
+			d, err := limiters[1].AllowUpTo(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := history.Now()
+			record.Tally().Add(raised, taken, d.Granted)
+			stop()
+			for range limiters {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+			var atOnce int64
+			for _, op := range record.Ops() {
+				if op.End >= raised && op.End <= taken {
+					atOnce += op.Permits
+				}
+			}
+			if atOnce < 7 {
+				t.Errorf("%d permits were admitted when the limit had been raised from three to ten", atOnce)
+			}
+			keepsTo(t, ten, record.Ops())
+			worst := keepsTo(t, three, between(lowered, raised, record.Ops()))
+			if worst.Permits == 0 {
+				t.Error("nothing was admitted under the lowered limit")
+			}
+		})
+	}
+}
+
+// The number of shards changes 4, 16, 3 while all of the limit is wanted, over a window in which the change takes place and
+// one in which most of what is logged is from before it.
+func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
+	for name, place := range map[string]struct {
+		fleet func(testing.TB) fleet
+		limit shardlimit.Limit
+	}{
+		"1s on three nodes":    {func(tb testing.TB) fleet { f, _ := independent(tb, 3); return f }, shardlimit.Limit{Permits: 500, Per: time.Second}},
+		"4s on embedded nodes": {func(tb testing.TB) fleet { return inProcess(tb, 3) }, shardlimit.Limit{Permits: 400, Per: 4 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := place.limit
+			limit.Shards = 4
+			limiters := place.fleet(t).group(t, 3, "l", limit)
+			callers := newTraffic(t)
+			callers.start(2, limiters...)
+			for _, shards := range []int{16, 3} {
+				awaitThat(t, "the limit is used", func() bool { return peek(t, limiters[0]).Used >= limit.Permits*9/10 })
+				limit.Shards = shards
+				if err := limiters[shards%3].SetLimit(t.Context(), limit); err != nil {
+					t.Fatal(err)
+				}
+				awaitOneLayout(t, limiters)
+				sharesSumTo(t, limiters[0], limit.Permits)
+			}
+			ops, err := callers.during(limit.Per + limit.Per/2)
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+			}
+			worst := keepsTo(t, limit, ops)
+			t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+		})
+	}
+}
+
+// While capacity moves to a node that is added and off one that drains, next to nothing of the limit stays unused: measured against a limit
+// beside it that is left alone, because the machine may be busy.
+func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
+	f, _ := independent(t, 4)
+	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 6}
+	three := f.with(f.nodes[:3]...)
+	clients := []*shardlimit.Client{three.client(t), three.client(t)}
+	var moved, still []*shardlimit.Limiter
+	for _, c := range clients {
+		moved, still = append(moved, limiter(t, c, "moved", limit)), append(still, limiter(t, c, "still", limit))
+	}
+	of, beside := steady(t, 5*time.Millisecond, moved), steady(t, 5*time.Millisecond, still)
+	awaitThat(t, "the limit is used", func() bool { return peek(t, moved[0]).Used >= 380 && peek(t, still[0]).Used >= 380 })
+	begin := history.Now()
+	for _, nodes := range [][]shardlimit.Node{f.nodes, append(slices.Clone(f.nodes[1:]), draining(f.nodes[0]))} {
+		for _, c := range clients {
+			if err := c.SetNodes(t.Context(), nodes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := moved[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitOneLayout(t, moved)
+	}
+	time.Sleep(limit.Per) // how long it is in use; nothing is right because of it
+	end := history.Now()
+	ops, others := of(), beside()
+	keepsTo(t, limit, ops)
+	used := func(ops []history.Op) float64 {
+		return history.Utilisation(limit.Permits, history.PerWindow(limit.Per, begin, end, ops))
+	}
+	t.Logf("%.1f %% used while it moved, %.1f %% of the other", 100*used(ops), 100*used(others))
+	if used(ops) < 0.95*used(others) {
+		t.Errorf("%.1f %% of the limit was used while it moved, %.1f %% of the one beside it", 100*used(ops), 100*used(others))
+	}
+}
+
+// steady has a caller for each limiter ask for two permits after every pause: a demand that is spread
+// evenly, so that what is counted does not hang on where a window begins. What is returned ends that and tells what they got.
+func steady(t *testing.T, pause time.Duration, limiters []*shardlimit.Limiter) func() []history.Op {
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, l := range limiters {
+		wg.Go(func() {
+			tally := record.Tally()
+			for ctx.Err() == nil {
+				start := history.Now()
+				d, err := l.AllowUpTo(context.WithoutCancel(ctx), 2)
+				if err != nil {
+					t.Errorf("a call failed: %v", err)
+					return
+				}
+				tally.Add(start, history.Now(), d.Granted)
+				time.Sleep(pause)
+			}
+		})
+	}
+	return func() []history.Op {
+		stop()
+		wg.Wait()
+		return record.Ops()
+	}
+}
