@@ -251,7 +251,8 @@ func (l *lane) proposal(t *terms) *script.Proposal {
 // cannot have expired since: what has an entry in its log lives a window longer.
 func (l *lane) remembers(now int64) bool {
 	used := l.known.usedAt.Load()
-	return used != 0 && time.Duration(now-used) < l.terms.Load().window
+	t := l.terms.Load() // nil: this process has never known the shard as a live one
+	return used != 0 && t != nil && time.Duration(now-used) < t.window
 }
 
 // shun keeps calls away for a while from keys that hold somebody else's data.
