@@ -29,6 +29,8 @@ type core struct {
 	alone    alone
 	leases   leases
 	refunded tickets
+	reserved reserved
+	bookings atomic.Uint64 // so far; makes tickets unique
 	metrics  *outcomes
 	collect  chan struct{} // holds one token: one collection at a time
 	ahead    atomic.Pointer[outlook]
@@ -106,7 +108,7 @@ func (c *core) adopt(layout shard.Layout) error {
 			l.known.open() // a raised limit may have room where there was none
 		}
 		c.ahead.Store(nil)
-		c.queue.wake()
+		c.queue.upset()
 	}
 	return nil
 }
@@ -151,7 +153,7 @@ func (c *core) renew() {
 	}
 	c.table.Store(t)
 	c.from.Store(nil) // a key is arranged over the nodes
-	c.queue.wake()
+	c.queue.upset()
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.

@@ -22,6 +22,8 @@ var (
 	ErrUnavailable = errors.New("shardlimit: no shard answered")
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given up at once.
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
+	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a shard.
+	ErrTooManyReservations = errors.New("shardlimit: too many permits are reserved")
 	// ErrNotFound: Open found no limit of that name.
 	ErrNotFound = errors.New("shardlimit: no such limit")
 	// ErrClosed: the Client was closed.

@@ -147,6 +147,29 @@ func ExampleLimiter_WaitN() {
 	// true
 }
 
+func ExampleLimiter_Reserve() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "imports", shardlimit.PerHour(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	now, err := limiter.Reserve(ctx, 80)
+	if err != nil {
+		log.Fatal(err)
+	}
+	later, err := limiter.Reserve(ctx, 50)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(now.Delay(), later.Delay().Round(10*time.Minute))
+	if err := later.Cancel(ctx); err != nil { // not worth the wait
+		log.Fatal(err)
+	}
+	// Output: 0s 1h0m0s
+}
+
 func ExampleLimiter_Refund() {
 	client, stop := start()
 	defer stop()

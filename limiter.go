@@ -49,7 +49,8 @@ func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN blocks until n permits were granted together. Calls of one process are
-// served first come, first served. If it is certain that the permits cannot come
+// served first come, first served. One that wants more than one permit and is
+// denied reserves them, as Reserve does, so callers elsewhere that want less do not starve it. If it is certain that the permits cannot come
 // before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors
 // are those of AllowN; a caller that wants to sit an outage out calls again after
 // ErrUnavailable.
@@ -104,7 +105,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
-	defer l.core.queue.wake() // there is room for those who wait
+	defer l.core.queue.upset() // there is room for those who wait
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}

@@ -29,7 +29,8 @@ type queue struct {
 	// before this instant. 0: nothing is known. It no longer holds when the
 	// queue is woken, because then there is another head or more to give.
 	notBefore int64
-	woken     bool // since the head last asked
+	woken     bool   // since the head last asked
+	upsets    uint64 // how often usage was forgotten or the limit changed
 }
 
 // waiter is one blocked call.
@@ -228,6 +229,7 @@ func (q *queue) pump(ctx context.Context) {
 		if !ok {
 			return
 		}
+		_, upsets := q.first(n)
 		d, err := q.ask(ctx, t, n, singles)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -243,6 +245,10 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		futile++
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
+		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm == SlidingLog && q.bookAhead(ctx, t, n, upsets) {
+			futile = 0
+			continue
+		}
 		window := c.declaration().Per
 		if t != nil {
 			window = t.limit.Per

@@ -1,0 +1,78 @@
+package shardlimit
+
+import (
+	"context"
+	"time"
+)
+
+// bookAhead reserves what the head of the line wants: n permits, more than one,
+// that are not there together. Else callers elsewhere that want less would take
+// each permit as it comes back, and the head might wait for ever. It returns when
+// the head was served, has left, or should ask again; false if nothing could be reserved. upsets is
+// what first told before the head was denied.
+func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) bool {
+	c := q.core
+	w, _ := q.first(n)
+	if w == nil {
+		return true
+	}
+	d, due, err := c.book(ctx, t, n, w.deadline, c.client.now(), 2)
+	if err != nil {
+		return false
+	}
+	look := max(pumpNap, t.limit.Per/16)
+	nap := time.NewTimer(time.Hour)
+	defer nap.Stop()
+	for {
+		nap.Reset(min(time.Duration(max(0, due-c.client.now())), look))
+		poked := false
+		select {
+		case <-nap.C:
+		case <-q.poke:
+			poked = true
+		case <-ctx.Done():
+		}
+		head, changes := q.first(n)
+		switch {
+		case head != w || ctx.Err() != nil:
+			c.giveBack(d)
+			return true
+		case c.client.now() >= due:
+			q.hand(d, false)
+			return true
+		}
+		if poked {
+			c.doubt(t)
+		}
+		// A reset or refund may have made room for all of them at once.
+		now, err := q.ask(ctx, c.current(), n, false)
+		if err == nil && now.Granted > 0 {
+			c.giveBack(d)
+			q.hand(now, false)
+			return true
+		}
+		if changes != upsets { // the reservation may be forgotten in part, or there is room for it sooner
+			c.giveBack(d)
+			return true
+		}
+	}
+}
+
+// first returns the head of the line if it wants n permits, and how often the shards were upset.
+func (q *queue) first(n int64) (*waiter, uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.line.Front()
+	if e == nil || e.Value.(*waiter).n != n {
+		return nil, q.upsets
+	}
+	return e.Value.(*waiter), q.upsets
+}
+
+// upset has the head of the line look again after usage was forgotten or the limit changed.
+func (q *queue) upset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.upsets++
+	q.wakeLocked()
+}

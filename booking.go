@@ -1,0 +1,345 @@
+package shardlimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+const (
+	// bookAttempts is how often a booking looks for other shards after one has failed.
+	bookAttempts = 3
+	// bookRounds is how often parts of a booking are moved so that all are due together.
+	bookRounds = 5
+)
+
+// offer is what one shard has to give, and when, on the client's clock.
+type offer struct {
+	lane     *lane
+	free     int64
+	after    int64 // what is booked there already: nothing is booked before it
+	releases []release
+}
+
+// by is how many permits can be booked for an instant.
+func (o *offer) by(at int64) (n int64) {
+	if at < o.after {
+		return 0
+	}
+	n = o.free
+	for _, r := range o.releases {
+		if r.at <= at {
+			n += r.permits
+		}
+	}
+	return n
+}
+
+// soonest is when n permits can be booked, -1 if never.
+func (o *offer) soonest(n int64) int64 {
+	n -= o.free
+	at := o.after
+	for _, r := range o.releases {
+		if n <= 0 {
+			break
+		}
+		n -= r.permits
+		at = max(at, r.at)
+	}
+	if n > 0 {
+		return -1
+	}
+	return at
+}
+
+// booked is a part of a booking.
+type booked struct {
+	part
+	early int64 // it is dated no earlier than this
+	due   int64 // and no later than this
+}
+
+// book reserves n permits at the earliest instant at which there is room for
+// them, if that is before the deadline (0: none): on one shard if one has so many,
+// else on several. windows is for how many windows' worth of permits shards may be booked.
+func (c *core) book(ctx context.Context, t *table, n, deadline, since, windows int64) (Decision, int64, error) {
+	var failure error
+	failed := make(map[*lane]bool)
+	for range bookAttempts {
+		at, wanted, err := c.plan(ctx, t, n, since, failed)
+		if err != nil {
+			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
+		}
+		parts, err := c.bookParts(ctx, wanted, at, deadline, since, windows)
+		if err == nil {
+			d, due := c.booking(t, parts)
+			return d, due, nil
+		}
+		var dead *partError
+		if !errors.As(err, &dead) {
+			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
+		}
+		failed[dead.lane] = true
+		failure = dead
+	}
+	return Decision{}, 0, c.noBooking(ctx, t, errNodeAway, failure)
+}
+
+// partError tells which shard could not be booked, so that the others are tried.
+type partError struct {
+	lane *lane
+	*ShardError
+}
+
+// noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
+func (c *core) noBooking(ctx context.Context, t *table, err, failure error) error {
+	if e := c.gone(ctx, err); e != nil {
+		return e
+	}
+	if isRefusal(err) {
+		return err
+	}
+	if failure == nil {
+		failure = t.absence(c.client.now())
+	}
+	return &awayError{failure}
+}
+
+// awayError is why no shard could be booked; the outage policy decides. It may hold nil.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
+
+func isRefusal(err error) bool {
+	return errors.Is(err, ErrTooManyReservations) || errors.Is(err, ErrWaitTooLong)
+}
+
+// plan looks at the shards and chooses which to book, and the instant to book for: of
+// one shard 0, because it knows better itself.
+func (c *core) plan(ctx context.Context, t *table, n, since int64, failed map[*lane]bool) (at int64, wanted []part, err error) {
+	if len(t.lanes) == 1 && !t.split {
+		if l := t.lanes[0]; failed[l] || !l.ready(c.client.now()) {
+			return 0, nil, errNodeAway
+		}
+		return 0, []part{{lane: t.lanes[0], n: n}}, nil
+	}
+	began := c.client.now()
+	offers := c.offers(ctx, t, since, failed)
+	if len(offers) == 0 {
+		return 0, nil, errNodeAway
+	}
+	best := -1
+	for i := range offers {
+		if when := offers[i].soonest(n); when >= 0 && (best < 0 || when < at) {
+			best, at = i, when
+		}
+	}
+	if best >= 0 {
+		return 0, []part{{lane: offers[best].lane, n: n}}, nil
+	}
+	at, wanted = split(offers, n)
+	if wanted == nil {
+		return 0, nil, fmt.Errorf("%w: the shards that answer never have %d permits together", ErrWaitTooLong, n)
+	}
+	// Others take permits between the look and the booking: as many as come back meanwhile.
+	now := c.client.now()
+	return max(at, now) + 2*(now-began) + int64(time.Millisecond), wanted, nil
+}
+
+// offers asks every shard at once what it has.
+func (c *core) offers(ctx context.Context, t *table, since int64, failed map[*lane]bool) (offers []offer) {
+	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, l := range t.lanes {
+		if failed[l] || left <= 0 || !l.ready(c.client.now()) {
+			continue
+		}
+		wg.Go(func() {
+			peek, err := l.peek(ctx, left/2)
+			if err != nil {
+				return
+			}
+			received := c.client.now()
+			o := offer{lane: l, free: peek.Free, releases: releasesOf(&peek, received, l.bursty)}
+			if peek.Status == script.Absent {
+				o.free = l.terms.Load().most
+			} else if last := len(peek.Releases); last > 0 {
+				o.after = received + int64(peek.Releases[last-1].In-peek.Window)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			offers = append(offers, o)
+		})
+	}
+	wg.Wait()
+	return offers
+}
+
+// split spreads n permits over shards for the earliest instant at which they have so many together.
+func split(offers []offer, n int64) (at int64, wanted []part) {
+	var times []int64
+	for i := range offers {
+		times = append(times, offers[i].after)
+		for _, r := range offers[i].releases {
+			times = append(times, r.at)
+		}
+	}
+	slices.Sort(times)
+	enough, _ := slices.BinarySearchFunc(times, n, func(at, n int64) int {
+		sum := int64(0)
+		for i := range offers {
+			sum += offers[i].by(at)
+		}
+		return cmp.Compare(sum, n)
+	})
+	if enough == len(times) {
+		return 0, nil
+	}
+	at = times[enough]
+	slices.SortFunc(offers, func(a, b offer) int { return cmp.Compare(b.by(at), a.by(at)) })
+	for i := range offers {
+		if take := min(n, offers[i].by(at)); take > 0 {
+			wanted = append(wanted, part{lane: offers[i].lane, n: take})
+			n -= take
+		}
+	}
+	return at, wanted
+}
+
+// bookParts books every part for the instant, or for a later one that suits all:
+// a part that was dated earlier than the others would come back too early.
+func (c *core) bookParts(ctx context.Context, wanted []part, at, deadline, since, windows int64) ([]booked, error) {
+	var done []booked
+	for range bookRounds {
+		more, err := c.bookAll(ctx, wanted, at, deadline, since, windows)
+		done = append(done, more...)
+		if err != nil {
+			c.unbook(ctx, done, since)
+			return nil, err
+		}
+		latest := slices.MaxFunc(done, func(a, b booked) int { return cmp.Compare(a.early, b.early) }).early
+		var early []booked
+		done = slices.DeleteFunc(done, func(b booked) bool {
+			if b.early < latest-int64(time.Microsecond) { // shards count whole microseconds
+				early = append(early, b)
+				return true
+			}
+			return false
+		})
+		if len(early) == 0 {
+			return done, nil
+		}
+		c.unbook(ctx, early, since)
+		wanted = wanted[:0]
+		for _, b := range early {
+			wanted = append(wanted, part{lane: b.lane, n: b.n})
+		}
+		at = latest
+	}
+	c.unbook(ctx, done, since)
+	return nil, fmt.Errorf("%w: others book as fast", ErrTooManyReservations)
+}
+
+// bookAll books the parts at once, each for its instant or as soon after it as there is room.
+func (c *core) bookAll(ctx context.Context, wanted []part, at, deadline, since, windows int64) (done []booked, failure error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, w := range wanted {
+		wg.Go(func() {
+			b, err := w.lane.book(ctx, w.n, at, deadline, since, windows)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failure = err
+				return
+			}
+			done = append(done, b)
+		})
+	}
+	wg.Wait()
+	return done, failure
+}
+
+// unbook gives parts of a booking back.
+func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
+	var d Decision
+	for _, b := range parts {
+		d.addPart(b.part, 0)
+	}
+	c.handBack(ctx, d, since)
+}
+
+// booking is the decision that stands for the parts, and when they are due.
+func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
+	now := c.client.now()
+	for _, b := range parts {
+		d.addPart(b.part, c.bookings.Add(1)|bookingTicket)
+		due = max(due, b.due)
+	}
+	c.complete(&d, t, now)
+	d.until += max(0, due-now)
+	return d, due
+}
+
+// bookingTicket keeps tickets of bookings apart from those of script calls.
+const bookingTicket = 1 << 63
+
+// book reserves n permits on the shard.
+func (l *lane) book(ctx context.Context, n, at, deadline, since, windows int64) (booked, error) {
+	c, t := l.core, l.terms.Load()
+	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	e, err := l.endpoint(ctx)
+	if err != nil {
+		return booked{}, &partError{l, l.fail(err)}
+	}
+	sent := c.client.now()
+	most := 2 * MaxWindow
+	if deadline != 0 {
+		most = max(0, time.Duration(deadline-sent))
+	}
+	least := max(0, time.Duration(at-sent))
+	if least > most {
+		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, least)
+	}
+	req := reserveRequest(l.proposal(t), n, least, most, windows*t.most)
+	req.Known, req.Seen = c.knownFor(), l.remembers(sent)
+	r, err := e.scripts.Reserve(ctx, l.ref, req)
+	received := c.client.now()
+	l.report(e, err)
+	c.client.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
+	if err != nil {
+		if !script.NotExecuted(err) {
+			c.client.tel.lost(c, n)
+		}
+		if errors.Is(err, script.ErrForeignState) {
+			l.shun(err)
+		}
+		return booked{}, &partError{l, l.fail(err)}
+	}
+	l.known.learn(sent, received, t.window, &r.TakeReply)
+	c.notice(l, t, &r.TakeReply)
+	switch {
+	case r.Full:
+		return booked{}, fmt.Errorf("%w: %d permits are reserved on a shard", ErrTooManyReservations, r.Booked)
+	case r.Granted == 0 && r.Retry < 0:
+		return booked{}, &partError{l, l.fail(errShareTooSmall)}
+	case r.Granted == 0:
+		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
+	}
+	return booked{part{l, r.At, n}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+}
+
+var errShareTooSmall = errors.New("its share is less than was asked for")
+
+func reserveRequest(p *script.Proposal, n int64, least, most time.Duration, booked int64) *script.ReserveRequest {
+	return &script.ReserveRequest{Proposal: p, Permits: n, MinDelay: least, MaxDelay: most, MaxBooked: booked}
+}

@@ -1,0 +1,226 @@
+package shardlimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxReservations bounds how many reservations of a limit a process remembers as outstanding.
+const maxReservations = 4096
+
+// Reservation is permits that may be used from a known instant on. They are
+// counted in every window that holds that instant, so use them when it comes:
+// who waits longer uses them beside permits that have become free meanwhile.
+// A Reservation is safe for concurrent use.
+type Reservation struct {
+	decision Decision
+	due      int64 // on the client's clock
+	n        int64
+}
+
+// Delay is how long to wait from now on before the permits may be used; 0 if they may be used already.
+func (r *Reservation) Delay() time.Duration {
+	return time.Duration(max(0, r.due-r.decision.core.client.now()))
+}
+
+// At is when the permits may be used, on this process' clock.
+func (r *Reservation) At() time.Time { return r.decision.core.client.base.Add(time.Duration(r.due)) }
+
+// Permits is how many permits were reserved.
+func (r *Reservation) Permits() int64 { return r.n }
+
+// Degraded means that the outage policy answered, not Redis.
+func (r *Reservation) Degraded() bool { return r.decision.Degraded }
+
+// Cancel gives the permits back, so that others can have them; what others have
+// reserved does not move. It works once, and until the permits are due: later they
+// count as used, and nothing happens. The error is a *ShardError for each
+// shard that could not be reached; Cancel may then be called again.
+func (r *Reservation) Cancel(ctx context.Context) error {
+	c := r.decision.core
+	switch {
+	case c.client.closed.Load():
+		return ErrClosed
+	case c.client.now() >= r.due:
+		return nil
+	}
+	if err := c.refund(ctx, r.decision); err != nil {
+		return err
+	}
+	c.reserved.remove(r)
+	return nil
+}
+
+// Reserve gets n permits, all of them, now or at the earliest instant at which
+// there is room for them: Delay tells how long to wait before using them. Calls that
+// come later, from any process, queue behind what is reserved, so a large
+// reservation does not starve; it may hold permits up that small calls could
+// have had in the meantime. Cancel gives them back.
+//
+// A process may have reserved ahead, at any time, one reservation of any size, or
+// several that are together no more than the limit divided by the number of
+// processes that use it; on each shard at most its share is reserved ahead.
+// Beyond that the error is ErrTooManyReservations. Permits that cannot come
+// before the deadline of ctx are not reserved: ErrWaitTooLong. Other errors are
+// those of AllowN, and errors.ErrUnsupported for algorithms other than SlidingLog. While no shard answers, OnOutage decides: FailLocal reserves
+// within this process' part of the limit, FailOpen gives permits for at once.
+//
+// Reset forgets what was reserved, though not the promise to who holds it. After
+// SetLimit has lowered the limit, what was reserved before is still admitted.
+func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
+	return l.core.reserve(ctx, n)
+}
+
+func (c *core) reserve(ctx context.Context, n int64) (*Reservation, error) {
+	start := c.client.now()
+	t, err := c.admit(ctx, n, false)
+	if err != nil {
+		return nil, err
+	}
+	if limit := c.limitOf(t); limit.Algorithm != SlidingLog {
+		return nil, fmt.Errorf("%w: reservations under %s, limiter %q", errors.ErrUnsupported, limit.Algorithm, c.name)
+	}
+	r, err := c.promise(ctx, t, n, start)
+	switch {
+	case err == nil:
+		c.client.tel.decided(ctx, c, &r.decision, n, start, nil)
+	case isRefusal(err):
+		c.client.tel.decided(ctx, c, &Decision{}, n, start, nil)
+	default:
+		c.client.tel.decided(ctx, c, &Decision{}, n, start, err)
+	}
+	return r, err
+}
+
+// limitOf is the limit of the table, or the one declared while there is none.
+func (c *core) limitOf(t *table) Limit {
+	if t == nil {
+		return c.declaration()
+	}
+	return t.limit
+}
+
+// promise gets n permits now, or reserves them.
+func (c *core) promise(ctx context.Context, t *table, n, start int64) (*Reservation, error) {
+	var d Decision
+	var err error
+	if t == nil {
+		d, err = c.outage(nil, n, false, errNoRecord)
+	} else {
+		err = c.exactly(ctx, t, n, start, &d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := c.client.now()
+	r := &Reservation{decision: d, due: now, n: n}
+	if d.Allowed {
+		return r, nil
+	}
+	if !c.reserved.room(now, n, c.permits(t)/c.record().participants.Load()) {
+		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.total(now))
+	}
+	deadline := c.deadline(ctx)
+	if d.engine == nil {
+		r.decision, r.due, err = c.book(ctx, t, n, deadline, start, 1)
+		var away *awayError
+		if !errors.As(err, &away) {
+			return c.outstanding(r, err)
+		}
+		if r.decision, err = c.outage(t, n, false, away.cause); err != nil {
+			return nil, err
+		}
+		if r.due = c.client.now(); r.decision.Allowed {
+			return r, nil
+		}
+	}
+	r.due, err = r.decision.engine.book(&r.decision, n, deadline)
+	return c.outstanding(r, err)
+}
+
+// outstanding notes a reservation that was made.
+func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.reserved.add(r)
+	return r, nil
+}
+
+// book reserves n permits of the engine's limit, to be used at due.
+func (e *engine) book(d *Decision, n, deadline int64) (due int64, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.client.now()
+	most := 2 * MaxWindow
+	if deadline != 0 {
+		most = max(0, time.Duration(deadline-now))
+	}
+	r := e.log.Reserve(e.clock(), reserveRequest(e.terms, n, 0, most, e.limit.Permits))
+	switch {
+	case r.Full:
+		return 0, ErrTooManyReservations
+	case r.Granted == 0:
+		return 0, fmt.Errorf("%w: %d permits", ErrWaitTooLong, n)
+	}
+	e.calls++
+	due = e.client.now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
+	d.Allowed, d.Granted, d.RetryAfter = true, n, 0
+	d.ticket, d.until, d.first = e.calls, due+int64(e.limit.Per), part{at: r.At, n: n}
+	return due, nil
+}
+
+// reserved is what this process has reserved and is not due yet.
+type reserved struct {
+	mu    sync.Mutex
+	ahead []*Reservation // in order of when they are due
+	sum   int64
+}
+
+// room reports whether n more permits may be reserved, if all together may be so many.
+func (o *reserved) room(now, n, most int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sweep(now)
+	return len(o.ahead) == 0 || o.sum+n <= most && len(o.ahead) < maxReservations
+}
+
+func (o *reserved) total(now int64) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sweep(now)
+	return o.sum
+}
+
+func (o *reserved) add(r *Reservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(o.ahead, r.due+1, byDue)
+	o.ahead = slices.Insert(o.ahead, i, r)
+	o.sum += r.n
+}
+
+func (o *reserved) remove(r *Reservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.ahead, r); i >= 0 {
+		o.ahead = slices.Delete(o.ahead, i, i+1)
+		o.sum -= r.n
+	}
+}
+
+// sweep forgets what is due. o.mu is held.
+func (o *reserved) sweep(now int64) {
+	i, _ := slices.BinarySearchFunc(o.ahead, now+1, byDue)
+	for _, r := range o.ahead[:i] {
+		o.sum -= r.n
+	}
+	o.ahead = slices.Delete(o.ahead, 0, i)
+}
+
+func byDue(r *Reservation, due int64) int { return cmp.Compare(r.due, due) }

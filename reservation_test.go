@@ -1,0 +1,291 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// mustReserve reserves n permits.
+func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
+	t.Helper()
+	r, err := l.Reserve(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Permits() != n || r.Degraded() {
+		t.Fatalf("%d permits reserved, degraded %t", r.Permits(), r.Degraded())
+	}
+	return r
+}
+
+// mustGet takes n permits.
+func mustGet(t *testing.T, l *shardlimit.Limiter, n int64) {
+	t.Helper()
+	if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+		t.Fatalf("%d permits: %+v, %v", n, d, err)
+	}
+}
+
+func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 8} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			f := standalone(t)
+			limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Shards: shards}
+			l, other := limiter(t, f.client(t), "l", limit), limiter(t, f.client(t), "l", limit)
+			if r := mustReserve(t, l, 5); r.Delay() != 0 {
+				t.Fatalf("5 free permits come in %s", r.Delay())
+			}
+			mustGet(t, l, 55)
+			r := mustReserve(t, l, 60) // more than any of eight shards has
+			if d := r.Delay(); d < 59*time.Minute || d > 62*time.Minute {
+				t.Errorf("60 permits come in %s", d)
+			}
+			if at := time.Until(r.At()); at > 62*time.Minute || at < 59*time.Minute {
+				t.Errorf("60 permits come at %s", at)
+			}
+			if st := peek(t, other); st.Used != 120 {
+				t.Errorf("%d permits are used or reserved, want 120", st.Used)
+			}
+			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
+				t.Errorf("overtaken: %+v, %v", d, err)
+			}
+			for range 2 {
+				if err := r.Cancel(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if st := peek(t, other); st.Used != 60 || st.Remaining != 20 {
+				t.Errorf("%d permits are used, %d free, want 60 and 20", st.Used, st.Remaining)
+			}
+			other.Forget() // what it heard of the shards before
+			mustGet(t, other, 20)
+		})
+	}
+}
+
+func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 5} {
+		f := standalone(t)
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
+		mustGet(t, l, 10)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for what, c := range map[string]struct {
+			ctx  context.Context
+			n    int64
+			want error
+		}{
+			"none":              {t.Context(), 0, shardlimit.ErrInvalidPermits},
+			"more than all":     {t.Context(), 11, shardlimit.ErrExceedsLimit},
+			"before a deadline": {ctx, 1, shardlimit.ErrWaitTooLong},
+			"many before it":    {ctx, 9, shardlimit.ErrWaitTooLong},
+		} {
+			if r, err := l.Reserve(c.ctx, c.n); !errors.Is(err, c.want) || r != nil {
+				t.Errorf("%s: %v, %v", what, r, err)
+			}
+		}
+		if used := peek(t, l).Used; used != 10 {
+			t.Errorf("what was refused left %d permits behind", used-10)
+		}
+		first := mustReserve(t, l, 4)
+		second := mustReserve(t, l, 6)
+		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooManyReservations) {
+			t.Errorf("an eleventh: %v, %v", r, err)
+		}
+		for _, r := range []*shardlimit.Reservation{first, second} {
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if used := peek(t, l).Used; used != 10 {
+			t.Errorf("%d permits are used, want 10", used)
+		}
+	}
+}
+
+func TestReservationsWhileAllNodesAreGone(t *testing.T) {
+	t.Parallel()
+	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
+	closed, _ := gone(t, limit)
+	if r, err := closed.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("FailClosed: %v, %v", r, err)
+	}
+	open, _ := gone(t, limit, onOutage(shardlimit.FailOpen), afterLoss(shardlimit.Resume))
+	for range 3 {
+		if r, err := open.Reserve(t.Context(), 10); err != nil || r.Delay() != 0 || !r.Degraded() {
+			t.Errorf("FailOpen: %v, %v", r, err)
+		}
+	}
+	local, _ := gone(t, limit, onOutage(shardlimit.FailLocal), afterLoss(shardlimit.Resume))
+	var ahead *shardlimit.Reservation
+	for i := range 2 {
+		r, err := local.Reserve(t.Context(), 10)
+		if err != nil || !r.Degraded() || (r.Delay() > 0) != (i == 1) {
+			t.Fatalf("FailLocal: %v, %v", r, err)
+		}
+		ahead = r
+	}
+	if err := ahead.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := local.Reserve(t.Context(), 10); err != nil || r.Delay() > time.Minute+time.Second {
+		t.Errorf("after it was cancelled: %v, %v", r, err)
+	}
+}
+
+// A permit that was reserved is used when it is due: the history has it between the call and its reply, later by the delay.
+func TestNoWindowHoldsMoreThanTheLimitWithReservations(t *testing.T) {
+	for name, place := range map[string]func(testing.TB) fleet{
+		"standalone": standalone,
+		"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
+	} {
+		for _, limit := range []shardlimit.Limit{
+			{Permits: 60, Per: 100 * time.Millisecond, Shards: 1},
+			{Permits: 60, Per: 100 * time.Millisecond, Shards: 8},
+			{Permits: 3000, Per: 300 * time.Millisecond, Shards: 3},
+		} {
+			t.Run(name+" "+limit.String(), func(t *testing.T) {
+				t.Parallel()
+				limiters := place(t).group(t, 3, fmt.Sprint(limit), limit)
+				callers := newTraffic(t)
+				callers.start(2, limiters...)
+				var made, cancelled, ahead atomic.Int64
+				var wg sync.WaitGroup
+				stop := make(chan struct{})
+				for i, l := range limiters {
+					wg.Go(func() {
+						rng, tally := rand.New(rand.NewPCG(1, uint64(i))), callers.record.Tally()
+						for {
+							select {
+							case <-stop:
+								return
+							default:
+								reserveAndUse(t, l, rng, tally, limit, &made, &cancelled, &ahead)
+							}
+						}
+					})
+				}
+				time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
+				close(stop)
+				wg.Wait()
+				ops, err := callers.stop()
+				if err != nil {
+					t.Error(err)
+				}
+				worst := keepsTo(t, limit, ops)
+				if ahead.Load() == 0 || cancelled.Load() == 0 {
+					t.Errorf("%d reservations, %d ahead, %d cancelled: that shows nothing", made.Load(), ahead.Load(), cancelled.Load())
+				}
+				t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(), cancelled.Load(), worst.Permits, limit.Permits)
+			})
+		}
+	}
+}
+
+func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit, made, cancelled, ahead *atomic.Int64) {
+	n := 1 + rng.Int64N(limit.Permits/2)
+	start := history.Now()
+	r, err := l.Reserve(context.Background(), n)
+	if errors.Is(err, shardlimit.ErrTooManyReservations) {
+		time.Sleep(limit.Per / 10) // spares the processor
+		return
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	delay := r.Delay()
+	end := history.Now()
+	made.Add(1)
+	if delay > 0 {
+		ahead.Add(1)
+		if rng.IntN(3) == 0 {
+			if err := r.Cancel(context.Background()); err != nil {
+				t.Error(err)
+			}
+			cancelled.Add(1)
+			return
+		}
+	}
+	tally.Add(start+int64(delay), end+int64(delay), n)
+}
+
+// TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit comes together.
+func TestALargeWaiterIsNotStarved(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			limit := shardlimit.Limit{Permits: 160, Per: 400 * time.Millisecond, Shards: shards}
+			limiters := standalone(t).group(t, 3, "l", limit)
+			var record history.Recorder
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer stop()
+			var singles atomic.Int64
+			for _, l := range limiters[1:] {
+				for range 8 {
+					wg.Go(func() {
+						tally := record.Tally()
+						for ctx.Err() == nil {
+							start := history.Now()
+							if err := l.Wait(ctx); err == nil {
+								tally.Add(start, history.Now(), 1)
+								singles.Add(1)
+							}
+						}
+					})
+				}
+			}
+			awaitThat(t, "the limit is in full use", func() bool { return singles.Load() > 2*limit.Permits })
+			tally := record.Tally()
+			for range 3 {
+				before, start := singles.Load(), history.Now()
+				if err := limiters[0].WaitN(t.Context(), limit.Permits/2); err != nil {
+					t.Fatal(err)
+				}
+				tally.Add(start, history.Now(), limit.Permits/2)
+				// In two windows, wherever they begin, there are at most so many.
+				if overtook := singles.Load() - before; overtook > 2*limit.Permits {
+					t.Errorf("%d others were served first", overtook)
+				} else {
+					t.Logf("%d others were served first; %s", overtook, time.Duration(history.Now()-start))
+				}
+			}
+			stop()
+			wg.Wait()
+			keepsTo(t, limit, record.Ops())
+		})
+	}
+}
+
+func TestALargeWaiterThatLeavesGivesItsReservationBack(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		f := standalone(t)
+		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
+		l, other := limiter(t, f.client(t), "l", limit), limiter(t, f.client(t), "l", limit)
+		mustGet(t, l, 30)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		joinLine(t, ctx, l, 35, func(err error) { left <- err })
+		awaitThat(t, "it has reserved", func() bool { return peek(t, other).Used == 65 })
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		awaitThat(t, "it is given back", func() bool { return peek(t, other).Used == 30 })
+	}
+}
