@@ -19,10 +19,7 @@ type BookReply struct {
 // Book lists the participants that contend for a shard, at most [fairness.MaxAccounts]. It writes nothing and creates nothing. A shard whose
 // participants do not contend, or whose book is damaged, has no standings.
 func (e *Endpoint) Book(ctx context.Context, s ShardRef) (BookReply, error) {
-	if s.algorithm != AlgorithmSlidingLog {
-		return BookReply{}, invalid("a %v keeps no book", s.algorithm)
-	}
-	reply, err := e.run(ctx, bookProgram, s.keys(), nil)
+	reply, err := e.run(ctx, s.program(bookProgram), s.keys(), nil)
 	if err != nil {
 		return BookReply{}, err
 	}

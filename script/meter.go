@@ -290,3 +290,16 @@ func (m *meter[S, R]) Clear(now int64) ClearReply {
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
 }
+
+// Book lists the participants, as [Endpoint.Book] does.
+func (m *meter[S, R]) Book(now int64) BookReply {
+	if m.epoch == 0 {
+		return BookReply{}
+	}
+	v := m.look(now)
+	b := BookReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
+	if b.Contended {
+		b.Standings = v.fair.book.Standings(fairness.Term{Now: v.now, Window: v.window, Share: v.share})
+	}
+	return b
+}

@@ -60,6 +60,7 @@ func withMeters(all [programCount]program) [programCount]program {
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)
+		add(bookProgram, "book", luaMeter, rule, luaMeterLoad, luaBook)
 		add(dropProgram, "drop", luaMeterDrop)
 	}
 	return all

@@ -87,6 +87,7 @@ type meterServer interface {
 	refund(now int64, r RefundRequest) (RefundReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
+	standings(now int64) (BookReply, error)
 	stored() (head, book string)
 	lose()
 }
@@ -116,7 +117,7 @@ type clockedMeter struct {
 var clockedMeters = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for _, a := range meters {
-		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram} {
+		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram, bookProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
 		}
@@ -164,6 +165,14 @@ func (c clockedMeter) peek(now int64) (PeekReply, error) {
 		return PeekReply{}, err
 	}
 	return parseMeterPeek(reply)
+}
+
+func (c clockedMeter) standings(now int64) (BookReply, error) {
+	reply, err := c.run(bookProgram, now)
+	if err != nil {
+		return BookReply{}, err
+	}
+	return parseBook(reply)
 }
 
 func (c clockedMeter) clear(now int64) (ClearReply, error) {
@@ -271,6 +280,9 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 			if head, book := server.stored(); head != twin.head() || book != twin.book().Text() {
 				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was, twin.head(), twin.book().Text(), head, book)
 			}
+		}
+		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Book(s.node)) {
+			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Book(s.node), got)
 		}
 	}
 }

@@ -38,7 +38,7 @@ var (
 	luaReserve string
 	//go:embed slidinglog_reserved.lua
 	luaReserved string
-	//go:embed slidinglog_book.lua
+	//go:embed book.lua
 	luaBook string
 	//go:embed slidinglog_refund.lua
 	luaRefund string
@@ -78,6 +78,7 @@ const (
 	peekProgram
 	clearProgram
 	dropProgram
+	bookProgram
 	shardOperations
 )
 
@@ -85,7 +86,6 @@ const (
 	readRecordProgram = shardOperations + iota
 	writeRecordProgram
 	dropRecordProgram
-	bookProgram
 	meterPrograms
 	programCount = meterPrograms + int(algorithms-1)*shardOperations
 )

@@ -1,10 +1,10 @@
 -- Book: who contends for the shard. Writes nothing, creates nothing.
 --
--- KEYS   1 head  2 log  3 book
+-- KEYS   1 head, last book: of any algorithm
 -- Reply status, contended (0, 1), now, window us, share, book as it is stored
-local book = redis.pcall('GET', KEYS[3])
+local book = redis.pcall('GET', KEYS[#KEYS])
 if book and type(book) ~= 'string' or book and sub(book, 1, 4) ~= 'SLB1' then
-  return {-1, 3}
+  return {-1, #KEYS}
 end
 local contends = contended > 0 and contended + 2 * window > now
 return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and book or ''}
