@@ -269,7 +269,7 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			}
 			continue
 		}
-		size := rapid.Int64Range(1, max(1, burst/2)).Draw(t, "size")
+		size := rapid.Int64Range(1, burst).Draw(t, "size")
 		reply, at := TakeReply{}, now
 		if rapid.IntRange(0, 2).Draw(t, "reserve") == 0 {
 			if a == AlgorithmLeakyBucket {
@@ -294,5 +294,19 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 	}
 	if at := (bound{a, p.target, burst, 1_000_000, 1}).breach(sortActs(history)); at >= 0 {
 		t.Fatalf("over its bound %d us after the start: %v", at-epoch0, history)
+	}
+}
+
+// TestRefundOfWhatOverflowed: a token bucket takes back only what it would still hold if it had never been taken.
+func TestRefundOfWhatOverflowed(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 1, Floor: 1, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 2})
+	twin := NewTwin(AlgorithmTokenBucket)
+	first := twin.Take(epoch0, ones(p, 2))
+	if reply := twin.Take(epoch0+1_500_000, ones(p, 1)); reply.Granted != 1 {
+		t.Fatalf("%+v", reply)
+	}
+	// 1.5 of the 2 would have overflowed: 0.5 come back to the 0.5 that are there.
+	if reply := twin.Refund(epoch0+1_500_000, RefundRequest{Permits: 2, At: first.At}); reply.Refunded != 1 || reply.Free != 1 {
+		t.Errorf("%+v", reply)
 	}
 }
