@@ -11,7 +11,7 @@ import (
 // the head was served, has left, or should ask again; false if nothing could be reserved. upsets is
 // what first told before the head was denied.
 func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) bool {
-	c := q.core
+	c := q.account.core
 	w, _ := q.first(n)
 	if w == nil {
 		return true
@@ -42,7 +42,7 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 			return true
 		}
 		if poked {
-			c.doubt(t)
+			q.account.doubt(t)
 		}
 		// A reset or refund may have made room for all of them at once.
 		now, err := q.ask(ctx, c.current(), n, false)

@@ -55,16 +55,18 @@ func (a *alone) clear() {
 
 // apart decides a call on a limit of Scope PerParticipant. Redis is not asked,
 // except in the background whether the limit was changed.
-func (c *core) apart(limit *Limit, n int64, upTo bool, d *Decision) {
+func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
+	c := a.core
 	c.confirmed()
 	d.Limit, d.source, d.core = limit.Permits, sourceLocal, c
-	c.alone.of(c.client, c.client.cfg.Participant).decide(d, *limit, n, upTo)
+	c.alone.of(c.client, a.who.name).decide(d, *limit, n, upTo)
 }
 
-// peekApart is the state of a limit of Scope PerParticipant: that of this process.
-func (c *core) peekApart(limit Limit, epoch int64) State {
+// peekApart is the state of a limit of Scope PerParticipant: that of the participant.
+func (a *account) peekApart(limit Limit, epoch int64) State {
+	c := a.core
 	c.confirmed()
-	p := c.alone.of(c.client, c.client.cfg.Participant).peek(limit)
+	p := c.alone.of(c.client, a.who.name).peek(limit)
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,

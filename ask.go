@@ -10,6 +10,7 @@ import (
 // ask is what one call wants from one shard. It lives on the caller's stack: a
 // batch knows how many asks it carries, not which.
 type ask struct {
+	seat  *seat // whom it is for
 	n     int64
 	upTo  bool        // take what there is, up to n; else all or nothing
 	since int64       // when the call began, on the client's clock
@@ -18,6 +19,7 @@ type ask struct {
 	// Its place, set by join:
 	batch  *batch
 	class  int    // of the batch's classes
+	place  int64  // how many of the class came before
 	serial uint64 // no other ask of the batch has it
 }
 

@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ import (
 type batch struct {
 	classes []class
 	room    [2]class // for most batches
+	seats   []*seat  // the participants on board
+	only    [1]*seat // for most batches
 	calls   int64    // on board; of those who left after it departed, too
 	serials uint64   // how many ever joined
 	oldest  int64    // when the first of their calls began; callers who left count
@@ -42,12 +45,14 @@ type batch struct {
 	refused int64             // size of the first ask that was refused: the one retry is about; 0: none
 }
 
-// class is the asks of one size in a batch.
+// class is the asks of one size for one participant in a batch.
 type class struct {
+	seat        int // of the batch's seats
 	size, count int64
 	left        int64 // of count: their callers left after the batch had departed
+	gaps        bool  // somebody left, so that places do not tell the order any more
 	granted     int64
-	claimed     atomic.Int64 // only used if some were granted and some refused, or if the permits have turns
+	claimed     atomic.Int64 // only used if some left, and some were refused or the permits have turns
 }
 
 // gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
@@ -59,17 +64,17 @@ func (g gate) Unlock() { g.mu.Unlock() }
 
 func newBatch(l *lane) *batch {
 	b := &batch{}
-	b.classes = b.room[:0]
+	b.classes, b.seats = b.room[:0], b.only[:0]
 	b.crowd.L = gate{&l.mu}
 	return b
 }
 
-// seat finds a place for the ask and reports false if the batch has none.
-func (b *batch) seat(a *ask) bool {
+// take finds a place for the ask and reports false if the batch has none.
+func (b *batch) take(a *ask) bool {
 	size, count := a.shape()
 	i := 0
 	for ; i < len(b.classes); i++ {
-		if k := &b.classes[i]; k.size == size && k.count+count <= script.MaxPermits {
+		if k := &b.classes[i]; k.size == size && b.seats[k.seat] == a.seat && k.count+count <= script.MaxPermits {
 			break
 		}
 	}
@@ -77,8 +82,9 @@ func (b *batch) seat(a *ask) bool {
 		if i == script.MaxGroups {
 			return false
 		}
-		b.classes = append(b.classes, class{size: size})
+		b.classes = append(b.classes, class{seat: b.seat(a.seat), size: size})
 	}
+	a.place = b.classes[i].count
 	b.classes[i].count += count
 	a.batch, a.class, a.serial = b, i, b.serials
 	if b.serials == 0 || a.since < b.oldest {
@@ -92,11 +98,22 @@ func (b *batch) seat(a *ask) bool {
 	return true
 }
 
+// seat returns the place of a participant, a new one if it has none. There is one
+// for each class if need be.
+func (b *batch) seat(s *seat) int {
+	if i := slices.Index(b.seats, s); i >= 0 {
+		return i
+	}
+	b.seats = append(b.seats, s)
+	return len(b.seats) - 1
+}
+
 // leave takes an ask out. If the batch has departed its permits are spent, unless
 // another one of its class can use them.
 func (b *batch) leave(a *ask) {
 	_, count := a.shape()
 	k := &b.classes[a.class]
+	k.gaps = true
 	if b.sent {
 		k.left += count
 		return
@@ -109,7 +126,7 @@ func (b *batch) leave(a *ask) {
 func (b *batch) groups(dst []script.Group) []script.Group {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.count > 0 {
-			dst = append(dst, script.Group{Size: k.size, Count: k.count})
+			dst = append(dst, script.Group{Size: k.size, Count: k.count, Seat: k.seat})
 		}
 	}
 	return dst
@@ -139,9 +156,14 @@ func (b *batch) answer(a *ask) (answer, error) {
 	}
 	size, count := a.shape()
 	k := &b.classes[a.class]
-	got, taken := count, int64(0)
-	if k.granted < k.count || b.paced != nil {
+	got, taken := count, count
+	switch {
+	case k.granted >= k.count && b.paced == nil:
+	case k.gaps:
 		got, taken = k.claim(count)
+	default: // first come, first served
+		got = min(max(k.granted-a.place, 0), count)
+		taken = a.place + got
 	}
 	ans := answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
 	if b.paced != nil && got > 0 {

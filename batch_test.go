@@ -28,6 +28,7 @@ func grounded(tb testing.TB) *lane {
 		tb.Fatal(err)
 	}
 	co := &core{client: c, metrics: newOutcomes("l", SlidingLog)}
+	co.accounts.own = newAccount(co, newParticipant("p", 1))
 	return &lane{core: co, flying: true}
 }
 
@@ -39,6 +40,14 @@ func (l *lane) serve(free int64) *batch {
 		l.land(b, asks, nil)
 	}
 	return b
+}
+
+// seat is that of the process itself.
+func (l *lane) seat() *seat {
+	a := l.core.accounts.own
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seat(l)
 }
 
 // outcomeOf is what one caller of a lane got.
@@ -53,7 +62,7 @@ func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	o := new(outcomeOf)
 	now := l.core.client.now()
 	go func() {
-		o.answer, o.err = l.ask(ctx, n, upTo, now, now)
+		o.answer, o.err = l.seat().ask(ctx, n, upTo, now, now)
 		o.ended.Store(true)
 	}()
 	synctest.Wait()
@@ -79,7 +88,7 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 		}
 		for range 1 + random.IntN(40) {
 			a := &ask{n: 1 + random.Int64N(5), upTo: random.IntN(3) == 0}
-			if !b.seat(a) {
+			if !b.take(a) {
 				t.Fatal("no room")
 			}
 			staying = append(staying, a)
@@ -192,7 +201,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		young := l.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
-		behind.seat(&ask{n: 1, since: l.core.client.now()})
+		behind.take(&ask{n: 1, since: l.core.client.now()})
 		l.tail.next, l.tail = behind, behind
 		if b := l.depart(); b != behind {
 			t.Error("a call departed too late")
@@ -267,7 +276,7 @@ func TestABatchUnderLoad(t *testing.T) {
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
 				now := l.core.client.now()
-				_, _ = l.ask(ctx, 1+int64(i%3), i%5 == 0, now, now)
+				_, _ = l.seat().ask(ctx, 1+int64(i%3), i%5 == 0, now, now)
 				end()
 			}
 		})

@@ -15,6 +15,7 @@ import (
 type Client struct {
 	cfg       Config
 	base      time.Time
+	who       participant // the process itself
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
 	tel       *telemetry
@@ -40,6 +41,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg:      cfg,
 		base:     time.Now(),
+		who:      newParticipant(cfg.Participant, cfg.Weight),
 		limiters: make(map[string]*core),
 		families: make(map[string]*Family),
 	}
@@ -104,7 +106,7 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err := co.register.join(ctx, limit); err != nil {
 		return nil, err
 	}
-	return &Limiter{core: co}, nil
+	return co.limiter(), nil
 }
 
 // Open returns a handle on a limit that is stored already, without declaring
@@ -134,7 +136,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	if err := co.register.join(ctx, co.declaration()); err != nil {
 		return nil, err
 	}
-	return &Limiter{core: co}, nil
+	return co.limiter(), nil
 }
 
 // core returns the one core of a name.

@@ -86,6 +86,9 @@ type Config struct {
 	// Participant names this process among those that share a limit. The
 	// default is host-pid-random.
 	Participant string
+	// Weight is this process' part of a contended limit relative to the other
+	// participants, MinWeight to MaxWeight; 0 means 1.
+	Weight float64
 	// CallTimeout bounds the time that one decision may spend on Redis; 0
 	// means DefaultCallTimeout. A shorter context wins. A single script call
 	// gets half of it when there is another shard to go to.
@@ -120,6 +123,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Participant) > MaxName {
 		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
+	}
+	if c.Weight == 0 {
+		c.Weight = 1
+	}
+	if !fairWeight(c.Weight) {
+		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
 	}
 	if c.CallTimeout == 0 {
 		c.CallTimeout = DefaultCallTimeout

@@ -24,10 +24,9 @@ type core struct {
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
 	register *register             // nil for a key of a family
-	queue    queue
+	accounts accounts
 	local    local
 	alone    alone
-	leases   leases
 	refunded tickets
 	reserved reserved
 	bookings atomic.Uint64 // so far; makes tickets unique
@@ -62,10 +61,14 @@ type table struct {
 
 func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), missing: make(map[string]bool), collect: make(chan struct{}, 1)}
-	co.queue.core, co.local.core, co.leases.core = co, co, co
+	co.local.core = co
+	co.accounts.own = newAccount(co, c.who)
 	co.local.engine.client, co.alone.mine.client = c, c
 	return co
 }
+
+// limiter is a handle on the limit for the process itself.
+func (c *core) limiter() *Limiter { return &Limiter{core: c, account: c.accounts.own} }
 
 // declare notes what the code declares; a higher revision replaces a lower one.
 func (c *core) declare(limit Limit) {
@@ -108,7 +111,7 @@ func (c *core) adopt(layout shard.Layout) error {
 			l.known.open() // a raised limit may have room where there was none
 		}
 		c.ahead.Store(nil)
-		c.queue.upset()
+		c.accounts.upset()
 	}
 	return nil
 }
@@ -153,7 +156,7 @@ func (c *core) renew() {
 	}
 	c.table.Store(t)
 	c.from.Store(nil) // a key is arranged over the nodes
-	c.queue.upset()
+	c.accounts.upset()
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.
@@ -175,7 +178,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
 		epoch:  layout.Epoch,
 		most:   cmp.Or(s.Burst, s.Share),
 		window: layout.Span(),
-		split:  len(layout.Live()) > 1,
+		shards: int64(len(layout.Live())),
 		looked: looked,
 		full:   looked,
 	}

@@ -10,35 +10,43 @@ import (
 // A Decision is large. On the way of a call that goes well, here and in route.go
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
-func (c *core) decide(ctx context.Context, n int64, upTo bool, d *Decision) error {
+func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	c := a.core
 	start := c.client.now()
-	t, err := c.admit(ctx, n, upTo)
+	t, err := a.admit(ctx, n, upTo)
 	if err != nil {
 		return err
 	}
 	switch {
 	case t == nil:
-		err = c.unknown(n, upTo, d)
+		err = a.unknown(n, upTo, d)
 	case upTo:
-		err = c.some(ctx, t, n, start, d)
+		err = a.some(ctx, t, n, start, d)
 	default:
-		err = c.exactly(ctx, t, n, start, d)
+		err = a.exactly(ctx, t, n, start, d)
+	}
+	if err == nil && d.Granted < n {
+		a.turnedAway(d, n)
 	}
 	c.client.tel.decided(ctx, c, d, n, start, err)
 	return err
 }
 
 // unknown decides on a limit that could not be declared yet.
-func (c *core) unknown(n int64, upTo bool, d *Decision) (err error) {
-	*d, err = c.outage(nil, min(n, c.declaration().most()), upTo, errNoRecord)
+func (a *account) unknown(n int64, upTo bool, d *Decision) (err error) {
+	*d, err = a.outage(nil, min(n, a.core.declaration().most()), upTo, errNoRecord)
 	return err
 }
 
 // admit checks a call before anything is sent, and returns the table to use;
 // nil if the limit could not be declared yet.
-func (c *core) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
+func (a *account) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
+	c := a.core
 	if c.invalid != nil {
 		return nil, c.invalid
+	}
+	if a.who.invalid != nil {
+		return nil, a.who.invalid
 	}
 	if n < 1 {
 		return nil, tooFew(n)

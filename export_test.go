@@ -2,14 +2,14 @@ package shardlimit
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
-func (l *Limiter) Waiting() int { return l.core.queue.len() }
+func (l *Limiter) Waiting() int { return l.account.queue.len() }
 
 // NotBefore is when the head of the line can be served at the earliest, 0 if
 // that is not known.
 func (l *Limiter) NotBefore() int64 {
-	l.core.queue.mu.Lock()
-	defer l.core.queue.mu.Unlock()
-	return l.core.queue.notBefore
+	l.account.queue.mu.Lock()
+	defer l.account.queue.mu.Unlock()
+	return l.account.queue.notBefore
 }
 
 // Stale has the limiter believe that its layout was last confirmed too long ago.
@@ -41,4 +41,4 @@ func (s *Set) Waiting() int { return s.line.len() }
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }
 
 // Forget makes the limiter ask Redis with its next call, whatever it knows to be empty.
-func (l *Limiter) Forget() { l.core.doubt(l.core.table.Load()) }
+func (l *Limiter) Forget() { l.account.doubt(l.core.table.Load()) }

@@ -96,13 +96,13 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 // ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
 	if c, ok := f.keys.Get(key); ok {
-		return &Limiter{core: c}
+		return c.limiter()
 	}
 	if err := checkName("key", key); err != nil { // not remembered: it may be of any length
 		c := newCore(f.core.client, f.core.name, "")
 		c.family, c.invalid, c.metrics = f, err, f.core.metrics
 		c.declared = f.core.declaration()
-		return &Limiter{core: c}
+		return c.limiter()
 	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
 	c.family, c.metrics = f, f.core.metrics
@@ -110,7 +110,7 @@ func (f *Family) Limiter(key string) *Limiter {
 	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
 		c = old // another caller was faster
 	}
-	return &Limiter{core: c}
+	return c.limiter()
 }
 
 // update gives a key the layout that follows from the family's.

@@ -21,6 +21,7 @@ type flight struct {
 	lane   *lane
 	batch  *batch         // to be landed by whoever sets over
 	groups []script.Group // its asks, as the script wants them
+	seats  []script.Seat  // those who ask
 	grants []int64
 	req    script.TakeRequest
 	ctx    expiry
@@ -44,7 +45,7 @@ func (f *flight) run(b *batch) bool {
 	now := c.now()
 	f.batch, f.groups = b, b.groups(f.groups[:0])
 	budget := c.cfg.CallTimeout - time.Duration(now-b.oldest)
-	if l.terms.Load().split {
+	if l.terms.Load().shards > 1 {
 		budget = min(budget, c.cfg.CallTimeout/2)
 	}
 	f.sent.Store(false)
@@ -78,12 +79,18 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 		return reply, now, err
 	}
 	t := l.terms.Load()
+	f.seats = f.seats[:0]
+	for _, s := range f.batch.seats {
+		f.seats = append(f.seats, s.report(t.shards))
+	}
 	f.req = script.TakeRequest{
 		Proposal: l.proposal(t),
 		Known:    l.core.knownFor(),
 		Seen:     l.remembers(now),
 		Groups:   f.groups,
+		Seats:    f.seats,
 		Room:     f.grants[:0],
+		SeatRoom: f.req.SeatRoom[:0],
 	}
 	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
 	f.sent.Store(true)
@@ -92,7 +99,11 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	l.report(e, err)
 	l.core.client.tel.endCall(ctx, span, l, f.batch.calls, time.Duration(received-now), err)
 	if err == nil {
+		f.req.SeatRoom = reply.Seats
 		l.known.learn(now, received, t.window, &reply)
+		for i, s := range f.batch.seats {
+			s.learn(now, &reply, i)
+		}
 		l.core.notice(l, t, &reply)
 	}
 	return reply, received, err
@@ -106,8 +117,8 @@ func (f *flight) deliver(r *script.TakeReply, received int64) {
 		reply := *r
 		b.paced = &reply
 	}
-	f.grants, _ = script.Distribute(f.grants[:0], r.Before, f.groups)
-	f.lane.land(b, f.grants, nil)
+	f.grants = r.Grants
+	f.lane.land(b, r.Grants, nil)
 }
 
 // refuse ends the asks of a call that failed, and those that wait behind it,

@@ -16,32 +16,34 @@ const refundTimeout = time.Second
 // process, like locks that are taken in one order: of two collections that
 // compete for the last permits the first one to come gets them all, and they
 // cannot each end up with half. Within a process one collection runs at a time.
-func (c *core) gather(ctx context.Context, t *table, n, since int64, failure error) (d Decision, err error) {
+func (a *account) gather(ctx context.Context, v *view, n, since int64, failure error) (d Decision, err error) {
+	c, t := a.core, v.table
 	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
-		return c.outage(t, n, false, err)
+		return a.outage(t, n, false, err)
 	} else if err != nil {
 		return Decision{}, err
 	}
 	defer func() { <-c.collect }()
-	if empty, _, _ := t.shutOut(c.client.now()); empty {
-		if c.knownDenial(t, n, c.client.now(), &d) {
+	if empty, _, _ := v.shutOut(c.client.now()); empty {
+		if v.knownDenial(n, c.client.now(), &d) {
 			return d, nil // the collection before this one has found out
 		}
 	}
 	reached := false
-	for _, l := range t.lanes {
+	for _, s := range v.visit {
 		now := c.client.now()
 		if d.Granted == n {
 			break
 		}
-		if shut := l.known.shut(now); shut || !l.ready(now) {
+		// A shard that paces this participant may yet have some of the permits.
+		if shut := s.lane.known.shut(now); shut || !s.lane.ready(now) {
 			reached = reached || shut
 			continue
 		}
-		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
+		ans, err := s.ask(ctx, n-d.Granted, true, since, now)
 		if err == nil {
 			reached = true
-			d.add(l, &ans)
+			d.add(s.lane, &ans)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -57,11 +59,11 @@ func (c *core) gather(ctx context.Context, t *table, n, since int64, failure err
 	}
 	c.handBack(ctx, d, since)
 	if !reached {
-		return c.outage(t, n, false, failure)
+		return a.outage(t, n, false, failure)
 	}
 	next := c.forecast(ctx, t, n, since)
 	d = Decision{}
-	c.deny(t, c.client.now(), next, &d)
+	c.deny(t, c.client.now(), max(next, v.pause(c.client.now())), &d)
 	return d, nil
 }
 

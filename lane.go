@@ -58,7 +58,7 @@ type terms struct {
 	epoch  int64
 	most   int64 // that it can grant at once, as far as the layout says
 	window time.Duration
-	split  bool             // the limit has other shards
+	shards int64            // that the limit has
 	full   *script.Proposal // for a layout that was confirmed lately
 	looked *script.Proposal // otherwise: claims nothing for a shard that has no state
 }
@@ -72,12 +72,13 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 	return l
 }
 
-// ask asks the shard for n permits and waits for the answer, at most until ctx
+// ask asks the shard for n permits for the participant and waits for the answer, at most until ctx
 // ends or the call that began at since has used up the call timeout. now is the
 // time. An error for which script.NotExecuted is false leaves open whether
 // permits were spent.
-func (l *lane) ask(ctx context.Context, n int64, upTo bool, since, now int64) (answer, error) {
-	a := ask{n: n, upTo: upTo, since: since}
+func (s *seat) ask(ctx context.Context, n int64, upTo bool, since, now int64) (answer, error) {
+	l := s.lane
+	a := ask{seat: s, n: n, upTo: upTo, since: since}
 	if l.core.client.tel.tracing {
 		a.link = linkTo(ctx)
 	}
@@ -129,7 +130,7 @@ func (l *lane) boarding() int64 { return int64(l.core.client.cfg.CallTimeout / 4
 func (l *lane) join(a *ask) {
 	l.mu.Lock()
 	l.waiting.Add(1)
-	if l.tail == nil || !l.tail.seat(a) {
+	if l.tail == nil || !l.tail.take(a) {
 		b := newBatch(l)
 		if l.tail == nil {
 			l.head = b
@@ -137,7 +138,7 @@ func (l *lane) join(a *ask) {
 			l.tail.next = b
 		}
 		l.tail = b
-		b.seat(a)
+		b.take(a)
 	}
 	if !l.flying {
 		l.flying = true

@@ -26,7 +26,7 @@ const closedLease = math.MinInt64 / 2
 // leases decides how much a process holds in advance: as much as it was seen to
 // need in the time of a lease, and little when little is left.
 type leases struct {
-	core    *core
+	account *account
 	current atomic.Pointer[lease]
 	asking  atomic.Bool // one refill at a time
 
@@ -35,20 +35,20 @@ type leases struct {
 }
 
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
-func (c *core) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
+func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Lease > 0 {
-		if l := c.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
+		if l := a.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
 			if left := l.left.Add(-n); left >= 0 {
-				c.held(t, l, n, left, since, d)
+				a.core.held(t, l, n, left, since, d)
 				return nil
 			}
 			l.left.Add(n)
 		}
-		if ok, err := c.leases.refill(ctx, t, n, since, d); ok {
+		if ok, err := a.leases.refill(ctx, t, n, since, d); ok {
 			return err
 		}
 	}
-	return c.whole(ctx, t, n, since, d)
+	return a.whole(ctx, t, n, since, d)
 }
 
 // held fills in the decision for n permits of a lease in which left remain.
@@ -74,15 +74,15 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since int64, d *Decis
 		return false, nil
 	}
 	var all Decision
-	err = ls.core.some(ctx, t, n+extra, since, &all)
+	err = ls.account.some(ctx, t, n+extra, since, &all)
 	switch {
 	case err != nil:
 		return true, err
 	case all.Degraded:
-		ls.core.giveBack(all)
+		ls.account.core.giveBack(all)
 		return false, nil // the outage policy decides about n alone
 	case all.Granted < n:
-		ls.core.handBack(ctx, all, since)
+		ls.account.core.handBack(ctx, all, since)
 		return false, nil // it may still be that n can be had
 	case all.Granted > n:
 		ls.begin(t, all.last(all.Granted-n), since)
@@ -99,7 +99,7 @@ func (ls *leases) size(t *table) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := t.free() / (2 * ls.core.record().participants.Load())
+	fair := t.free() / (2 * ls.account.core.record().participants.Load())
 	return min(need, fair)
 }
 
@@ -108,9 +108,9 @@ func (ls *leases) size(t *table) int64 {
 func (ls *leases) begin(t *table, grant Decision, since int64) {
 	l := &lease{until: since + int64(t.limit.Lease), from: since, size: grant.Granted, grant: grant}
 	l.left.Store(grant.Granted)
-	left := time.Duration(l.until - ls.core.client.now())
+	left := time.Duration(l.until - ls.account.core.client.now())
 	if left <= 0 { // the answer took longer than the lease
-		ls.core.client.spawn(func(context.Context) { ls.core.giveBack(grant) })
+		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
 	}
 	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
@@ -133,7 +133,7 @@ func (ls *leases) retire(l *lease) {
 	ls.learn(l, left)
 	if left > 0 {
 		rest := Decision{lease: l, ticket: 0, Granted: left}
-		ls.core.client.spawn(func(context.Context) { ls.core.giveBack(rest) })
+		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(rest) })
 	}
 }
 
@@ -144,7 +144,7 @@ func (ls *leases) learn(l *lease, left int64) {
 	used := l.size - left
 	need := used + used/8 + 1
 	if left == 0 {
-		lasted := max(ls.core.client.now()-l.from, 1)
+		lasted := max(ls.account.core.client.now()-l.from, 1)
 		span := l.until - l.from
 		atThatSpeed := int64(float64(used) * float64(span) / float64(lasted))
 		need = min(max(atThatSpeed, used), 8*used+8)

@@ -15,14 +15,36 @@ import (
 // cheap: handles of one name share all state.
 //
 // Most callers want Allow (answer now) or Wait (block until it is their turn).
-type Limiter struct{ core *core }
+type Limiter struct {
+	core    *core
+	account *account // of the participant it belongs to
+}
+
+// As is the same limiter, seen by another participant: the permits it grants are
+// charged to that participant's part of the limit. A gateway that calls for many
+// tenants uses one for each, and none of them takes the part of the others. weight
+// is relative to the other participants, MinWeight to MaxWeight; a participant
+// should have the same wherever it calls from.
+//
+// As does no I/O and is cheap; a process remembers the 1,024 participants of a
+// limiter used last. Calls for a participant with an impossible name (1 to
+// MaxName bytes) or weight return ErrInvalidName or ErrInvalidConfig. Take names
+// from what you have authenticated: the part of somebody who invents names is that of
+// all his names together.
+func (l *Limiter) As(participant string, weight float64) *Limiter {
+	who := newParticipant(participant, weight)
+	if who.invalid != nil {
+		return &Limiter{core: l.core, account: newAccount(l.core, who)}
+	}
+	return &Limiter{core: l.core, account: l.core.accounts.of(who)}
+}
 
 // Name is the name the limiter was opened under; for a key of a family, "family/key".
 func (l *Limiter) Name() string { return l.core.name }
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	err = l.core.decide(ctx, 1, false, &d)
+	err = l.account.decide(ctx, 1, false, &d)
 	return d, err
 }
 
@@ -33,7 +55,7 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. A call that ends by its context may
 // have spent its permits; they are counted as lost.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.core.decide(ctx, n, false, &d)
+	err = l.account.decide(ctx, n, false, &d)
 	return d, err
 }
 
@@ -41,7 +63,7 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.core.decide(ctx, n, true, &d)
+	err = l.account.decide(ctx, n, true, &d)
 	return d, err
 }
 
@@ -54,7 +76,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors
 // are those of AllowN; a caller that wants to sit an outage out calls again after
 // ErrUnavailable.
-func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.core.wait(ctx, n) }
+func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.account.wait(ctx, n) }
 
 // Refund gives back what a decision of this limiter was granted and was not
 // used. It works once per decision; more often, or with a denial, it does
@@ -77,7 +99,7 @@ func (l *Limiter) Limit() Limit {
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing.
 // Shards that do not answer carry an Err; ErrUnavailable means that none did.
-func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.core.peek(ctx) }
+func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) }
 
 // SetLimit changes the limit for every process, while it is in use: permits,
 // window, burst, algorithm and number of shards. What was used stays in the log, so the change
@@ -105,7 +127,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
-	defer l.core.queue.upset() // there is room for those who wait
+	defer l.core.accounts.upset() // there is room for those who wait
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}
@@ -185,7 +207,8 @@ func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *
 	return errors.Join(errs...)
 }
 
-func (c *core) peek(ctx context.Context) (State, error) {
+func (l *Limiter) peek(ctx context.Context) (State, error) {
+	c := l.core
 	if c.invalid != nil {
 		return State{}, c.invalid
 	}
@@ -196,12 +219,12 @@ func (c *core) peek(ctx context.Context) (State, error) {
 		}
 		limit := c.declaration()
 		if limit.Scope == PerParticipant {
-			return c.peekApart(limit, 0), nil
+			return l.account.peekApart(limit, 0), nil
 		}
 		return State{Limit: limit}, ErrUnavailable
 	}
 	if t.limit.Scope == PerParticipant {
-		return c.peekApart(t.limit, t.layout.Epoch), nil
+		return l.account.peekApart(t.limit, t.layout.Epoch), nil
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))

@@ -6,7 +6,8 @@ import (
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
-func (c *core) outage(t *table, n int64, upTo bool, cause error) (Decision, error) {
+func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, error) {
+	c := a.core
 	if c.client.closed.Load() {
 		return Decision{}, ErrClosed
 	}
@@ -16,7 +17,7 @@ func (c *core) outage(t *table, n int64, upTo bool, cause error) (Decision, erro
 	}
 	if limit.Scope == PerParticipant {
 		var d Decision
-		c.apart(&limit, n, upTo, &d)
+		a.apart(&limit, n, upTo, &d)
 		return d, nil
 	}
 	d := Decision{Limit: limit.Permits, Degraded: true, source: sourceLocal, core: c}

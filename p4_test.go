@@ -81,6 +81,7 @@ func TestTheLastPermitIsFoundWhereverItIs(t *testing.T) {
 // Whatever number callers ask for, none is denied while so many are free: the
 // limit is used up to less than the number. Of collections that compete for the
 // last permits none may succeed; that is rare, and one that comes alone then does.
+// The processes call for one participant, so that nothing is kept for others.
 func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 	f := standalone(t)
 	for _, n := range []int64{1, 3, 10, 40} {
@@ -91,9 +92,13 @@ func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 			var together []int64
 			for round := range rounds {
 				name := fmt.Sprint("by-", n, "-", round)
-				got := takeAll(t, f.group(t, 6, name, limit), 4, n)
+				processes := f.group(t, 6, name, limit)
+				for i, l := range processes {
+					processes[i] = l.As("all", 1)
+				}
+				got := takeAll(t, processes, 4, n)
 				together = append(together, got)
-				last := limiter(t, f.client(t), name, limit)
+				last := limiter(t, f.client(t), name, limit).As("all", 1)
 				if all := got + takeAll(t, []*shardlimit.Limiter{last}, 1, n); all != want {
 					t.Errorf("asking for %d: %d granted, want %d", n, all, want)
 				}

@@ -14,7 +14,7 @@ import (
 
 // vote is what one limit of a Set says to one call.
 type vote struct {
-	core  *core
+	*account
 	table *table // nil if the limit could not be declared yet
 	since int64  // when the call began, on the clock of the core's client
 	asked bool
@@ -32,7 +32,7 @@ type poll struct {
 
 // ask has a limit decide. What it grants counts until it is given back.
 func (p *poll) ask(v *vote) {
-	v.err = v.core.decide(p.ctx, p.n, false, &v.said)
+	v.err = v.decide(p.ctx, p.n, false, &v.said)
 	v.asked = true
 }
 
@@ -41,7 +41,7 @@ func (p *poll) ask(v *vote) {
 func (p *poll) fromMemory() {
 	for i := range p.votes {
 		v := &p.votes[i]
-		if v.core.isApart(v.table) || v.core.refuses(v.table, p.n, v.since) {
+		if v.core.isApart(v.table) || v.refuses(v.table, p.n, v.since) {
 			p.ask(v)
 			p.lost = p.lost || !v.said.Allowed
 		}
@@ -126,7 +126,7 @@ func (p *poll) result() (Decision, error) {
 	}
 	for i := range p.votes {
 		if v := &p.votes[i]; !v.asked {
-			d.RetryAfter = max(d.RetryAfter, v.core.soonest(p.ctx, v.table, p.n, v.since))
+			d.RetryAfter = max(d.RetryAfter, v.soonest(p.ctx, v.table, p.n, v.since))
 		}
 	}
 	return d, nil
@@ -157,7 +157,7 @@ func (p *poll) handBack(granted []Decision) {
 		}
 		wg.Go(func() {
 			d.core.handBack(p.ctx, d, since)
-			d.core.queue.wake() // somebody may have been refused meanwhile
+			d.core.accounts.wake() // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()
@@ -173,15 +173,15 @@ func (c *core) isApart(t *table) bool {
 
 // refuses reports whether it is certain that n permits would be refused, without
 // asking Redis.
-func (c *core) refuses(t *table, n, now int64) bool {
+func (a *account) refuses(t *table, n, now int64) bool {
 	if t == nil {
 		return false
 	}
-	if l := c.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
+	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
 		return false
 	}
 	var d Decision
-	return c.knownDenial(t, n, now, &d)
+	return a.view(t).knownDenial(n, now, &d)
 }
 
 // spare is how many permits the limit would have left to give, as last heard and
@@ -201,13 +201,14 @@ func (t *table) spare() (n int64) {
 
 // soonest is how long it takes until the limit can grant n permits, by what this
 // process has heard; for more than one it may have to ask what the shards have ahead.
-func (c *core) soonest(ctx context.Context, t *table, n, since int64) time.Duration {
+func (a *account) soonest(ctx context.Context, t *table, n, since int64) time.Duration {
 	if t == nil || t.spare() >= n {
 		return 0
 	}
+	c := a.core
 	now := c.client.now()
 	if n == 1 {
-		_, _, next := t.shutOut(now)
+		_, _, next := a.view(t).shutOut(now)
 		return max(0, time.Duration(next-now))
 	}
 	if o := c.ahead.Load(); o != nil && now < o.until {

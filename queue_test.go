@@ -11,8 +11,8 @@ import (
 func line(permits int64, sizes ...int64) (*queue, []*waiter) {
 	c := &core{client: &Client{base: time.Now()}}
 	c.declared = Limit{Permits: permits, Per: time.Minute}
-	q := &c.queue
-	q.core, q.pumping, q.poke = c, true, make(chan struct{}, 1)
+	q := &newAccount(c, newParticipant("p", 1)).queue
+	q.pumping, q.poke = true, make(chan struct{}, 1)
 	waiters := make([]*waiter, len(sizes))
 	for i, n := range sizes {
 		waiters[i], _ = q.join(n, 0)
@@ -112,7 +112,7 @@ func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
 	} {
 		deadline := int64(0)
 		if join.deadline > 0 {
-			deadline = q.core.client.now() + int64(join.deadline)
+			deadline = q.account.core.client.now() + int64(join.deadline)
 		}
 		before := q.len()
 		_, err := q.join(join.n, deadline)
@@ -140,7 +140,7 @@ func hopeless(waiters []*waiter) (places []int) {
 }
 
 func TestADenialTellsWhoWaitsInVain(t *testing.T) {
-	in := func(q *queue, d time.Duration) int64 { return q.core.client.now() + int64(d) }
+	in := func(q *queue, d time.Duration) int64 { return q.account.core.client.now() + int64(d) }
 	const minute = time.Minute
 	q, waiters := line(10, 10, 5, 5, 10)
 	for i, deadline := range []time.Duration{3 * minute, 0, 2 * minute, 4*minute + minute/2} {

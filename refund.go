@@ -65,7 +65,7 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 	if d.engine != nil {
 		if c.refunded.claim(ticketKey{engine: d.engine, number: d.ticket}, now, d.until) {
 			d.engine.refund(d)
-			c.queue.wake()
+			c.accounts.wake()
 		}
 		return nil
 	}
@@ -86,7 +86,7 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	c.queue.wake()
+	c.accounts.wake()
 	return nil
 }
 

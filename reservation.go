@@ -73,19 +73,20 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // Reset forgets what was reserved, though not the promise to who holds it. After
 // SetLimit has lowered the limit, what was reserved before is still admitted.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
-	return l.core.reserve(ctx, n)
+	return l.account.reserve(ctx, n)
 }
 
-func (c *core) reserve(ctx context.Context, n int64) (*Reservation, error) {
+func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
+	c := a.core
 	start := c.client.now()
-	t, err := c.admit(ctx, n, false)
+	t, err := a.admit(ctx, n, false)
 	if err != nil {
 		return nil, err
 	}
 	if limit := c.limitOf(t); limit.Algorithm != SlidingLog {
 		return nil, fmt.Errorf("%w: reservations under %s, limiter %q", errors.ErrUnsupported, limit.Algorithm, c.name)
 	}
-	r, err := c.promise(ctx, t, n, start)
+	r, err := a.promise(ctx, t, n, start)
 	switch {
 	case err == nil:
 		c.client.tel.decided(ctx, c, &r.decision, n, start, nil)
@@ -106,13 +107,14 @@ func (c *core) limitOf(t *table) Limit {
 }
 
 // promise gets n permits now, or reserves them.
-func (c *core) promise(ctx context.Context, t *table, n, start int64) (*Reservation, error) {
+func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reservation, error) {
+	c := a.core
 	var d Decision
 	var err error
 	if t == nil {
-		d, err = c.outage(nil, n, false, errNoRecord)
+		d, err = a.outage(nil, n, false, errNoRecord)
 	} else {
-		err = c.exactly(ctx, t, n, start, &d)
+		err = a.exactly(ctx, t, n, start, &d)
 	}
 	if err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func (c *core) promise(ctx context.Context, t *table, n, start int64) (*Reservat
 		if !errors.As(err, &away) {
 			return c.outstanding(r, err)
 		}
-		if r.decision, err = c.outage(t, n, false, away.cause); err != nil {
+		if r.decision, err = a.outage(t, n, false, away.cause); err != nil {
 			return nil, err
 		}
 		if r.due = c.client.now(); r.decision.Allowed {

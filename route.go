@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -28,31 +30,43 @@ type tried [MaxShards / 64]uint64
 func (t *tried) add(i int)      { t[i/64] |= 1 << (i % 64) }
 func (t *tried) has(i int) bool { return t[i/64]&(1<<(i%64)) != 0 }
 
+// refusals is after how many shards a call gives up that kept their permits for
+// others: while participants contend, one that asks everywhere costs much and gains nothing.
+const refusals = 4
+
 // choose picks the next shard for a call: of the first few in the participant's
-// order that may have room, the one with the fewest calls waiting; if these are
-// almost idle, one whose turn it is. size is the least share that is of use. It
-// returns -1 when there is none left.
-func (t *table) choose(now int64, size int64, done *tried) int {
-	best, seen := -1, 0
+// order, the one with the fewest calls waiting; if these are almost idle, one
+// whose turn it is. Once one of the first has nothing for it, it picks among all
+// that may have, so that demand that spills spreads evenly. size is the least
+// share that is of use. It returns -1 when there is none left.
+func (v *view) choose(now int64, size int64, done *tried) int {
+	best, seen, ties := -1, 0, uint64(0)
 	var least, all int64
-	for i := range t.order {
-		if !t.open(i, now, size, done) {
+	spills := false
+	for i := range v.seats {
+		if !v.open(i, now, size, done) {
+			spills = spills || seen < preferred
 			continue
 		}
-		waiting := t.order[i].waiting.Load()
-		if best < 0 || waiting < least {
-			best, least = i, waiting
+		waiting := v.seats[i].lane.waiting.Load()
+		switch {
+		case best < 0 || waiting < least:
+			best, least, ties = i, waiting, 1
+		case spills && waiting == least:
+			if ties++; rand.Uint64N(ties) == 0 {
+				best = i
+			}
 		}
 		all += waiting
-		if seen++; seen == preferred {
+		if seen++; seen == preferred && !spills {
 			break
 		}
 	}
-	if seen < preferred || all >= preferred {
+	if spills || seen < preferred || all >= preferred {
 		return best
 	}
 	for k := range int64(preferred) {
-		if i := t.turn(now, k); t.open(i, now, size, done) && t.order[i].waiting.Load() == 0 {
+		if i := v.turn(now, k); v.open(i, now, size, done) && v.seats[i].lane.waiting.Load() == 0 {
 			return i
 		}
 	}
@@ -60,9 +74,9 @@ func (t *table) choose(now int64, size int64, done *tried) int {
 }
 
 // open reports whether a call may go to the shard at this place of the order.
-func (t *table) open(i int, now, size int64, done *tried) bool {
-	l := t.order[i]
-	return !done.has(i) && !l.known.shut(now) && l.terms.Load().most >= size && l.ready(now)
+func (v *view) open(i int, now, size int64, done *tried) bool {
+	s := v.seats[i]
+	return !done.has(i) && !s.shut(now) && s.lane.terms.Load().most >= size && s.lane.ready(now)
 }
 
 // turn is the place in the order of the shard whose turn it is, or k turns later.
@@ -72,48 +86,59 @@ func (t *table) turn(now, k int64) int {
 	return int((now/int64(turn) + k) % min(max(reach, preferred), shards))
 }
 
-// shutOut reports whether every shard that can be reached is known to be empty,
-// whether any can be, and when the first of them has a permit again.
-func (t *table) shutOut(now int64) (empty, reachable bool, next int64) {
+// shutOut reports whether every shard that can be reached is known to have
+// nothing for this participant, whether any can be, and when the first of them
+// has a permit again.
+func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
 	empty = true
-	for _, l := range t.lanes {
-		if !l.ready(now) {
+	for _, s := range v.visit {
+		if !s.lane.ready(now) {
 			continue
 		}
-		if at := l.known.freeAt.Load(); !reachable || at < next {
+		if at := max(s.lane.known.freeAt.Load(), s.notBefore.Load()); !reachable || at < next {
 			next = at
 		}
 		reachable = true
-		empty = empty && l.known.shut(now)
+		empty = empty && s.shut(now)
 	}
 	return empty && reachable, reachable, next
 }
 
+// pause is how long it takes until the first shard wants to see this participant again.
+func (v *view) pause(now int64) time.Duration {
+	first := int64(math.MaxInt64)
+	for _, s := range v.visit {
+		first = min(first, max(s.notBefore.Load()-now, 0))
+	}
+	return time.Duration(first)
+}
+
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
-func (c *core) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
+func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Scope == PerParticipant {
-		c.apart(&t.limit, n, false, d)
+		a.apart(&t.limit, n, false, d)
 		return nil
 	}
-	if n > 1 && c.knownDenial(t, n, since, d) {
+	v := a.view(t)
+	if n > 1 && v.knownDenial(n, since, d) {
 		return nil
 	}
 	var done tried
-	i := t.choose(since, n, &done)
+	i := v.choose(since, n, &done)
 	if i < 0 {
-		if n == 1 && c.knownDenial(t, 1, since, d) {
+		if n == 1 && v.knownDenial(1, since, d) {
 			return nil
 		}
-		return c.unserved(ctx, t, n, since, &attempt{now: since, retry: unknownRetry}, d)
+		return a.unserved(ctx, v, n, since, &attempt{now: since, retry: unknownRetry}, d)
 	}
-	l := t.order[i]
-	ans, err := l.ask(ctx, n, false, since, since)
+	s := v.seats[i]
+	ans, err := s.ask(ctx, n, false, since, since)
 	if err == nil && ans.granted == n {
-		c.take(t, l, &ans, d)
+		a.core.take(t, s.lane, &ans, d)
 		return nil
 	}
-	return c.spill(ctx, t, n, since, i, &ans, err, d)
+	return a.spill(ctx, v, n, since, i, &ans, err, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -126,44 +151,51 @@ type attempt struct {
 }
 
 // spill goes on with a call at other shards after the shard i has answered this.
-func (c *core) spill(ctx context.Context, t *table, n, since int64, i int, ans *answer, err error, d *Decision) error {
+func (a *account) spill(ctx context.Context, v *view, n, since int64, i int, ans *answer, err error, d *Decision) error {
 	seen := attempt{retry: unknownRetry}
-	for i >= 0 {
+	refused := 0
+	for {
 		seen.done.add(i)
 		if err == nil {
 			seen.now, seen.reached = ans.now, true
+			if v.seats[i].contended.Load() {
+				refused++
+			}
 			if ans.retry != unknownRetry && (seen.retry == unknownRetry || ans.retry < seen.retry) {
 				seen.retry = ans.retry
 			}
 		} else {
-			if e := c.gone(ctx, err); e != nil {
+			if e := a.core.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failure, seen.now = err, c.client.now()
+			seen.failure, seen.now = err, a.core.client.now()
 		}
-		if i = t.choose(seen.now, n, &seen.done); i < 0 {
+		if refused == refusals {
 			break
 		}
-		l := t.order[i]
-		*ans, err = l.ask(ctx, n, false, since, seen.now)
+		if i = v.choose(seen.now, n, &seen.done); i < 0 {
+			break
+		}
+		s := v.seats[i]
+		*ans, err = s.ask(ctx, n, false, since, seen.now)
 		if err == nil && ans.granted == n {
-			c.take(t, l, ans, d)
+			a.core.take(v.table, s.lane, ans, d)
 			return nil
 		}
 	}
-	return c.unserved(ctx, t, n, since, &seen, d)
+	return a.unserved(ctx, v, n, since, &seen, d)
 }
 
 // unserved ends a call that no single shard could serve, or could be asked.
-func (c *core) unserved(ctx context.Context, t *table, n, since int64, seen *attempt, d *Decision) (err error) {
+func (a *account) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		if empty, _, _ := t.shutOut(seen.now); t.split || empty && !seen.reached {
-			*d, err = c.gather(ctx, t, n, since, seen.failure)
+		if empty, _, _ := v.shutOut(seen.now); v.split || empty && !seen.reached {
+			*d, err = a.gather(ctx, v, n, since, seen.failure)
 			return err
 		}
 	}
-	return c.denied(t, seen.now, n, false, seen.reached, seen.retry, seen.failure, d)
+	return v.denied(seen.now, n, false, seen.reached, seen.retry, seen.failure, d)
 }
 
 // take fills in that one shard granted everything.
@@ -174,31 +206,31 @@ func (c *core) take(t *table, l *lane, ans *answer, d *Decision) {
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
-func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) error {
+func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Scope == PerParticipant {
-		c.apart(&t.limit, n, true, d)
+		a.apart(&t.limit, n, true, d)
 		return nil
 	}
-	now := since
+	c, v, now := a.core, a.view(t), since
 	n = min(n, t.limit.most())
-	if c.knownDenial(t, 1, now, d) {
+	if v.knownDenial(1, now, d) {
 		return nil
 	}
 	var done tried
 	var failure error
 	reached := false
 	for d.Granted < n {
-		i := t.choose(now, 1, &done)
+		i := v.choose(now, 1, &done)
 		if i < 0 {
 			break
 		}
 		done.add(i)
-		l := t.order[i]
-		ans, err := l.ask(ctx, n-d.Granted, true, since, now)
+		s := v.seats[i]
+		ans, err := s.ask(ctx, n-d.Granted, true, since, now)
 		now = c.client.now()
 		if err == nil {
 			reached = true
-			d.add(l, &ans)
+			d.add(s.lane, &ans)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -210,7 +242,7 @@ func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) 
 		failure = err
 	}
 	if d.Granted == 0 {
-		return c.denied(t, now, n, true, reached, unknownRetry, failure, d)
+		return v.denied(now, n, true, reached, unknownRetry, failure, d)
 	}
 	c.complete(d, t, now)
 	return nil
@@ -219,10 +251,11 @@ func (c *core) some(ctx context.Context, t *table, n, since int64, d *Decision) 
 // knownDenial answers without asking Redis if it is certain that n permits are
 // not free. For more than one it takes an outlook, because only that tells when
 // they will be.
-func (c *core) knownDenial(t *table, n, now int64, d *Decision) bool {
+func (v *view) knownDenial(n, now int64, d *Decision) bool {
+	c := v.account.core
 	var next int64
 	if n == 1 {
-		empty, _, first := t.shutOut(now)
+		empty, _, first := v.shutOut(now)
 		if !empty {
 			return false
 		}
@@ -232,11 +265,11 @@ func (c *core) knownDenial(t *table, n, now int64, d *Decision) bool {
 		if o == nil || now >= o.until {
 			return false
 		}
-		if next = o.when(n, t.limit.Per); next <= now {
+		if next = o.when(n, v.limit.Per); next <= now {
 			return false
 		}
 	}
-	c.deny(t, now, time.Duration(next-now), d)
+	c.deny(v.table, now, time.Duration(next-now), d)
 	d.source = sourceMemory
 	return true
 }
@@ -255,21 +288,21 @@ func (c *core) gone(ctx context.Context, err error) error {
 
 // denied ends a call that no shard could serve: with a denial if at least one
 // could be reached, else by the outage policy.
-func (c *core) denied(t *table, now, n int64, upTo, reached bool, retry time.Duration, failure error, d *Decision) (err error) {
-	empty, reachable, next := t.shutOut(now)
+func (v *view) denied(now, n int64, upTo, reached bool, retry time.Duration, failure error, d *Decision) (err error) {
+	empty, reachable, next := v.shutOut(now)
 	// A shard that was known to be empty when it was passed over may have got permits
 	// back since. Then there is no outage, although nobody was asked.
 	if !reached && !empty && (failure != nil || !reachable) {
-		*d, err = c.outage(t, n, upTo, failure)
+		*d, err = v.account.outage(v.table, n, upTo, failure)
 		return err
 	}
 	if n == 1 || upTo || retry <= 0 {
 		retry = time.Duration(next - now)
 		if !reachable {
-			retry = t.limit.Per
+			retry = v.limit.Per
 		}
 	}
-	c.deny(t, now, retry, d)
+	v.account.core.deny(v.table, now, retry, d)
 	return nil
 }
 

@@ -11,11 +11,11 @@ import (
 
 // fleetOf is the tables of so many participants of a limit, in each of which
 // every shard is there and has room.
-func fleetOf(participants, shards int) []*table {
+func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
 	heard := new(atomic.Int64)
 	heard.Store(int64(participants))
-	tables := make([]*table, participants)
+	tables := make([]*view, participants)
 	for p := range tables {
 		t := &table{participants: heard}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
@@ -23,14 +23,14 @@ func fleetOf(participants, shards int) []*table {
 			l.terms.Store(&terms{most: 1})
 			t.order = append(t.order, l)
 		}
-		tables[p] = t
+		tables[p] = newAccount(nil, newParticipant("p", 1)).view(t)
 	}
 	return tables
 }
 
 // used counts the calls at each shard while every participant calls once a turn,
 // with nothing under way.
-func used(tables []*table, turns int) []int {
+func used(tables []*view, turns int) []int {
 	calls := make([]int, len(tables[0].order))
 	for p, t := range tables {
 		for k := range turns {

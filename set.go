@@ -55,11 +55,11 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	}
 	p := &poll{ctx: ctx, n: n, votes: make([]vote, len(s.limiters))}
 	for i, l := range s.limiters {
-		t, err := l.core.admit(ctx, n, false)
+		t, err := l.account.admit(ctx, n, false)
 		if err != nil {
 			return Decision{}, err
 		}
-		p.votes[i] = vote{core: l.core, table: t, since: l.core.client.now()}
+		p.votes[i] = vote{account: l.account, table: t, since: l.core.client.now()}
 	}
 	p.fromMemory()
 	p.likelyToRefuse()

@@ -106,7 +106,7 @@ func (t *telemetry) close() {
 func (t *telemetry) observe(_ context.Context, o metric.Observer) error {
 	now := t.client.now()
 	for _, c := range t.client.cores() {
-		o.ObserveInt64(t.waiters, int64(c.queue.len()), metric.WithAttributes(attribute.String("limiter", c.name)))
+		o.ObserveInt64(t.waiters, int64(c.accounts.waiters()), metric.WithAttributes(attribute.String("limiter", c.name)))
 		table := c.table.Load()
 		if table == nil {
 			continue

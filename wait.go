@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,10 +15,10 @@ import (
 const pumpNap = 2 * time.Second
 
 // queue is the line of callers that wait for permits of one limit in this
-// process: first come, first served. One goroutine, which exists only while
+// process, for one participant: first come, first served. One goroutine, which exists only while
 // somebody waits, asks for permits on behalf of the head.
 type queue struct {
-	core *core
+	account *account
 
 	mu      sync.Mutex
 	line    list.List // of *waiter
@@ -31,6 +32,8 @@ type queue struct {
 	notBefore int64
 	woken     bool   // since the head last asked
 	upsets    uint64 // how often usage was forgotten or the limit changed
+
+	unserved atomic.Int64 // permits that the line still wanted when it last could not be served
 }
 
 // waiter is one blocked call.
@@ -44,19 +47,20 @@ type waiter struct {
 }
 
 // wait is WaitN.
-func (c *core) wait(ctx context.Context, n int64) error {
+func (a *account) wait(ctx context.Context, n int64) error {
+	c := a.core
 	start := c.client.now()
-	t, err := c.admit(ctx, n, false)
+	t, err := a.admit(ctx, n, false)
 	if err != nil {
 		return err
 	}
 	deadline := c.deadline(ctx)
-	if c.queue.empty() {
+	if a.queue.empty() {
 		var d Decision
 		if t == nil {
-			d, err = c.outage(nil, n, false, errNoRecord)
+			d, err = a.outage(nil, n, false, errNoRecord)
 		} else {
-			err = c.exactly(ctx, t, n, start, &d)
+			err = a.exactly(ctx, t, n, start, &d)
 		}
 		if err == nil && d.Allowed {
 			err = c.sleepOut(ctx, d, d.Delay, deadline)
@@ -70,7 +74,7 @@ func (c *core) wait(ctx context.Context, n int64) error {
 			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 	}
-	w, err := c.queue.join(n, deadline)
+	w, err := a.queue.join(n, deadline)
 	if err != nil {
 		c.client.tel.waited(ctx, c, &Decision{}, n, start, nil)
 		return err
@@ -78,7 +82,7 @@ func (c *core) wait(ctx context.Context, n int64) error {
 	select {
 	case err = <-w.done:
 	case <-ctx.Done():
-		if c.queue.leave(w) {
+		if a.queue.leave(w) {
 			err = context.Cause(ctx)
 		} else {
 			err = <-w.done // it was served just now
@@ -137,10 +141,10 @@ func (q *queue) len() int {
 
 // limit is the limit in force, as far as this process has heard.
 func (q *queue) limit() Limit {
-	if t := q.core.table.Load(); t != nil {
+	if t := q.account.core.table.Load(); t != nil {
 		return t.limit
 	}
-	return q.core.declaration()
+	return q.account.core.declaration()
 }
 
 // join puts a caller at the end of the line, unless those before it make it
@@ -160,8 +164,8 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 		if q.poke == nil {
 			q.poke = make(chan struct{}, 1)
 		}
-		q.core.client.spawn(q.pump)
-		if q.core.client.closed.Load() {
+		q.account.core.client.spawn(q.pump)
+		if q.account.core.client.closed.Load() {
 			q.dismiss(w, ErrClosed)
 		}
 	}
@@ -172,7 +176,7 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 // before the deadline: from when the head can be served, no window admits more
 // than the limit.
 func (q *queue) inTime(permits, deadline int64, limit Limit) bool {
-	left := deadline - max(q.core.client.now(), q.notBefore)
+	left := deadline - max(q.account.core.client.now(), q.notBefore)
 	return left >= 0 && int64(limit.soonest(permits)) <= left
 }
 
@@ -219,7 +223,7 @@ func (q *queue) wakeLocked() {
 
 // pump serves the line until it is empty.
 func (q *queue) pump(ctx context.Context) {
-	c := q.core
+	c := q.account.core
 	nap := time.NewTimer(time.Hour)
 	defer nap.Stop()
 	futile := 0
@@ -241,9 +245,11 @@ func (q *queue) pump(ctx context.Context) {
 		if d.Granted > 0 {
 			futile = 0
 			q.hand(d, singles)
+			q.note(d.Granted < n)
 			continue
 		}
 		futile++
+		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
 		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm == SlidingLog && q.bookAhead(ctx, t, n, upsets) {
 			futile = 0
@@ -258,19 +264,21 @@ func (q *queue) pump(ctx context.Context) {
 		case <-nap.C:
 		case <-q.poke:
 			futile = 0
-			c.doubt(t) // what was heard may be older than what woke us
+			q.account.doubt(t) // what was heard may be older than what woke us
 		case <-ctx.Done():
 		}
 	}
 }
 
-// doubt forgets that nothing is free, so that the next call asks Redis.
-func (c *core) doubt(t *table) {
-	c.ahead.Store(nil)
-	if t != nil {
-		for _, l := range t.lanes {
-			l.known.open()
-		}
+// note remembers what the line is short of, for the shards to know who wants more
+// than it gets.
+func (q *queue) note(short bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if short {
+		q.unserved.Store(q.wanted)
+	} else {
+		q.unserved.Store(0)
 	}
 }
 
@@ -278,14 +286,14 @@ func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Dec
 	if ctx.Err() != nil {
 		return d, ErrClosed
 	}
-	now := q.core.client.now()
+	now := q.account.core.client.now()
 	switch {
 	case t == nil:
-		return q.core.outage(nil, n, singles, errNoRecord)
+		return q.account.outage(nil, n, singles, errNoRecord)
 	case singles:
-		err = q.core.some(ctx, t, n, now, &d)
+		err = q.account.some(ctx, t, n, now, &d)
 	default:
-		err = q.core.whole(ctx, t, n, now, &d)
+		err = q.account.whole(ctx, t, n, now, &d)
 	}
 	return d, err
 }
@@ -315,6 +323,7 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	}
 	e := q.line.Front()
 	if e == nil {
+		q.unserved.Store(0)
 		q.pumping = false
 		return 0, false, false
 	}
@@ -348,7 +357,7 @@ func (q *queue) hand(d Decision, singles bool) {
 	}
 	q.mu.Unlock()
 	if left > 0 {
-		q.core.giveBack(d.last(left))
+		q.account.core.giveBack(d.last(left))
 	}
 }
 
@@ -385,7 +394,7 @@ func (q *queue) dismissHopeless(next int64) {
 			continue
 		}
 		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
-			ErrWaitTooLong, time.Duration(next-q.core.client.now()), wanted))
+			ErrWaitTooLong, time.Duration(next-q.account.core.client.now()), wanted))
 		if wanted == 0 {
 			q.wakeLocked()
 			return

@@ -19,7 +19,7 @@ type account struct {
 	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
 	filled int64    // when credit was last added, us
 	credit int64    // millionths of a permit; below 0: a debt
-	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: it never came back
+	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used[0] and turned[0] are what the shared account was charged for it
 	used   [2]int64 // permits in this window and the one before
 	turned [2]int64 // thousandths
 }

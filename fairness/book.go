@@ -66,6 +66,9 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 		}
 		account := &b.accounts[entry.from]
 		account.used[0] += count * ask.Size
+		if entry.own > 0 && entry.own != entry.from {
+			b.accounts[entry.own].used[0] += count * ask.Size
+		}
 		if entry.e > 0 {
 			account.credit = int64(float64(account.credit) - float64(float64(count*ask.Size)*micro))
 		}
@@ -85,9 +88,12 @@ func (b *Book) seat(t Term, seats []Seat) {
 		e := entry{own: b.find(seat)}
 		if e.own > 0 {
 			e.from = e.own
+			b.settleIn(t, &b.accounts[e.own])
 		} else if len(b.accounts) <= MaxAccounts {
 			e.own = len(b.accounts)
-			b.accounts = append(b.accounts, account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now})
+			first := account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now}
+			first.turned[0] = seat.Turned
+			b.accounts = append(b.accounts, first)
 		}
 		a := &b.accounts[e.from]
 		a.weight = seat.Weight
@@ -102,6 +108,22 @@ func (b *Book) seat(t Term, seats []Seat) {
 		}
 		b.open = append(b.open, e)
 	}
+}
+
+// settleIn moves to an account whose name has come back what the shared one was charged for its first ask. Else a participant that is
+// alone would seem to be two.
+func (b *Book) settleIn(t Term, a *account) {
+	if a.cell > 0 {
+		return
+	}
+	a.cell = a.filled / t.Window
+	s := &b.accounts[0]
+	s.roll(t)
+	if i := s.cell - a.cell; i == 0 || i == 1 {
+		s.used[i] = max(0, s.used[i]-a.used[0])
+		s.turned[i] = max(0, s.turned[i]-a.turned[0])
+	}
+	s.state(t, 0)
 }
 
 // find returns the slot of a seat's own account, or -1.
@@ -150,28 +172,27 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	return dst
 }
 
-// hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there.
+// hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there. One
+// that is not paced gets none: what is free, and when more will be, it learns exactly from elsewhere.
 func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
-	window, deep := float64(t.Window), 0.0
+	if entry.e == 0 {
+		return 0
+	}
+	window, deep := float64(t.Window), depth(entry.e)
 	credit := float64(b.accounts[entry.from].credit) / micro
 	wait := func(want float64) float64 { return min(window/4, (want-credit)*window/entry.e) }
-	if entry.e > 0 {
-		deep = depth(entry.e)
-	}
 	if entry.unserved == 0 {
-		if entry.e > 0 && credit < 1 {
+		if credit < 1 {
 			return int64(math.Ceil(wait(1)))
 		}
 		return 0
 	}
 	need, retry := float64(entry.refused-free), 0.0
-	if entry.e > 0 {
-		want := max(1, min(float64(entry.refused), deep), min(entry.unserved, entry.e/64))
-		if credit < want {
-			retry = wait(want)
-		} else {
-			need += math.Ceil(reserve(t) * (1 - credit/deep))
-		}
+	want := max(1, min(float64(entry.refused), deep), min(entry.unserved, entry.e/64))
+	if credit < want {
+		retry = wait(want)
+	} else {
+		need += math.Ceil(reserve(t) * (1 - credit/deep))
 	}
 	if need > 0 {
 		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))

@@ -48,10 +48,32 @@ if contending then
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
         used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
         turned_before = sub(text, 148, 163) + 0,
       }
+    end
+    local function roll(a)
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+    end
+    local function state(a, waiting)
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
+    end
+    -- The account of those who have none of their own.
+    local function everybody()
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+      end
+      return b.accounts[0]
     end
     -- The slot of a participant's own account, or -1.
     local function find(id, slot)
@@ -81,37 +103,42 @@ if contending then
     for i = first, #ARGV - 2, fields do
       local id, weight = ARGV[i], ARGV[i + 2] + 0
       local own = find(id, ARGV[i + 1] + 0)
-      local from = own
+      local a, newcomer
       if own < 0 then
-        from = 0
         if b.count <= MOST then
           own, b.count = b.count, b.count + 1
-          b.accounts[own] = fresh(id, weight)
+          newcomer = fresh(id, weight)
+          b.accounts[own] = newcomer
         end
-        if not b.accounts[0] then
-          b.accounts[0] = header == '' and fresh('****************', weight)
-            or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+        a = everybody()
+      else
+        a = b.accounts[own]
+        if a.cell == 0 then
+          -- The name has come back: what the shared account was charged for its first ask is its own.
+          a.cell = (a.filled - a.filled % window) / window
+          local s = everybody()
+          roll(s)
+          if s.cell == a.cell then
+            s.used, s.turned = max(0, s.used - a.used), max(0, s.turned - a.turned)
+          elseif s.cell == a.cell + 1 then
+            s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+          end
+          state(s, 0)
         end
       end
       placed[id] = own >= 0 and own or nil
-      local a = b.accounts[from]
       a.weight = weight
-      if a.cell ~= cell then
-        if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
-        else
-          a.used_before, a.turned_before = 0, 0
-        end
-        a.used, a.turned, a.cell = 0, 0, cell
-      end
-      local entry = {own = own, a = a, e = 0, refused = 0, unserved = 0}
+      roll(a)
+      local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if fields == 5 then
         a.turned = min(a.turned + ARGV[i + 3], 1e15)
         waiting = ARGV[i + 4] + 0
+        if newcomer then
+          newcomer.turned = ARGV[i + 3] + 0
+        end
       end
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
+      state(a, waiting)
       if b.heavy > 0 then
         local e = min(1.01 * weight * b.spare / b.heavy / 1000, share)
         entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))
@@ -156,6 +183,9 @@ if contending then
         b.refused = b.refused or size
       end
       a.used = a.used + got * size
+      if entry.newcomer then
+        entry.newcomer.used = entry.newcomer.used + got * size
+      end
       if entry.e > 0 then
         a.credit = a.credit - got * size * 1000000
       end

@@ -18,19 +18,17 @@ if contending then
     for _, entry in ipairs(b.entries) do
       local a = entry.a
       local e, credit, retry = entry.e, a.credit / 1000000, 0
-      if entry.unserved == 0 then
-        if e > 0 and credit < 1 then
+      if e > 0 and entry.unserved == 0 then
+        if credit < 1 then
           retry = ceil(min(window / 4, (1 - credit) * window / e))
         end
-      else
+      elseif e > 0 then
         local need = entry.refused - left
-        if e > 0 then
-          local want = max(1, min(entry.refused, entry.depth), min(entry.unserved, e / 64))
-          if credit < want then
-            retry = min(window / 4, (want - credit) * window / e)
-          else
-            need = need + ceil(b.reserve * (1 - credit / entry.depth))
-          end
+        local want = max(1, min(entry.refused, entry.depth), min(entry.unserved, e / 64))
+        if credit < want then
+          retry = min(window / 4, (want - credit) * window / e)
+        else
+          need = need + ceil(b.reserve * (1 - credit / entry.depth))
         end
         if need > 0 then
           retry = max(retry, soonest + (need - 1) * window / max(share, 1))

@@ -1,0 +1,72 @@
+package shardlimit
+
+import (
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// otherAccounts is how many participants other than the process itself are
+// remembered for one limit. One that was forgotten works as before: its next call
+// asks Redis again.
+const otherAccounts = 1024
+
+// accounts are those that a process has with one limit: its own, and those of
+// the participants it calls for.
+type accounts struct {
+	own *account
+
+	mu     sync.Mutex
+	others *lru.Cache[string, *account] // nil until there is one
+}
+
+// of returns the account of a participant of the limit.
+func (as *accounts) of(who participant) *account {
+	if who.name == as.own.who.name {
+		return as.own
+	}
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.others == nil {
+		as.others, _ = lru.New[string, *account](otherAccounts) // fails only for a size below 1
+	}
+	a, ok := as.others.Get(who.name)
+	if !ok || a.who.weight != who.weight {
+		a = newAccount(as.own.core, who)
+		as.others.Add(who.name, a)
+	}
+	return a
+}
+
+// all returns every account, the process' own first.
+func (as *accounts) all() []*account {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	all := []*account{as.own}
+	if as.others != nil {
+		all = append(all, as.others.Values()...)
+	}
+	return all
+}
+
+// wake has everybody who waits look again at once.
+func (as *accounts) wake() {
+	for _, a := range as.all() {
+		a.queue.wake()
+	}
+}
+
+// upset has everybody who waits begin anew: usage was forgotten or the limit changed.
+func (as *accounts) upset() {
+	for _, a := range as.all() {
+		a.queue.upset()
+	}
+}
+
+// waiters is how many calls are blocked.
+func (as *accounts) waiters() (n int) {
+	for _, a := range as.all() {
+		n += a.queue.len()
+	}
+	return n
+}
