@@ -49,6 +49,15 @@ func (as *accounts) all() []*account {
 	return all
 }
 
+// open forgets why the shards of a table were not to be asked.
+func (as *accounts) open(t *table) {
+	for _, a := range as.all() {
+		for _, s := range a.view(t).seats {
+			s.open()
+		}
+	}
+}
+
 // wake has everybody who waits look again at once.
 func (as *accounts) wake() {
 	for _, a := range as.all() {

@@ -107,9 +107,7 @@ func (c *core) adopt(layout shard.Layout) error {
 	c.table.Store(t)
 	c.metrics.counts(limit.Algorithm)
 	if old != nil && old.layout.Epoch != layout.Epoch {
-		for _, l := range t.lanes {
-			l.known.open() // a raised limit may have room where there was none
-		}
+		c.accounts.open(t) // a raised limit may have room where there was none
 		c.ahead.Store(nil)
 		c.accounts.upset()
 	}

@@ -21,7 +21,7 @@ func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) 
 			ten := shardlimit.Limit{Permits: 10, Per: 500 * time.Millisecond, Algorithm: a, Shards: 2}
 			three := ten
 			three.Permits = 3
-			limiters := f.group(t, 2, "l", ten)
+			limiters := asOne(f.group(t, 2, "l", ten))
 			var record history.Recorder
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -134,6 +134,7 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	for _, c := range clients {
 		moved, still = append(moved, limiter(t, c, "moved", limit)), append(still, limiter(t, c, "still", limit))
 	}
+	moved, still = asOne(moved), asOne(still)
 	of, beside := steady(t, 5*time.Millisecond, moved), steady(t, 5*time.Millisecond, still)
 	awaitThat(t, "the limit is used", func() bool { return peek(t, moved[0]).Used >= 380 && peek(t, still[0]).Used >= 380 })
 	begin := history.Now()

@@ -178,3 +178,12 @@ func (f fleet) group(tb testing.TB, processes int, name string, limit shardlimit
 	}
 	return limiters
 }
+
+// asOne has the limiters call for one participant, so that nothing is kept from
+// one of them for the sake of another.
+func asOne(limiters []*shardlimit.Limiter) []*shardlimit.Limiter {
+	for i, l := range limiters {
+		limiters[i] = l.As("all", 1)
+	}
+	return limiters
+}

@@ -92,14 +92,10 @@ func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 			var together []int64
 			for round := range rounds {
 				name := fmt.Sprint("by-", n, "-", round)
-				processes := f.group(t, 6, name, limit)
-				for i, l := range processes {
-					processes[i] = l.As("all", 1)
-				}
-				got := takeAll(t, processes, 4, n)
+				got := takeAll(t, asOne(f.group(t, 6, name, limit)), 4, n)
 				together = append(together, got)
-				last := limiter(t, f.client(t), name, limit).As("all", 1)
-				if all := got + takeAll(t, []*shardlimit.Limiter{last}, 1, n); all != want {
+				last := asOne(f.group(t, 1, name, limit))
+				if all := got + takeAll(t, last, 1, n); all != want {
 					t.Errorf("asking for %d: %d granted, want %d", n, all, want)
 				}
 			}

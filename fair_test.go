@@ -1,0 +1,152 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// demander is a participant that asks for single permits at a steady rate.
+type demander struct {
+	limiter *shardlimit.Limiter
+	rate    float64 // permits per second
+	granted atomic.Int64
+}
+
+// contend lets everybody ask for as long as that, and counts what each was
+// granted after the warm-up. Every grant is recorded.
+func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recorder, all ...*demander) {
+	t.Helper()
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for _, p := range all {
+		wg.Go(func() {
+			tally := record.Tally()
+			done := 0.0
+			for {
+				gone := time.Since(begin)
+				if gone >= warmUp+measured {
+					return
+				}
+				for due := p.rate * gone.Seconds(); done < due; done++ {
+					start := history.Now()
+					d, err := p.limiter.Allow(context.Background())
+					if err != nil {
+						t.Errorf("a call failed: %v", err)
+						return
+					}
+					tally.Add(start, history.Now(), d.Granted)
+					if gone >= warmUp {
+						p.granted.Add(d.Granted)
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A hog does not take the part of those who want little, whether they call from
+// processes of their own or from that of the hog, on one shard or on several.
+func TestAHogGetsWhatTheOthersLeave(t *testing.T) {
+	const warmUp, measured = time.Second, 2 * time.Second
+	for _, shards := range []int{1, 4} {
+		for _, where := range []string{"processes", "tenants"} {
+			t.Run(fmt.Sprint(shards, " ", where), func(t *testing.T) {
+				f := standalone(t)
+				limit := shardlimit.Limit{Permits: 400, Per: 500 * time.Millisecond, Shards: shards}
+				limiters := f.group(t, 5, "l", limit)
+				if where == "tenants" {
+					for i := range limiters {
+						limiters[i] = limiters[0].As(fmt.Sprint("tenant-", i), 1)
+					}
+				}
+				all := []*demander{{limiter: limiters[0], rate: 8000}}
+				for _, l := range limiters[1:] {
+					all = append(all, &demander{limiter: l, rate: 80}) // of the 160 each is entitled to
+				}
+				var record history.Recorder
+				contend(t, warmUp, measured, &record, all...)
+				keepsTo(t, limit, record.Ops())
+				var little int64
+				for _, p := range all[1:] {
+					little += p.granted.Load()
+				}
+				hog := all[0].granted.Load()
+				t.Logf("the hog got %d, the others %d of the 640 they wanted", hog, little)
+				if little < 570 {
+					t.Errorf("the others got %d of the 640 that they wanted", little)
+				}
+				if hog+little < 1350 {
+					t.Errorf("%d of 1600 permits were used", hog+little)
+				}
+			})
+		}
+	}
+}
+
+func TestWeightsDivideAContendedLimit(t *testing.T) {
+	f := standalone(t)
+	limit := shardlimit.Limit{Permits: 700, Per: 500 * time.Millisecond, Shards: 1}
+	var all []*demander
+	for _, weight := range []float64{1, 2, 4} {
+		client := f.client(t, func(c *shardlimit.Config) { c.Weight = weight })
+		all = append(all, &demander{limiter: limiter(t, client, "l", limit), rate: 4000})
+	}
+	var record history.Recorder
+	contend(t, time.Second, 2*time.Second, &record, all...)
+	keepsTo(t, limit, record.Ops())
+	for i, want := range []float64{400, 800, 1600} {
+		if got := float64(all[i].granted.Load()); math.Abs(got-want) > 0.1*want {
+			t.Errorf("weight %d got %.0f, is entitled to %.0f", 1<<i, got, want)
+		}
+	}
+}
+
+// A lone participant is not paced: it gets the whole limit.
+func TestOneParticipantAloneGetsTheWholeLimit(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		f := standalone(t)
+		limit := shardlimit.Limit{Permits: 400, Per: time.Minute, Shards: shards}
+		var processes []*shardlimit.Limiter
+		for _, l := range f.group(t, 3, "l", limit) {
+			processes = append(processes, l.As("alone", 1))
+		}
+		if got := takeAll(t, processes, 4, 1); got != limit.Permits {
+			t.Errorf("%d shards: got %d of %d", shards, got, limit.Permits)
+		}
+	}
+}
+
+func TestParticipantsThatCannotBe(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.PerSecond(10))
+	for name, as := range map[string]*shardlimit.Limiter{
+		"no name":        l.As("", 1),
+		"a long name":    l.As(strings.Repeat("x", shardlimit.MaxName+1), 1),
+		"no weight":      l.As("p", 0),
+		"NaN":            l.As("p", math.NaN()),
+		"too heavy":      l.As("p", shardlimit.MaxWeight+1),
+		"of no weight":   l.As("p", -1),
+		"without bounds": l.As("p", math.Inf(1)),
+	} {
+		if d, err := as.Allow(t.Context()); d.Allowed || !errors.Is(err, shardlimit.ErrInvalidConfig) && !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		if err := as.Wait(t.Context()); err == nil {
+			t.Errorf("%s may wait", name)
+		}
+	}
+	if _, err := shardlimit.New(shardlimit.Config{Nodes: standalone(t).nodes, Weight: -2}); !errors.Is(err, shardlimit.ErrInvalidConfig) {
+		t.Errorf("a negative weight: %v", err)
+	}
+}
