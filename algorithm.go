@@ -62,7 +62,7 @@ func algorithmNamed(name string) (Algorithm, error) {
 			return Algorithm(a), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
+	return algorithms, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
 }
 
 // bursty reports whether the algorithm has a Burst.

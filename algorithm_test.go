@@ -123,6 +123,40 @@ func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 	})
 }
 
+// While one algorithm gives way to another there are two shards in one place, and Peek tells them apart.
+func TestPeekTellsOldAndNewShardsApart(t *testing.T) {
+	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
+	l := limiter(t, standalone(t).client(t), "l", limit)
+	if d, err := l.AllowN(t.Context(), 4); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if s := peek(t, l).Shards; len(s) != 1 || s[0].Algorithm != shardlimit.SlidingLog {
+		t.Errorf("at first: %+v", s)
+	}
+	limit.Algorithm = shardlimit.SlidingCounter
+	if err := l.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	shards := peek(t, l).Shards
+	if len(shards) != 2 || shards[0].Slot != shards[1].Slot {
+		t.Fatalf("want two shards in one place: %+v", shards)
+	}
+	for _, s := range shards {
+		switch s.Algorithm {
+		case shardlimit.SlidingLog:
+			if s.Used != 4 || s.Target != 0 {
+				t.Errorf("the old shard: %+v", s)
+			}
+		case shardlimit.SlidingCounter:
+			if s.Used != 0 || s.Target != limit.Permits {
+				t.Errorf("the new shard: %+v", s)
+			}
+		default:
+			t.Errorf("a shard of neither: %+v", s)
+		}
+	}
+}
+
 // ceiling is the most that any interval of one window's length may see.
 func ceiling(l shardlimit.Limit) shardlimit.Limit {
 	switch l.Algorithm {

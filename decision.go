@@ -78,15 +78,17 @@ type State struct {
 	releases []release // what comes back and when, counted from the Peek, in order of time
 }
 
-// ShardState is one shard of a State.
+// ShardState is one shard of a State. After SetLimit has changed the algorithm, a
+// place can hold two of them until the old one is empty.
 type ShardState struct {
-	Tag    string // hash tag of its keys
-	Slot   int    // Redis Cluster slot of the tag
-	Node   string // name of the node
-	Target int64  // share of the limit it is meant to have
-	Share  int64  // share it has now
-	Used   int64  // permits in its window
-	Free   int64  // permits it would grant now
+	Tag       string    // hash tag of its keys
+	Slot      int       // Redis Cluster slot of the tag
+	Node      string    // name of the node
+	Algorithm Algorithm // by which it counts
+	Target    int64     // share of the limit it is meant to have
+	Share     int64     // share it has now
+	Used      int64     // permits in its window
+	Free      int64     // permits it would grant now
 	// Quarantine is how long the shard stays shut because its node lost its memory.
 	Quarantine time.Duration
 	// Err is set if the shard did not answer; the numbers are then zero.

@@ -231,7 +231,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	ahead := make([][]release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
-		st.Shards[i] = ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Target: s.Share, Err: errNodeAway}
+		st.Shards[i] = unanswered(s)
 	}
 	err := c.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)

@@ -9,6 +9,12 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
+// unanswered is what the layout says of a shard.
+func unanswered(s shard.Shard) ShardState {
+	algorithm, _ := algorithmNamed(s.Algorithm) // one that this version does not know prints as such
+	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share, Err: errNodeAway}
+}
+
 // fill takes the numbers of a reply over. A shard without state is unused: it
 // starts with its share when it is first asked, and with most permits free.
 func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) {

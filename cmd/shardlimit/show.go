@@ -61,6 +61,7 @@ type shardJSON struct {
 	Tag          string `json:"tag"`
 	Slot         int    `json:"slot"`
 	Node         string `json:"node"`
+	Algorithm    string `json:"algorithm"`
 	Target       int64  `json:"target"`
 	Share        int64  `json:"share"`
 	Used         int64  `json:"used"`
@@ -78,7 +79,7 @@ func printJSON(w io.Writer, name string, s shardlimit.State) error {
 		Shards: []shardJSON{},
 	}
 	for _, sh := range s.Shards {
-		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Target: sh.Target, Share: sh.Share,
+		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target, Share: sh.Share,
 			Used: sh.Used, Free: sh.Free, QuarantineUS: sh.Quarantine.Microseconds()}
 		if sh.Err != nil {
 			j.Error = sh.Err.Error()
@@ -118,7 +119,7 @@ func printState(w io.Writer, name string, s shardlimit.State) error {
 			continue
 		}
 		fmt.Fprintf(&b, "%10s  %10s  %10s  %s%s\n", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free),
-			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "), remark(sh))
+			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "), remark(sh, s.Limit.Algorithm))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -131,7 +132,11 @@ func moving(s shardlimit.State) string {
 	return " (capacity is still moving)"
 }
 
-func remark(s shardlimit.ShardState) string {
+// remark says what is unusual about a shard of a limit that is counted like that.
+func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
+	if s.Algorithm != algorithm {
+		return fmt.Sprintf(" by %s%s", s.Algorithm, remark(s, s.Algorithm))
+	}
 	switch {
 	case s.Quarantine > 0:
 		return fmt.Sprintf(" shut for %s: the node lost its memory", short(s.Quarantine))

@@ -16,7 +16,7 @@ func exampleState() shardlimit.State {
 		RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
 		Shards: []shardlimit.ShardState{
 			{Tag: "a", Slot: 15495, Node: "10.0.0.1:6379", Target: 1000, Share: 1000, Used: 750, Free: 250},
-			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Quarantine: 400 * time.Millisecond},
+			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Algorithm: shardlimit.TokenBucket, Quarantine: 400 * time.Millisecond},
 			{Tag: "d", Slot: 4, Node: "n3", Target: 1000, Err: errors.New("it is away")},
 		},
 	}
@@ -32,7 +32,7 @@ in use 1,250 of 3,000, free 250, the next permit in 1.5ms, all free in 912.3ms
 
 shard   slot  node                share        used        free
 a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
-bc         3  n2                    500         500           0  ██████████ shut for 400ms: the node lost its memory
+bc         3  n2                    500         500           0  ██████████ by token_bucket shut for 400ms: the node lost its memory
 d          4  n3             does not answer: it is away
 `
 	if b.String() != want {
@@ -57,7 +57,8 @@ func TestPrintJSON(t *testing.T) {
 	}
 	shards := got["shards"].([]any)
 	second, third := shards[1].(map[string]any), shards[2].(map[string]any)
-	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 || third["error"] != "it is away" {
+	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 || third["error"] != "it is away" ||
+		second["algorithm"] != "token_bucket" || third["algorithm"] != "sliding_log" {
 		t.Errorf("shards %v", shards)
 	}
 	if _, there := second["error"]; there {
