@@ -40,7 +40,7 @@ type seat struct {
 	notBefore atomic.Int64
 	contended atomic.Bool  // whether participants contended at the last reply
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
-	reported  int64        // of turned; only the goroutine that flies touches it
+	reported  atomic.Int64 // of turned
 }
 
 // paced reports whether the participant is to keep away from the shard for now.
@@ -62,8 +62,7 @@ func (s *seat) open() {
 // of it, and each of more 2/N, was found best by simulation.
 func (s *seat) report(shards int64) script.Seat {
 	turned := s.account.turned.Load()
-	news := turned - s.reported
-	s.reported = turned
+	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
 	waiting := s.account.queue.unserved.Load()
 	return script.Seat{
 		ID:      s.account.who.id,
