@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -68,8 +69,8 @@ func (s *seat) report(shards int64) script.Seat {
 		ID:      s.account.who.id,
 		Slot:    int(s.slot.Load()),
 		Weight:  s.account.who.weight,
-		Turned:  min(news, script.MaxPermits) * min(1000, 2000/shards),
-		Waiting: min((waiting+shards-1)/shards, script.MaxPermits),
+		Turned:  min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport),
+		Waiting: min((waiting+shards-1)/shards, fairness.MaxReport),
 	}
 }
 
@@ -131,9 +132,10 @@ func (a *account) seat(l *lane) *seat {
 	return s
 }
 
-// turnedAway notes the permits that a call wanted and finally did not get.
+// turnedAway notes the permits that a call wanted and finally did not get. Nobody
+// can want more than there are.
 func (a *account) turnedAway(d *Decision, n int64) {
-	if !d.Degraded {
+	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
 		a.turned.Add(n - d.Granted)
 	}
 }

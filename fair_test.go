@@ -150,3 +150,21 @@ func TestParticipantsThatCannotBe(t *testing.T) {
 		t.Errorf("a negative weight: %v", err)
 	}
 }
+
+// However much is asked for in vain, and however often, the shards are told a
+// number that they accept.
+func TestImmenseDemandIsReported(t *testing.T) {
+	for _, limit := range []shardlimit.Limit{
+		{Permits: 10, Per: 100 * time.Millisecond, Shards: 1}, {Permits: shardlimit.MaxPermits, Per: 100 * time.Millisecond, Shards: 2},
+	} {
+		limiters := standalone(t).group(t, 2, "l", limit)
+		for range 20 {
+			for _, l := range limiters {
+				if _, err := l.AllowUpTo(t.Context(), math.MaxInt64); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(20 * time.Millisecond) // so that memory does not answer
+		}
+	}
+}
