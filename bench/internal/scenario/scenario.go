@@ -25,7 +25,7 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, lone, latency, scriptTime, size, scale, overload, accuracy, lease, fairnessScenario, waiting, simulation}
+	return []Scenario{exactApart, lone, latency, scriptTime, size, scale, overload, accuracy, lease, fairnessScenario, waiting, simulation, algorithmShapes}
 }
 
 // Env is what a run was asked for. Zero values mean the scenario's own choice.
