@@ -62,3 +62,16 @@ func ExampleDistribute() {
 	fmt.Println(asks, permits)
 	// Output: [2 1] 9
 }
+
+func ExampleNewTwin() {
+	proposal, err := script.Terms{
+		Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: time.Minute, Algorithm: script.AlgorithmTokenBucket,
+	}.Proposal()
+	if err != nil {
+		log.Fatal(err)
+	}
+	shard, now := script.NewTwin(script.AlgorithmTokenBucket), int64(1_700_000_000_000_000)
+	reply := shard.Take(now, &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: 12}}})
+	fmt.Println(reply.Granted, "granted, the next in", reply.Retry)
+	// Output: 10 granted, the next in 100ms
+}
