@@ -321,3 +321,25 @@ func ExampleFamily_SetLimit() {
 	fmt.Println(d.Allowed, users.Limit())
 	// Output: true 2 permits per 1m0s on 1 shard
 }
+
+func ExampleLimiter_Participants() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "exports", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
+	ann := limiter.As("ann", 2)
+	_, _ = ann.AllowN(ctx, 6)
+	list, _ := limiter.Participants(ctx)
+	fmt.Println(len(list), "contend")
+	for _, n := range []int64{6, 1, 1} { // the first is refused
+		_, _ = ann.AllowN(ctx, n)
+	}
+	names := map[string]string{shardlimit.ParticipantID("ann"): "ann"}
+	list, _ = limiter.Participants(ctx)
+	for _, p := range list {
+		fmt.Println(names[p.ID], "of weight", p.Weight, "used", p.Used)
+	}
+	// Output:
+	// 0 contend
+	// ann of weight 2 used 2
+}

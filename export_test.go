@@ -18,10 +18,10 @@ func (l *Limiter) Stale() {
 	r.confirmedAt.Store(l.core.client.now() - int64(confirmEvery) - 1)
 }
 
-// Participants drives a limit of Scope PerParticipant as other participants: it
+// Apart drives a limit of Scope PerParticipant as other participants: it
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
-func (l *Limiter) Participants(n int64, names ...string) (granted []int64, remembered int) {
+func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered int) {
 	a := &l.core.alone
 	for _, name := range names {
 		d := Decision{core: l.core}

@@ -23,7 +23,7 @@ type participant struct {
 }
 
 func newParticipant(name string, weight float64) participant {
-	p := participant{name: name, id: fmt.Sprintf("%016x", xxhash.Sum64String(name))}
+	p := participant{name: name, id: ParticipantID(name)}
 	if p.invalid = checkName("participant", name); p.invalid == nil && !fairWeight(weight) {
 		p.invalid = fmt.Errorf("%w: the weight of participant %q is %v, it must be %v to %v", ErrInvalidConfig, name, weight, MinWeight, MaxWeight)
 	}
@@ -32,6 +32,11 @@ func newParticipant(name string, weight float64) participant {
 	}
 	return p
 }
+
+// ParticipantID is the ID under which Redis knows a participant: the xxhash of
+// its name, as 16 hexadecimal digits. It tells apart, but it does not hide: who can
+// guess a name can check the guess.
+func ParticipantID(name string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(name)) }
 
 // fairWeight reports whether scripts can keep the weight.
 func fairWeight(w float64) bool { return w >= MinWeight && w <= MaxWeight }

@@ -180,7 +180,7 @@ func TestAChangedPerParticipantLimitReachesEveryProcessAndKeepsWhatWasUsed(t *te
 // there are, a bounded number is remembered.
 func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", each(5, time.Hour))
-	granted, remembered := l.Participants(3, "a", "b", "a", "b", "a")
+	granted, remembered := l.Apart(3, "a", "b", "a", "b", "a")
 	if want := fmt.Sprint([]int64{3, 3, 2, 2, 0}); fmt.Sprint(granted) != want || remembered != 2 {
 		t.Errorf("granted %v, want %s; %d remembered", granted, want, remembered)
 	}
@@ -191,13 +191,13 @@ func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("tenant ", i)
 	}
-	if _, remembered = l.Participants(1, names...); remembered != 1024 {
+	if _, remembered = l.Apart(1, names...); remembered != 1024 {
 		t.Errorf("%d of 5000 participants are remembered", remembered)
 	}
 	if err := l.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if granted, _ = l.Participants(9, "tenant 4999"); granted[0] != 5 {
+	if granted, _ = l.Apart(9, "tenant 4999"); granted[0] != 5 {
 		t.Errorf("after a reset: %v", granted)
 	}
 }

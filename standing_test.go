@@ -1,0 +1,142 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// standings is what Participants says when every shard answers, by name.
+func standings(t *testing.T, l *shardlimit.Limiter, names ...string) map[string]shardlimit.ParticipantState {
+	t.Helper()
+	list, err := l.Participants(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{"": "newcomers"}
+	for _, name := range names {
+		known[shardlimit.ParticipantID(name)] = name
+	}
+	found := make(map[string]shardlimit.ParticipantState)
+	for i, p := range list {
+		if known[p.ID] == "" {
+			t.Errorf("a participant that nobody knows: %+v", p)
+		}
+		if i > 0 && p.Used > list[i-1].Used {
+			t.Errorf("%d permits come after %d", p.Used, list[i-1].Used)
+		}
+		found[known[p.ID]] = p
+	}
+	return found
+}
+
+// From the first refusal on, every permit is in somebody's account.
+func TestParticipantsSumsOverTheShards(t *testing.T) {
+	for place, fleet := range places {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(place, " ", shards), func(t *testing.T) {
+				limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
+				l := limiter(t, fleet(t).client(t), "l", limit)
+				ann, bob := l.As("ann", 1), l.As("bob", 3)
+				if d, err := ann.AllowN(t.Context(), 200); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if got := standings(t, l); len(got) != 0 {
+					t.Errorf("nobody contends, but there are %+v", got)
+				}
+				for range 2 { // once to be refused, once to be seen again
+					if d, err := ann.AllowN(t.Context(), 300); err != nil || d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+				}
+				granted := map[string]int64{}
+				for range 40 {
+					for name, who := range map[string]*shardlimit.Limiter{"ann": ann, "bob": bob} {
+						d, err := who.AllowUpTo(t.Context(), 5)
+						if err != nil {
+							t.Fatal(err)
+						}
+						granted[name] += d.Granted
+					}
+				}
+				got := standings(t, l, "ann", "bob")
+				if got["ann"].Weight != 1 || got["bob"].Weight != 3 || got["bob"].Demand <= 0 {
+					t.Errorf("%+v", got)
+				}
+				if sum := got["ann"].Used + got["bob"].Used + got["newcomers"].Used; sum != granted["ann"]+granted["bob"] || sum < 40 {
+					t.Errorf("%d permits in the accounts, granted were %v", sum, granted)
+				}
+				if shards == 1 && (got["ann"].Used != granted["ann"] || got["bob"].Used != granted["bob"]) {
+					t.Errorf("granted were %v, the accounts are %+v", granted, got)
+				}
+			})
+		}
+	}
+}
+
+func TestParticipantsTellsEntitlements(t *testing.T) {
+	for _, place := range []string{"embedded", "standalone"} {
+		l := limiter(t, places[place](t).client(t), "l", shardlimit.Limit{Permits: 200, Per: 400 * time.Millisecond, Shards: 2})
+		ann, bob := l.As("ann", 1), l.As("bob", 3)
+		awaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
+			for range 100 {
+				for _, who := range []*shardlimit.Limiter{ann, bob} {
+					if _, err := who.Allow(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := standings(t, l, "ann", "bob")
+			a, b := got["ann"].Entitlement, got["bob"].Entitlement
+			return a > 0 && math.Abs(b/a-3) < 0.1 && math.Abs(a+b-200) < 10
+		})
+	}
+}
+
+func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
+	f, posts := outposts(t, 2)
+	client := f.client(t, patientFor(300*time.Millisecond))
+	l := limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	for _, n := range []int64{50, 80, 80} { // the second is refused, by both
+		if _, err := l.AllowN(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.AllowUpTo(t.Context(), 50); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := l.Participants(t.Context()); err != nil || len(list) == 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	posts[0].proxy.Stall(true)
+	var missing *shardlimit.ShardError
+	list, err := l.Participants(t.Context())
+	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) || len(list) == 0 {
+		t.Errorf("without n0: %+v, %v", list, err)
+	}
+	posts[1].proxy.Stall(true)
+	if list, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || len(list) != 0 {
+		t.Errorf("without any: %+v, %v", list, err)
+	}
+	client.Close()
+	if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestParticipantsOfOtherScopes(t *testing.T) {
+	client := standalone(t).client(t)
+	l := limiter(t, client, "l", shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant})
+	for range 3 {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("everybody has a limit of his own, but there are %+v, %v", list, err)
+	}
+}
