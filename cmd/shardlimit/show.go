@@ -18,11 +18,12 @@ import (
 func showCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show a limit, where its shards are, and what is in use",
+		Usage:     "show a limit, where its shards are, what is in use and who contends for it",
 		ArgsUsage: "NAME",
 		Description: "Nothing is consumed and nothing is written.\n\nExample:\n\n" +
-			"  shardlimit show mails --redis 10.0.0.1:6379,10.0.0.2:6379",
+			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
+			participantFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object; times are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -31,10 +32,11 @@ func showCommand(con console) *cli.Command {
 				if len(state.Shards) == 0 && err != nil {
 					return err
 				}
+				who := readCrowd(ctx, l, cmd.StringSlice("participant"))
 				if cmd.Bool("json") {
-					return errors.Join(err, printJSON(con.out, l.Name(), state))
+					return errors.Join(err, printJSON(con.out, l.Name(), state, who))
 				}
-				return errors.Join(err, printState(con.out, l.Name(), state))
+				return errors.Join(err, printState(con.out, l.Name(), state, who))
 			})
 		},
 	}
@@ -55,6 +57,7 @@ type stateJSON struct {
 	RetryAfterUS int64       `json:"retry_after_us"`
 	ResetAfterUS int64       `json:"reset_after_us"`
 	Shards       []shardJSON `json:"shards"`
+	crowd
 }
 
 type shardJSON struct {
@@ -70,13 +73,13 @@ type shardJSON struct {
 	Error        string `json:"error,omitempty"`
 }
 
-func printJSON(w io.Writer, name string, s shardlimit.State) error {
+func printJSON(w io.Writer, name string, s shardlimit.State, who crowd) error {
 	out := stateJSON{
 		Name: name, Permits: s.Limit.Permits, PerUS: s.Limit.Per.Microseconds(), Algorithm: s.Limit.Algorithm.String(),
 		Scope: s.Limit.Scope.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
-		Shards: []shardJSON{},
+		Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target, Share: sh.Share,
@@ -91,7 +94,7 @@ func printJSON(w io.Writer, name string, s shardlimit.State) error {
 	return encoder.Encode(out)
 }
 
-func printState(w io.Writer, name string, s shardlimit.State) error {
+func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 	var b strings.Builder
 	r := rate.Rate{Permits: s.Limit.Permits, Per: s.Limit.Per}
 	if s.Limit.Scope == shardlimit.PerParticipant {
@@ -121,6 +124,7 @@ func printState(w io.Writer, name string, s shardlimit.State) error {
 		fmt.Fprintf(&b, "%10s  %10s  %10s  %s%s\n", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free),
 			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "), remark(sh, s.Limit.Algorithm))
 	}
+	who.print(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +23,40 @@ func exampleState() shardlimit.State {
 	}
 }
 
+func exampleCrowd() crowd {
+	return crowdOf([]shardlimit.ParticipantState{
+		{ID: shardlimit.ParticipantID("ann"), Weight: 2, Used: 1000, Demand: 2499.6, Entitlement: 800},
+		{ID: "00000000000000ff", Weight: 0.5, Used: 200, Demand: 200},
+		{Weight: 1, Used: 50, Demand: 50, Entitlement: 16.7},
+	}, []string{"ann", "nobody"})
+}
+
+func TestCrowd(t *testing.T) {
+	var all []shardlimit.ParticipantState
+	for i := range 25 {
+		all = append(all, shardlimit.ParticipantState{ID: fmt.Sprintf("%016x", i), Used: int64(100 - i), Demand: 1})
+	}
+	c := crowdOf(all, nil)
+	if len(c.Rows) != maxRows || c.Rows[19].Used != 81 || c.Rest == nil || c.Rest.Count != 5 || c.Rest.Used != 80+79+78+77+76 || c.Rest.label() != "5 others" {
+		t.Errorf("%+v and %+v", c.Rows, c.Rest)
+	}
+	for want, c := range map[string]crowd{
+		"\nparticipants do not contend\n":                       crowdOf(nil, []string{"ann"}),
+		"\nnot every shard told who contends: a is away; too\n": {Error: "a is away\ntoo"},
+	} {
+		var b strings.Builder
+		if c.print(&b); b.String() != want {
+			t.Errorf("%q, want %q", b.String(), want)
+		}
+	}
+	if got := (rowJSON{Name: "\x1b[2J"}).label(); got != `"\x1b[2J"` {
+		t.Errorf("a name can reach the terminal: %s", got)
+	}
+}
+
 func TestPrintState(t *testing.T) {
 	var b strings.Builder
-	if err := printState(&b, "mails", exampleState()); err != nil {
+	if err := printState(&b, "mails", exampleState(), exampleCrowd()); err != nil {
 		t.Fatal(err)
 	}
 	want := `mails  3000/s, sliding_log over 3 shards, layout 7 (capacity is still moving)
@@ -34,6 +66,11 @@ shard   slot  node                share        used        free
 a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
 bc         3  n2                    500         500           0  ██████████ by token_bucket shut for 400ms: the node lost its memory
 d          4  n3             does not answer: it is away
+
+participant         weight        used      wanted    entitled
+ann                      2       1,000       2,500         800
+00000000000000ff       0.5         200         200           -
+newcomers                           50          50          17
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
@@ -42,7 +79,7 @@ d          4  n3             does not answer: it is away
 
 func TestPrintJSON(t *testing.T) {
 	var b strings.Builder
-	if err := printJSON(&b, "mails", exampleState()); err != nil {
+	if err := printJSON(&b, "mails", exampleState(), exampleCrowd()); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any
@@ -60,6 +97,12 @@ func TestPrintJSON(t *testing.T) {
 	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 || third["error"] != "it is away" ||
 		second["algorithm"] != "token_bucket" || third["algorithm"] != "sliding_log" {
 		t.Errorf("shards %v", shards)
+	}
+	people, rest := got["participants"].([]any), got["other_participants"].(map[string]any)
+	ann, stranger := people[0].(map[string]any), people[1].(map[string]any)
+	if ann["name"] != "ann" || ann["id"] != shardlimit.ParticipantID("ann") || ann["used"] != 1000.0 || ann["demand"] != 2499.6 ||
+		ann["entitlement"] != 800.0 || stranger["name"] != nil || rest["newcomers"] != true || rest["used"] != 50.0 {
+		t.Errorf("participants %v, others %v", people, rest)
 	}
 	if _, there := second["error"]; there {
 		t.Errorf("a shard that answered has an error: %v", second)

@@ -20,6 +20,7 @@ func topCommand(con console) *cli.Command {
 		Description: "What show prints, again and again, until interrupted. Nothing is consumed and nothing is written.\n\nExample:\n\n" +
 			"  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
+			participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
 			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
 		}, targetFlags()...),
@@ -55,7 +56,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for look := 1; ; look++ {
-		if err := view.show(lookAt(interrupts.first, limiter)); err != nil {
+		if err := view.show(lookAt(interrupts.first, limiter, cmd.StringSlice("participant"))); err != nil {
 			return err
 		}
 		if look == count {
@@ -77,13 +78,13 @@ func openFor(ctx context.Context, client *shardlimit.Client, name string) (*shar
 }
 
 // lookAt is what show prints. What goes wrong is part of it: the next look may succeed.
-func lookAt(ctx context.Context, l *shardlimit.Limiter) string {
+func lookAt(ctx context.Context, l *shardlimit.Limiter, names []string) string {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	state, err := l.Peek(ctx)
 	var b strings.Builder
 	if len(state.Shards) > 0 || err == nil {
-		_ = printState(&b, l.Name(), state) // a Builder never fails
+		_ = printState(&b, l.Name(), state, readCrowd(ctx, l, names)) // a Builder never fails
 	}
 	if err != nil && b.Len() == 0 {
 		fmt.Fprintf(&b, "%s  %v\n", l.Name(), err)

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/urfave/cli/v3"
+)
+
+// maxRows is how many participants are shown one by one.
+const maxRows = 20
+
+func participantFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "participant",
+		Usage: "show the participant of this `NAME` by its name; may be repeated (Redis knows only a hash of it)"}
+}
+
+// crowd is who contends for a limit: the greatest users, and the sum of the rest.
+type crowd struct {
+	Rows []rowJSON `json:"participants"`
+	Rest *restJSON `json:"other_participants,omitempty"`
+	// Error says that shards are missing from it.
+	Error string `json:"participants_error,omitempty"`
+}
+
+// rowJSON is a participant. The names of its fields are a promise to scripts.
+type rowJSON struct {
+	ID          string  `json:"id"`
+	Name        string  `json:"name,omitempty"` // if it was given by flag
+	Weight      float64 `json:"weight"`
+	Used        int64   `json:"used"`
+	Demand      float64 `json:"demand"`
+	Entitlement float64 `json:"entitlement"`
+}
+
+// restJSON is everybody else together. Newcomers, of whom no account is kept, are not in the count.
+type restJSON struct {
+	Count       int     `json:"count"`
+	Newcomers   bool    `json:"newcomers"`
+	Used        int64   `json:"used"`
+	Demand      float64 `json:"demand"`
+	Entitlement float64 `json:"entitlement"`
+}
+
+// readCrowd asks who contends for the limit. What goes wrong is part of the answer.
+func readCrowd(ctx context.Context, l *shardlimit.Limiter, names []string) crowd {
+	all, err := l.Participants(ctx)
+	c := crowdOf(all, names)
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
+}
+
+// crowdOf takes participants, the greatest user first.
+func crowdOf(all []shardlimit.ParticipantState, names []string) crowd {
+	known := make(map[string]string, len(names))
+	for _, name := range names {
+		known[shardlimit.ParticipantID(name)] = name
+	}
+	c := crowd{Rows: []rowJSON{}}
+	for _, p := range all {
+		if p.ID != "" && len(c.Rows) < maxRows {
+			c.Rows = append(c.Rows, rowJSON{p.ID, known[p.ID], p.Weight, p.Used, p.Demand, p.Entitlement})
+			continue
+		}
+		if c.Rest == nil {
+			c.Rest = &restJSON{}
+		}
+		c.Rest.add(p)
+	}
+	return c
+}
+
+func (r *restJSON) add(p shardlimit.ParticipantState) {
+	if p.ID == "" {
+		r.Newcomers = true
+	} else {
+		r.Count++
+	}
+	r.Used += p.Used
+	r.Demand += p.Demand
+	r.Entitlement += p.Entitlement
+}
+
+// label says who the rest are.
+func (r *restJSON) label() string {
+	switch {
+	case r.Count == 0:
+		return "newcomers"
+	case r.Newcomers:
+		return fmt.Sprintf("%d others and newcomers", r.Count)
+	}
+	return fmt.Sprintf("%d others", r.Count)
+}
+
+func (c crowd) print(b *strings.Builder) {
+	switch {
+	case c.Error != "":
+		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", strings.ReplaceAll(c.Error, "\n", "; "))
+	case len(c.Rows) == 0 && c.Rest == nil:
+		b.WriteString("\nparticipants do not contend\n")
+	}
+	if len(c.Rows) == 0 && c.Rest == nil {
+		return
+	}
+	width := len("0123456789abcdef")
+	for _, r := range c.Rows {
+		width = max(width, len([]rune(r.label())))
+	}
+	if c.Rest != nil {
+		width = max(width, len(c.Rest.label()))
+	}
+	fmt.Fprintf(b, "\n%-*s  %8s  %10s  %10s  %10s\n", width, "participant", "weight", "used", "wanted", "entitled")
+	for _, r := range c.Rows {
+		fmt.Fprintf(b, "%-*s  %8g  %10s  %10s  %10s\n", width, r.label(), r.Weight, draw.Count(r.Used), perWindow(r.Demand), perWindow(r.Entitlement))
+	}
+	if r := c.Rest; r != nil {
+		fmt.Fprintf(b, "%-*s  %8s  %10s  %10s  %10s\n", width, r.label(), "", draw.Count(r.Used), perWindow(r.Demand), perWindow(r.Entitlement))
+	}
+}
+
+// label is a participant's name, if that is known and can be shown in a row.
+func (r rowJSON) label() string {
+	if r.Name == "" {
+		return r.ID
+	}
+	quoted := fmt.Sprintf("%q", r.Name)
+	if name := quoted[1 : len(quoted)-1]; name != r.Name {
+		return quoted
+	}
+	return r.Name
+}
+
+// perWindow is permits per window, rounded; none is a dash: nobody is held back.
+func perWindow(permits float64) string {
+	if permits == 0 {
+		return "-"
+	}
+	return draw.Count(int64(permits + 0.5))
+}
