@@ -167,10 +167,10 @@ func (c *core) offers(ctx context.Context, t *table, since int64, failed map[*la
 				return
 			}
 			received := c.client.now()
-			o := offer{lane: l, free: peek.Free, releases: releasesOf(&peek, received, l.bursty)}
+			o := offer{lane: l, free: peek.Free, releases: releasesOf(&peek, received, l.room(&peek))}
 			if peek.Status == script.Absent {
 				o.free = l.terms.Load().most
-			} else if last := len(peek.Releases); last > 0 {
+			} else if last := len(peek.Releases); last > 0 && !l.bursty { // a bucket has what comes back whatever is booked
 				o.after = received + int64(peek.Releases[last-1].In-peek.Window)
 			}
 			mu.Lock()

@@ -168,7 +168,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		if peek.Free > 0 {
 			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
 		}
-		o.releases = append(o.releases, releasesOf(&peek, received, l.bursty)...)
+		o.releases = append(o.releases, releasesOf(&peek, received, l.room(&peek))...)
 	}
 	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 	o.made = c.client.now()

@@ -72,6 +72,18 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 	return l
 }
 
+// room is what the shard holds at the most when nothing is in use: its share, or the part of the burst that goes with it.
+func (l *lane) room(r *script.PeekReply) int64 {
+	if !l.bursty {
+		return min(r.Share, r.Target)
+	}
+	burst := l.terms.Load().most
+	if r.Share < r.Target {
+		return int64(float64(burst) * float64(r.Share) / float64(r.Target))
+	}
+	return burst
+}
+
 // ask asks the shard for n permits for the participant and waits for the answer, at most until ctx
 // ends or the call that began at since has used up the call timeout. now is the
 // time. An error for which script.NotExecuted is false leaves open whether

@@ -243,7 +243,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		s.Err = err
 		if err == nil {
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
-			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.bursty)
+			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.room(&r))
 		}
 		return err
 	})

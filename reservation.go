@@ -65,10 +65,16 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // A process may have reserved ahead, at any time, one reservation of any size, or
 // several that are together no more than the limit divided by the number of
 // processes that use it; on each shard at most its share is reserved ahead.
-// Beyond that the error is ErrTooManyReservations. Permits that cannot come
+// Beyond that, or if a shard has no room for another booking (TokenBucket 64, SlidingCounter 24,
+// FixedWindow the next seven windows), the error is ErrTooManyReservations. Permits that cannot come
 // before the deadline of ctx are not reserved: ErrWaitTooLong. Other errors are
-// those of AllowN, and errors.ErrUnsupported for algorithms other than SlidingLog. While no shard answers, OnOutage decides: FailLocal reserves
+// those of AllowN. While no shard answers, OnOutage decides: FailLocal reserves
 // within this process' part of the limit, FailOpen gives permits for at once.
+//
+// It works under every algorithm, and the bound of the algorithm holds for permits that are used
+// when they are due. Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve
+// gets the turns that AllowN would, with their Delay; while the queue has no room for n the error is ErrTooManyReservations, and
+// Cancel works only for the newest turns, because others would leave holes.
 //
 // Reset forgets what was reserved, though not the promise to who holds it. After
 // SetLimit has lowered the limit, what was reserved before is still admitted.
@@ -82,9 +88,6 @@ func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	t, err := a.admit(ctx, n, false)
 	if err != nil {
 		return nil, err
-	}
-	if limit := c.limitOf(t); limit.Algorithm != SlidingLog {
-		return nil, fmt.Errorf("%w: reservations under %s, limiter %q", errors.ErrUnsupported, limit.Algorithm, c.name)
 	}
 	r, err := a.promise(ctx, t, n, start)
 	switch {
@@ -119,15 +122,20 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	if err != nil {
 		return nil, err
 	}
-	now := c.client.now()
-	r := &Reservation{decision: d, due: now, n: n}
+	now, deadline := c.client.now(), c.deadline(ctx)
 	if d.Allowed {
-		return r, nil
+		return c.turn(d, n, deadline)
+	}
+	if c.limitOf(t).Algorithm == LeakyBucket { // what it grants is reserved already, and its queue is full
+		if deadline != 0 && now+int64(d.RetryAfter) > deadline {
+			return nil, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
+		}
+		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
 	}
 	if !c.reserved.room(now, n, c.permits(t)/c.record().participants.Load()) {
 		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.total(now))
 	}
-	deadline := c.deadline(ctx)
+	r := &Reservation{decision: d, n: n}
 	if d.engine == nil {
 		r.decision, r.due, err = c.book(ctx, t, n, deadline, start, 1)
 		var away *awayError
@@ -137,12 +145,22 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 		if r.decision, err = a.outage(t, n, false, away.cause); err != nil {
 			return nil, err
 		}
-		if r.due = c.client.now(); r.decision.Allowed {
-			return r, nil
+		if r.decision.Allowed {
+			return c.turn(r.decision, n, deadline)
 		}
 	}
 	r.due, err = r.decision.engine.book(&r.decision, n, deadline)
 	return c.outstanding(r, err)
+}
+
+// turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
+func (c *core) turn(d Decision, n, deadline int64) (*Reservation, error) {
+	due := c.client.now() + int64(d.Delay)
+	if d.Delay > 0 && deadline != 0 && due > deadline {
+		c.giveBack(d)
+		return nil, fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, d.Delay)
+	}
+	return &Reservation{decision: d, due: due, n: n}, nil
 }
 
 // outstanding notes a reservation that was made.
@@ -163,7 +181,7 @@ func (e *engine) book(d *Decision, n, deadline int64) (due int64, err error) {
 	if deadline != 0 {
 		most = max(0, time.Duration(deadline-now))
 	}
-	r := e.log.Reserve(e.clock(), reserveRequest(e.terms, n, 0, most, e.limit.Permits))
+	r := e.log.Reserve(e.clock(), reserveRequest(e.terms, n, 0, most, e.limit.most()))
 	switch {
 	case r.Full:
 		return 0, ErrTooManyReservations
@@ -173,7 +191,7 @@ func (e *engine) book(d *Decision, n, deadline int64) (due int64, err error) {
 	e.calls++
 	due = e.client.now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
 	d.Allowed, d.Granted, d.RetryAfter = true, n, 0
-	d.ticket, d.until, d.first = e.calls, due+int64(e.limit.Per), part{at: r.At, n: n}
+	d.ticket, d.until, d.first = e.calls, due+int64(e.limit.memory()), part{at: r.At, n: n}
 	return due, nil
 }
 

@@ -60,22 +60,17 @@ func (st State) When(n int64) time.Duration {
 }
 
 // releasesOf lists what a shard will have free beyond what is free now, and when,
-// on the clock on which the look at it was at received. What a bucket lacks comes
-// back as it says, whatever its share.
-func releasesOf(r *script.PeekReply, received int64, bursty bool) (releases []release) {
+// on the clock on which the look at it was at received. room is what it holds at the most.
+func releasesOf(r *script.PeekReply, received, room int64) (releases []release) {
 	add := func(in time.Duration, permits int64) {
 		if permits > 0 {
 			releases = append(releases, release{received + int64(max(in, r.Closed)), permits})
 		}
 	}
-	most := min(r.Share, r.Target)
 	if r.Closed > 0 {
-		add(r.Closed, most-r.Used)
+		add(r.Closed, min(r.Share, r.Target)-r.Used)
 	}
-	surplus := int64(0) // leaves the log without becoming free here: the share follows it down
-	if !bursty {
-		surplus = max(0, r.Used-most)
-	}
+	surplus := max(0, r.Used-room) // comes back without becoming free: it is reserved, or the share follows it down
 	for _, next := range r.Releases {
 		gone := min(surplus, next.Permits)
 		surplus -= gone

@@ -251,7 +251,7 @@ func (q *queue) pump(ctx context.Context) {
 		futile++
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
-		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm == SlidingLog && q.bookAhead(ctx, t, n, upsets) {
+		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket && q.bookAhead(ctx, t, n, upsets) {
 			futile = 0
 			continue
 		}

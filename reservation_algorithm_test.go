@@ -1,0 +1,162 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// reservable runs a test over all algorithms on a real and on embedded servers, on 1 and 4 shards.
+func reservable(t *testing.T, test func(t *testing.T, f fleet, a shardlimit.Algorithm, shards int)) {
+	for _, name := range []string{"embedded", "standalone"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := places[name](t)
+			for _, a := range algorithms {
+				for _, shards := range []int{1, 4} {
+					t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) { test(t, f, a, shards) })
+				}
+			}
+		})
+	}
+}
+
+func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
+	reservable(t, func(t *testing.T, f fleet, a shardlimit.Algorithm, shards int) {
+		limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
+		l, other := limiter(t, f.client(t), t.Name(), limit), limiter(t, f.client(t), t.Name(), limit)
+		least, most := 59*time.Minute, 65*time.Minute
+		switch a {
+		case shardlimit.FixedWindow:
+			least = 1
+		case shardlimit.LeakyBucket: // the last of 80 or of 20 turns
+			least = 56 * time.Minute
+		}
+		if a != shardlimit.LeakyBucket {
+			mustGet(t, l, limit.Permits)
+		}
+		used := peek(t, other).Used
+		for range 3 {
+			r := mustReserve(t, l, limit.Permits)
+			if d := r.Delay(); d < least || d > most {
+				t.Fatalf("all permits come in %s", d)
+			}
+			if r, err := other.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooManyReservations) {
+				t.Fatalf("beside all permits another is reserved: %v, %v", r, err)
+			}
+			if d, err := other.Allow(t.Context()); err != nil || d.Allowed {
+				t.Fatalf("beside all permits another is granted: %+v, %v", d, err)
+			}
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if st := peek(t, other); st.Used > used || st.Used < used-1 { // a bucket gains one in 45 s
+				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
+			}
+			l, other = other, l
+			l.Forget() // what it heard of the shards before
+		}
+	})
+}
+
+func TestWhatComesAfterTheDeadlineIsNotReservedUnderAnyAlgorithm(t *testing.T) {
+	reservable(t, func(t *testing.T, f fleet, a shardlimit.Algorithm, shards int) {
+		limit := shardlimit.Limit{Permits: 80, Per: 31 * 24 * time.Hour, Algorithm: a, Shards: shards}
+		l := limiter(t, f.client(t), t.Name(), limit)
+		used := int64(0)
+		if a != shardlimit.LeakyBucket {
+			mustGet(t, l, limit.Permits)
+			used = limit.Permits
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if r, err := l.Reserve(ctx, limit.Permits/2); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("%v, %v", r, err)
+		}
+		if now := peek(t, l).Used; now != used {
+			t.Errorf("%d permits are in use, want %d", now, used)
+		}
+	})
+}
+
+// admits is the most that may be used in so many windows' time of permits that are used when they are due.
+func admits(limit shardlimit.Limit, windows int64) int64 {
+	most := windows * limit.Permits
+	switch limit.Algorithm {
+	case shardlimit.FixedWindow: // it may begin and end inside of one
+		most += limit.Permits
+	case shardlimit.TokenBucket:
+		most += limit.Burst
+	case shardlimit.LeakyBucket: // who has several turns acts with the last of them
+		most += limit.Permits / 2
+	}
+	return most
+}
+
+func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
+	for name, place := range map[string]func(testing.TB) fleet{
+		"embedded":   places["embedded"],
+		"standalone": standalone,
+	} {
+		for _, a := range algorithms {
+			limit := shardlimit.Limit{Permits: 60, Per: 150 * time.Millisecond, Algorithm: a, Shards: 3}
+			switch a {
+			case shardlimit.TokenBucket:
+				limit.Burst = 30
+			case shardlimit.LeakyBucket: // turns of one shard are in order
+				limit.Burst, limit.Shards = 60, 1
+			}
+			t.Run(fmt.Sprint(name, " ", a), func(t *testing.T) {
+				t.Parallel()
+				limiters := asOne(place(t).group(t, 3, "l", limit))
+				callers := newTraffic(t)
+				if a != shardlimit.LeakyBucket { // its callers are in the history when they are granted their turns
+					callers.start(1, limiters...)
+				}
+				var made, cancelled, ahead atomic.Int64
+				var wg sync.WaitGroup
+				stop := make(chan struct{})
+				for i, l := range limiters {
+					wg.Go(func() {
+						rng, tally := rand.New(rand.NewPCG(2, uint64(i))), callers.record.Tally()
+						size := limit
+						if limit.Burst > 0 {
+							size.Permits = min(limit.Burst, limit.Permits)
+						}
+						for {
+							select {
+							case <-stop:
+								return
+							default:
+								reserveAndUse(t, l, rng, tally, size, &made, &cancelled, &ahead)
+							}
+						}
+					})
+				}
+				time.Sleep(2 * time.Second) // how long they work; nothing is right because of it
+				close(stop)
+				wg.Wait()
+				ops, err := callers.stop()
+				if err != nil {
+					t.Error(err)
+				}
+				if ahead.Load() == 0 || cancelled.Load() == 0 {
+					t.Errorf("%d reservations, %d ahead, %d cancelled: that shows nothing", made.Load(), ahead.Load(), cancelled.Load())
+				}
+				for _, windows := range []int64{1, 4} {
+					worst := keepsTo(t, shardlimit.Limit{Permits: admits(limit, windows), Per: time.Duration(windows) * limit.Per}, ops)
+					t.Logf("%d of %d in %d windows", worst.Permits, admits(limit, windows), windows)
+				}
+				t.Logf("%d reservations, %d ahead, %d cancelled; %d permits", made.Load(), ahead.Load(), cancelled.Load(), history.Total(ops))
+			})
+		}
+	}
+}
