@@ -58,7 +58,8 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 			if err := r.Cancel(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if st := peek(t, other); st.Used > used || st.Used < used-1 { // a bucket gains one in 45 s
+			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what each lacks can have been rounded up.
+			if st := peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket || st.Used > used+int64(shards) {
 				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
 			}
 			l, other = other, l
