@@ -156,7 +156,7 @@ func overload(t *testing.T) (least float64) {
 	)
 	limit := shardlimit.Limit{Permits: 10_000, Per: time.Second, Shards: 16}
 	limiters := asOne(standalone(t).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
-	for _, l := range limiters { // connect
+	for _, l := range limiters {                                     // connect
 		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
