@@ -202,8 +202,12 @@ func (c *Client) spawn(task func(ctx context.Context)) bool {
 	return true
 }
 
-// arrange places the shards of a limit.
-func (c *Client) arrange(ctx context.Context, id string, limit Limit) []shard.Shard {
+// newLimitParticipants is how many participants a limit is taken to have of which nobody knows
+// yet who will use it.
+const newLimitParticipants = 16
+
+// arrange places the shards of a limit that so many participants are expected to share.
+func (c *Client) arrange(ctx context.Context, id string, limit Limit, participants int64) []shard.Shard {
 	nodes := c.roster.Load()
 	open := nodes.open()
 	n := limit.Shards
@@ -212,7 +216,7 @@ func (c *Client) arrange(ctx context.Context, id string, limit Limit) []shard.Sh
 		for _, nd := range open {
 			servers += nodes.byName[nd.Name].masters(ctx)
 		}
-		n = min(shard.Auto(limit.Permits, servers), MaxShards)
+		n = min(shard.Auto(limit.Permits, servers, participants), MaxShards)
 	}
 	return arrangeOver(id, limit, n, open)
 }

@@ -46,7 +46,7 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 			limit.Shards = t.limit.Shards // the keys of a family never change their shards
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
-		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
+		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		return &next, err
 	})
 }
@@ -58,7 +58,7 @@ func (r *register) rebalance(ctx context.Context) error {
 		if spec.Auto {
 			limit.Shards = 0
 		}
-		next, err := t.layout.Change(t.layout.Epoch+1, spec, r.core.client.arrange(ctx, r.core.id, limit))
+		next, err := t.layout.Change(t.layout.Epoch+1, spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
 			return nil, nil // everything is where it should be
 		}

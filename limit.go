@@ -71,8 +71,10 @@ type Limit struct {
 	// Burst is the capacity of a TokenBucket or the length of the queue of a LeakyBucket, 1 to
 	// MaxPermits and at most what comes in 9 x MaxWindow; 0 means Permits. Other algorithms have none.
 	Burst int64
-	// Shards over which the limit is split, at most MaxShards. 0 chooses from
-	// the nodes and Permits. A limit never gets more shards than it has
+	// Shards over which the limit is split, at most MaxShards. 0 chooses: one for
+	// each node (master of a cluster), but no more than leaves every participant 25 permits per window
+	// on each, because smaller parts cannot be kept fair. A new limit is taken to have 16
+	// participants; SetLimit and Rebalance count the processes that used it lately. A limit never gets more shards than it has
 	// permits, so a small limit may get fewer than asked for.
 	Shards int
 	// Scope says for whom; the zero value is all participants together.

@@ -229,6 +229,29 @@ func TestRebalanceChoosesTheNumberOfShardsAnewOnlyIfItWasChosen(t *testing.T) {
 	}
 }
 
+// The more participants there are, the fewer shards are chosen, so that each has its part on every one.
+func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
+	f := inProcess(t, 4)
+	limit := shardlimit.PerMinute(1000)
+	first := limiter(t, f.client(t), "l", limit)
+	if n := first.Limit().Shards; n != 2 {
+		t.Errorf("%d shards for the 16 participants that a new limit is taken to have, want 2", n)
+	}
+	if err := first.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	if n := first.Limit().Shards; n != 4 {
+		t.Errorf("%d shards for a single participant, want 4", n)
+	}
+	others := f.group(t, 12, "l", limit) // each 25 permits on 3 shards
+	if err := others[0].Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := others[0].Limit().Shards; n != 3 {
+		t.Errorf("%d shards for 13 participants, want 3", n)
+	}
+}
+
 // A node that was taken out is closed when, and only when, no layout names it any more.
 func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
 	f, servers := independent(t, 2)

@@ -374,13 +374,13 @@ func TestRedisson4421ALimitIsSpreadOverTheNodes(t *testing.T) {
 	independents, _ := independent(t, 4)
 	for name, f := range map[string]fleet{"redis": independents, "embedded": inProcess(t, 4)} {
 		t.Run(name, func(t *testing.T) {
-			l := limiter(t, f.client(t), "l", shardlimit.PerHour(400))
-			if d, err := l.AllowN(t.Context(), 400); err != nil || !d.Allowed {
+			l := limiter(t, f.client(t), "l", shardlimit.PerHour(4000))
+			if d, err := l.AllowN(t.Context(), 4000); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
 			}
 			st := peek(t, l)
 			for _, n := range f.nodes {
-				if s := shardOn(t, st, n.Name); s.Used != 100 {
+				if s := shardOn(t, st, n.Name); s.Used != 1000 {
 					t.Errorf("%+v", s)
 				}
 			}

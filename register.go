@@ -266,7 +266,7 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	} else {
 		limit := r.core.declaration()
 		var err error
-		layout, err = shard.New(anchor.record.Now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit))
+		layout, err = shard.New(anchor.record.Now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, newLimitParticipants))
 		if err != nil {
 			return nil, false, err
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// granularity is the number of permits per window below which a shard is too
-// coarse to be divided fairly: see [Auto].
+// granularity is the number of permits per window and participant below which a
+// shard is too coarse to be divided fairly: see [Auto].
 const granularity = 25
 
 // Fit returns how many shards a limit of so many permits can use when want are
@@ -21,12 +21,13 @@ func Fit(permits int64, want, limit int) int {
 }
 
 // Auto returns how many shards suit a limit of so many permits on so many nodes
-// (independent endpoints, or masters of a cluster): one for each node, as more
-// would only divide the limit without serving more, but no more than leaves 25
-// permits per window to each, as smaller shards cannot be shared fairly. At
-// least 1.
-func Auto(permits int64, nodes int) int {
-	return Fit(permits/granularity, nodes, Slots)
+// (independent endpoints, or masters of a cluster) that so many participants
+// share: one for each node, as more would only divide the limit without serving
+// more, but no more than leaves each participant 25 permits per window on each
+// shard, as smaller parts cannot be kept fair. At least 1. Less than one
+// participant counts as one.
+func Auto(permits int64, nodes int, participants int64) int {
+	return Fit(permits/granularity/max(participants, 1), nodes, Slots)
 }
 
 // Split divides permits into n shares that sum to it exactly and differ by at

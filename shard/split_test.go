@@ -15,7 +15,7 @@ func ExampleSplit() {
 }
 
 func ExampleAuto() {
-	fmt.Println(shard.Auto(1000, 3), shard.Auto(60, 3), shard.Auto(10, 3))
+	fmt.Println(shard.Auto(10_000, 3, 16), shard.Auto(1000, 3, 16), shard.Auto(1000, 3, 100))
 	// Output: 3 2 1
 }
 
@@ -40,13 +40,17 @@ func TestFit(t *testing.T) {
 
 func TestAuto(t *testing.T) {
 	for _, c := range []struct {
-		permits     int64
-		nodes, want int
+		permits      int64
+		nodes        int
+		participants int64
+		want         int
 	}{
-		{1, 3, 1}, {49, 3, 1}, {50, 3, 2}, {74, 3, 2}, {75, 3, 3}, {1e12, 3, 3}, {1e12, 1, 1}, {1000, 0, 1}, {100, 16, 4}, {0, 4, 1},
+		{1, 3, 1, 1}, {49, 3, 1, 1}, {50, 3, 1, 2}, {74, 3, 1, 2}, {75, 3, 1, 3}, {1e12, 3, 1, 3}, {1e12, 1, 1, 1}, {1000, 0, 1, 1}, {100, 16, 1, 4}, {0, 4, 1, 1},
+		{799, 3, 16, 1}, {800, 3, 16, 2}, {1199, 3, 16, 2}, {1200, 3, 16, 3}, {1e12, 3, 1000, 3}, {1e12, 3, math.MaxInt64, 1},
+		{75, 3, 0, 3}, {75, 3, -1, 3}, {math.MaxInt64, 3, 1, 3},
 	} {
-		if got := shard.Auto(c.permits, c.nodes); got != c.want {
-			t.Errorf("Auto(%d, %d) = %d, want %d", c.permits, c.nodes, got, c.want)
+		if got := shard.Auto(c.permits, c.nodes, c.participants); got != c.want {
+			t.Errorf("Auto(%d, %d, %d) = %d, want %d", c.permits, c.nodes, c.participants, got, c.want)
 		}
 	}
 }
