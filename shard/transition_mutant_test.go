@@ -34,9 +34,16 @@ func TestTransitionBites(t *testing.T) {
 		"starts of an unsettled layout":     broken(func(r *rules) { r.boldChange = true }),
 		"a new algorithm starts afresh":     broken(func(r *rules) { r.newAlgorithm, r.noLoss = true, true }),
 	}
+	// Where to begin: the first seed that finds a mutant which few find.
+	rare := map[string]uint64{
+		"proportional, and nothing is lost": 44_260,
+		"quarantined shards take floors":    5_182,
+		"layouts are never confirmed":       2_444,
+		"proportional rule":                 1_544,
+	}
 	for name, r := range mutants {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(60000) {
+			for seed := rare[name]; seed < rare[name]+60000; seed++ {
 				if _, err := simulate(seed, r); err != nil {
 					t.Logf("found by seed %d: %v", seed, err)
 					return

@@ -94,7 +94,7 @@ func asking() (n int) {
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		state, _, _ := strings.Cut(g, "]")
 		blocked := strings.Contains(state, "[chan receive") || strings.Contains(state, "[select") || strings.Contains(state, "[sync.Cond.Wait")
-		if blocked && strings.Contains(g, "shardlimit.(*lane).ask(") {
+		if blocked && strings.Contains(g, "shardlimit.(*seat).ask(") {
 			n++
 		}
 	}
