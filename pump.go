@@ -1,0 +1,201 @@
+package shardlimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// pumpNap is the longest the head of a queue sleeps without looking again, so
+// that a refund elsewhere is noticed; long windows stretch it.
+const pumpNap = 2 * time.Second
+
+// pump serves the line until it is empty.
+func (q *queue) pump(ctx context.Context) {
+	c := q.account.core
+	nap := time.NewTimer(time.Hour)
+	defer nap.Stop()
+	futile := 0
+	for {
+		t := c.current()
+		n, singles, ok := q.head(t)
+		if !ok {
+			return
+		}
+		_, upsets := q.first(n)
+		d, err := q.ask(ctx, t, n, singles)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = ErrClosed
+			}
+			q.failAll(err)
+			continue
+		}
+		if d.Granted > 0 {
+			futile = 0
+			q.hand(d, singles)
+			q.note(d.Granted < n)
+			continue
+		}
+		futile++
+		q.note(true)
+		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
+		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket && q.bookAhead(ctx, t, n, upsets) {
+			futile = 0
+			continue
+		}
+		window := c.declaration().Per
+		if t != nil {
+			window = t.limit.Per
+		}
+		nap.Reset(min(d.RetryAfter, max(pumpNap, window/16)) + stagger(futile, window))
+		select {
+		case <-nap.C:
+		case <-q.poke:
+			futile = 0
+			q.account.doubt(t) // what was heard may be older than what woke us
+		case <-ctx.Done():
+		}
+	}
+}
+
+// note remembers what the line is short of, for the shards to know who wants more
+// than it gets.
+func (q *queue) note(short bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if short {
+		q.unserved.Store(q.wanted)
+	} else {
+		q.unserved.Store(0)
+	}
+}
+
+func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Decision, err error) {
+	if ctx.Err() != nil {
+		return d, ErrClosed
+	}
+	now := q.account.core.client.now()
+	switch {
+	case t == nil:
+		return q.account.outage(nil, n, singles, errNoRecord)
+	case singles:
+		err = q.account.some(ctx, t, n, now, &d)
+	default:
+		err = q.account.whole(ctx, t, n, now, &d)
+	}
+	return d, err
+}
+
+// stagger spreads the processes that were woken by the same release and came
+// too late for it, more widely the more often that happened in a row.
+func stagger(futile int, window time.Duration) time.Duration {
+	if futile < 2 {
+		return 0
+	}
+	return rand.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
+}
+
+// head is what the line wants next: one permit each for the callers at its head
+// that want one, else what the first one wants, all at once. A line that is
+// empty ends the pump.
+func (q *queue) head(t *table) (n int64, singles, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.woken = false
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if t == nil || w.n <= t.limit.most() {
+			break
+		}
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, t.limit.most()))
+	}
+	e := q.line.Front()
+	if e == nil {
+		q.unserved.Store(0)
+		q.pumping = false
+		return 0, false, false
+	}
+	if first := e.Value.(*waiter); first.n > 1 {
+		return first.n, false, true
+	}
+	for ; e != nil && e.Value.(*waiter).n == 1; e = e.Next() {
+		if n++; t != nil && t.limit.Algorithm == LeakyBucket {
+			break // each has a turn of its own
+		}
+	}
+	return n, true, true
+}
+
+// hand gives the permits to the head of the line, and back what nobody wants
+// any more because callers have left meanwhile.
+func (q *queue) hand(d Decision, singles bool) {
+	left := d.Granted
+	q.mu.Lock()
+	q.notBefore = 0
+	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if w.n > left || singles && w.n != 1 {
+			break
+		}
+		left -= w.n
+		if w.delay = d.Delay; w.delay > 0 {
+			w.served = d
+		}
+		q.dismiss(w, nil)
+	}
+	q.mu.Unlock()
+	if left > 0 {
+		q.account.core.giveBack(d.last(left))
+	}
+}
+
+// last is the part of a decision that makes up its last n permits.
+func (d *Decision) last(n int64) (rest Decision) {
+	parts := d.parts()
+	for i := len(parts) - 1; i >= 0 && n > 0; i-- {
+		p := parts[i]
+		p.n = min(p.n, n)
+		n -= p.n
+		rest.addPart(p, 0)
+	}
+	rest.engine = d.engine
+	return rest
+}
+
+// dismissHopeless ends the waiting of those whose deadline comes before their
+// permits can, given that the head was denied until next. If that is the head
+// itself, the one behind it asks next: it may want less.
+func (q *queue) dismissHopeless(next int64) {
+	limit := q.limit()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.woken {
+		return
+	}
+	q.notBefore = next
+	wanted := int64(0)
+	for e := q.line.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if w.deadline == 0 || q.inTime(wanted+w.n, w.deadline, limit) {
+			wanted += w.n
+			continue
+		}
+		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
+			ErrWaitTooLong, time.Duration(next-q.account.core.client.now()), wanted))
+		if wanted == 0 {
+			q.wakeLocked()
+			return
+		}
+	}
+}
+
+func (q *queue) failAll(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		q.dismiss(e.Value.(*waiter), err)
+	}
+}
