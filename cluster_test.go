@@ -30,8 +30,8 @@ func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
 		c := f.client(t)
 		for i := range 20 {
 			for _, shards := range []int{0, 3, 4, 16} {
-				l := limiter(t, c, fmt.Sprint("place-", i, "-", shards), shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
-				if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // so that every shard has state
+				l := limiter(t, c, fmt.Sprint("place-", i, "-", shards), shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
+				if d, err := l.AllowN(t.Context(), 3000); err != nil || !d.Allowed { // so that every shard has state
 					t.Fatalf("%+v, %v", d, err)
 				}
 				held := make(map[int]int64) // permits by master
@@ -46,8 +46,8 @@ func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
 					t.Errorf("%s: permits by master: %v", l.Limit(), held)
 				}
 				for m, n := range held {
-					if n < 1000/5 {
-						t.Errorf("%s: master %d has %d of 1000 permits", l.Limit(), m, n)
+					if n < 3000/5 {
+						t.Errorf("%s: master %d has %d of 3000 permits", l.Limit(), m, n)
 					}
 				}
 			}

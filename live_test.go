@@ -101,7 +101,7 @@ func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
 			t.Parallel()
 			limit := place.limit
 			limit.Shards = 4
-			limiters := place.fleet(t).group(t, 3, "l", limit)
+			limiters := asOne(place.fleet(t).group(t, 3, "l", limit))
 			callers := newTraffic(t)
 			callers.start(2, limiters...)
 			for _, shards := range []int{16, 3} {

@@ -158,7 +158,7 @@ func (a *account) spill(ctx context.Context, v *view, n, since int64, i int, ans
 		seen.done.add(i)
 		if err == nil {
 			seen.now, seen.reached = ans.now, true
-			if v.seats[i].contended.Load() {
+			if v.seats[i].paced(seen.now) {
 				refused++
 			}
 			if ans.retry != unknownRetry && (seen.retry == unknownRetry || ans.retry < seen.retry) {
@@ -190,12 +190,24 @@ func (a *account) spill(ctx context.Context, v *view, n, since int64, i int, ans
 func (a *account) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		if empty, _, _ := v.shutOut(seen.now); v.split || empty && !seen.reached {
+		if empty, _, _ := v.shutOut(seen.now); (v.split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
 			*d, err = a.gather(ctx, v, n, since, seen.failure)
 			return err
 		}
 	}
 	return v.denied(seen.now, n, false, seen.reached, seen.retry, seen.failure, d)
+}
+
+// dueElsewhere reports whether this participant is paced, and n permits are such
+// as one shard can grant. Then it gets them there when it is due for them. To
+// collect them would cost part of its credit at every shard, mostly in vain.
+func (v *view) dueElsewhere(n, now int64) bool {
+	paced, fits := false, false
+	for _, s := range v.seats {
+		paced = paced || s.paced(now)
+		fits = fits || s.lane.terms.Load().most >= n
+	}
+	return paced && fits
 }
 
 // take fills in that one shard granted everything.
