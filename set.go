@@ -71,14 +71,18 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
 
 // WaitN blocks until n permits of every limit were granted together. Callers of
-// one Set are served first come, first served. Nothing is held while it waits. Errors are those of
-// Limiter.WaitN; ErrWaitTooLong comes at once if it is certain that the permits
+// one Set are served first come, first served. Nothing is held while it waits,
+// except that with a LeakyBucket among the limits it sleeps until the turn that all were granted for.
+// Errors are those of Limiter.WaitN; ErrWaitTooLong comes at once if it is certain that the permits
 // cannot come before the deadline of ctx.
 func (s *Set) WaitN(ctx context.Context, n int64) error {
 	if s.line.len() == 0 {
 		d, err := s.AllowN(ctx, n)
-		if err != nil || d.Allowed {
+		if err != nil {
 			return err
+		}
+		if d.Allowed {
+			return s.sleepOut(ctx, d)
 		}
 		if err := inTime(ctx, d.RetryAfter); err != nil {
 			return err
@@ -92,26 +96,50 @@ func (s *Set) WaitN(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	defer leave()
-	return s.head(ctx, n)
+	d, err := s.head(ctx, n)
+	leave() // who sleeps until its turn does not hold up those behind it
+	if err != nil {
+		return err
+	}
+	return s.sleepOut(ctx, d)
 }
 
 // head tries until n permits are granted or cannot come in time.
-func (s *Set) head(ctx context.Context, n int64) error {
+func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 	defer s.notBefore.Store(0)
 	for futile := 0; ; futile++ {
 		d, err := s.AllowN(ctx, n)
 		if err != nil || d.Allowed {
-			return err
+			return d, err
 		}
 		if err := inTime(ctx, d.RetryAfter); err != nil {
-			return err
+			return d, err
 		}
 		s.notBefore.Store(s.now() + int64(d.RetryAfter))
 		if !sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
-			return context.Cause(ctx)
+			return d, context.Cause(ctx)
 		}
 	}
+}
+
+// sleepOut sleeps until what was granted may act. If that is after the deadline
+// of ctx, or ctx ends before, everything is given back.
+func (s *Set) sleepOut(ctx context.Context, d Decision) error {
+	if d.Delay == 0 {
+		return nil
+	}
+	ctx, stop := s.untilClosed(ctx)
+	defer stop()
+	err := inTime(ctx, d.Delay)
+	if err == nil && !sleep(ctx, d.Delay) {
+		err = context.Cause(ctx)
+	}
+	if err != nil && d.joint != nil {
+		for _, part := range *d.joint {
+			part.core.giveBack(part)
+		}
+	}
+	return err
 }
 
 // now is a clock for notBefore.

@@ -1,0 +1,62 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// queued is a set of a leaky bucket with a turn every ten seconds, of which the
+// first is taken, and of a limit that has room.
+func queued(t *testing.T) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
+	t.Helper()
+	c := standalone(t).client(t)
+	leaky = limiter(t, c, "leaky", shardlimit.Limit{
+		Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
+	})
+	roomy = limiter(t, c, "roomy", shardlimit.PerMinute(100))
+	set = shardlimit.All(leaky, roomy)
+	if err := set.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return set, leaky, roomy
+}
+
+func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
+	set, leaky, roomy := queued(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- set.Wait(ctx) }()
+	for peek(t, roomy).Used < 2 { // until it has been granted, it cannot sleep
+		select {
+		case err := <-ended:
+			t.Fatalf("Wait returned %v ten seconds before its turn", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait ended with %v before its turn", err)
+	}
+	if used := peek(t, roomy).Used; used != 1 {
+		t.Errorf("%d permits are used after the caller left, want 1", used)
+	}
+	if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > 10*time.Second {
+		t.Errorf("the turn was not given back: %+v, %v", d, err)
+	}
+}
+
+func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
+	set, _, roomy := queued(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := set.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Errorf("Wait: %v", err)
+	}
+	if used := peek(t, roomy).Used; used != 1 {
+		t.Errorf("%d permits are used, want 1", used)
+	}
+}
