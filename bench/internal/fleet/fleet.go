@@ -19,6 +19,9 @@ import (
 // environment is the variable that makes this program a worker.
 const environment = "SHARDLIMIT_BENCH_WORKER"
 
+// replyFile is the descriptor to which a worker writes its replies.
+const replyFile = 3
+
 // endTimeout is how long a worker may take to end by itself.
 const endTimeout = 3 * time.Second
 
@@ -29,10 +32,10 @@ type Fleet struct {
 
 // member is a worker as its parent sees it.
 type member struct {
-	cmd    *exec.Cmd
-	orders io.WriteCloser
-	out    *json.Decoder
-	done   chan struct{} // closed when the process has been reaped
+	cmd     *exec.Cmd
+	orders  io.WriteCloser
+	replies *json.Decoder
+	done    chan struct{} // closed when the process has been reaped
 }
 
 // Start starts n workers. The program must call ServeIfWorker when it starts.
@@ -56,29 +59,37 @@ func Start(n int) (*Fleet, error) {
 func hire(program string) (*member, error) {
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), environment+"=1")
-	cmd.Stderr = os.Stderr
+	// Any library may print to the standard output of its process, so replies
+	// have a pipe to themselves.
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	orders, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	// A pipe of our own: Wait closes that of StdoutPipe even if it has not been read.
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdout = in
+	cmd.ExtraFiles = []*os.File{in} // which the worker finds as replyFile
 	err = cmd.Start()
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
-	m := &member{cmd: cmd, orders: orders, out: json.NewDecoder(out), done: make(chan struct{})}
+	m := &member{cmd: cmd, orders: orders, replies: strict(out), done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
 		close(m.done)
 	}()
 	return m, nil
+}
+
+// strict decodes replies and takes nothing else for one.
+func strict(in io.Reader) *json.Decoder {
+	d := json.NewDecoder(in)
+	d.DisallowUnknownFields()
+	return d
 }
 
 // Processes is how many workers there are.
@@ -150,11 +161,16 @@ func (m *member) order(o order) error {
 
 func (m *member) reply() (reply, error) {
 	var r reply
-	if err := m.out.Decode(&r); err != nil {
-		return r, fmt.Errorf("worker %d: %w", m.cmd.Process.Pid, err)
+	err := m.replies.Decode(&r)
+	switch {
+	case err != nil:
+	case r.Err != "":
+		err = errors.New(r.Err)
+	case !r.Ready && r.Report == nil && r.Gathering == nil:
+		err = errors.New("an empty reply")
 	}
-	if r.Err != "" {
-		return r, fmt.Errorf("worker %d: %s", m.cmd.Process.Pid, r.Err)
+	if err != nil {
+		return r, fmt.Errorf("worker %d: %w", m.cmd.Process.Pid, err)
 	}
 	return r, nil
 }

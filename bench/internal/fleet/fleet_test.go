@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,7 +15,13 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
+// chatter makes the workers of this test print what a library might.
+const chatter = "SHARDLIMIT_BENCH_CHATTER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(chatter) != "" {
+		fmt.Println(`{"@timestamp":"2026-11-21","caller":"stat/usage.go","level":"stat"}`)
+	}
 	ServeIfWorker()
 	m.Run()
 }
@@ -117,6 +124,28 @@ func TestMeasureTellsWhatIsWrong(t *testing.T) {
 	_, err := f.Measure(t.Context(), Job{Kind: "odd", Life: time.Minute}, 0, 0, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Errorf("err %v does not name the kind", err)
+	}
+}
+
+// TestWorkersMayPrint: what something in a worker prints is no reply.
+func TestWorkersMayPrint(t *testing.T) {
+	t.Setenv(chatter, "1")
+	f := start(t, 1)
+	_, err := f.Measure(t.Context(), Job{Kind: "odd", Life: time.Minute}, 0, 0, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("err %v is not what the worker replied", err)
+	}
+}
+
+// TestStrangeReplies: neither an empty object nor one with other fields is a reply.
+func TestStrangeReplies(t *testing.T) {
+	self := exec.Command("unused")
+	self.Process = &os.Process{Pid: 1}
+	for text, good := range map[string]bool{`{}`: false, `{"level":"stat"}`: false, `{"ready":true,"level":"stat"}`: false, ``: false, `{"ready":true}`: true} {
+		m := &member{cmd: self, replies: strict(strings.NewReader(text))}
+		if r, err := m.reply(); (err == nil) != good {
+			t.Errorf("%q was understood as %+v, err %v", text, r, err)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func ServeIfWorker() {
 		return
 	}
 	signal.Ignore(os.Interrupt) // a terminal sends it to parent and workers alike; the parent decides
-	if err := serve(os.Stdin, os.Stdout); err != nil {
+	if err := serve(os.Stdin, os.NewFile(replyFile, "replies")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench worker:", err)
 		os.Exit(1)
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/zeromicro/go-zero/core/stores/redis"
 )
 
+// Its package stat prints a line every minute in any program that has it linked in.
+func init() { logx.DisableStat() }
+
 // goZero is its PeriodLimit. Its TokenLimiter goes on locally when the server
 // is slow, which would be measured as speed.
 var goZero = Rival{
