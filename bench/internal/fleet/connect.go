@@ -14,7 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
-// callTimeout is far above what a call takes on a node that gets a twentieth of
+// callTimeout is far above what a call takes on a node that gets a fortieth of
 // a core: what is measured is throughput, not patience.
 const callTimeout = 4 * time.Second
 

@@ -15,9 +15,9 @@ import (
 )
 
 // cappedQuota is the part of a core that each node gets. The smallest time the
-// kernel knows is 1 ms; a twentieth of a core lets twelve nodes and the clients
-// that can saturate them share two cores.
-var cappedQuota = cgroup.Quota{Time: time.Millisecond, Period: 20 * time.Millisecond}
+// kernel knows is 1 ms; a fortieth of a core lets twelve nodes and the clients
+// that can saturate them share two cores and leave them idle half of the time.
+var cappedQuota = cgroup.Quota{Time: time.Millisecond, Period: 40 * time.Millisecond}
 
 // capped is a number of servers that have the same small part of a core each.
 type capped struct {

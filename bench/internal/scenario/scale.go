@@ -20,39 +20,42 @@ var scale = Scenario{
 	Question: `Does one limit on twelve nodes serve twelve times as many decisions as on one? Each
 redis-server is capped by a cgroup quota to the same small part of a core, so that
 the nodes and not the machine set the pace; several client processes load them.
-The fleet is the same at every number of nodes: 48 participants, each a client of
-its own, dealt out to four processes. The number of participants matters, because
-each spreads over two shards only: 48 is four for each of twelve nodes, the least at
-which every node is somebody's choice in practice. Real fleets are larger, which evens
-the load out further (see ` + "`sim`" + `).
+Participants are clients of their own, dealt out to four processes. Each spreads over
+two shards only, and calls of one that meet at a shard share a script call. What a node can
+serve therefore depends on how many participants come to it, and with how many calls at once.
 
-- ` + "`shardlimit`" + `: a shard a node, 16 callers for each shard that a participant prefers,
-  each calling again as soon as it is answered. What a node gets is script calls;
-  how many decisions share one depends on the callers, so these grow with the shards.
-- ` + "`shardlimit, 24 shards`" + `: the same fleet, limit and layout at every number of nodes:
-  only the nodes are added.
-- ` + "`script`" + `: the same number of callers, one script call a decision through rueidis,
+- ` + "`shardlimit`" + `: a shard a node, and a fleet that grows with the nodes: sixteen participants
+  come to each node (16 in all at one node, 96 at twelve) with 8 callers each,
+  which call again as soon as they are answered. Sixteen is few: real fleets are larger, which evens
+  the load out further (see ` + "`sim`" + `).
+- ` + "`shardlimit, 24 shards`" + `: the same fleet of 96 participants, limit and layout at every number
+  of nodes: only the nodes are added.
+- ` + "`script`" + `: as many callers as ` + "`shardlimit`" + ` has, one script call a decision through rueidis,
   which pipelines by itself, shards chosen by chance.
 - ` + "`shardlimit, half load`" + `: a shard a node, callers that pause, so that as many
   decisions are asked for as half of what the nodes serve in script calls. Idle nodes do
   not press anybody to share a call: this shows how routing alone spreads the load.
 
 Efficiency is decisions per second over N times those of one node in the same
-round. The busiest node is the one with the most script calls. Where the nodes do not use
-their quota, something else sets the pace: too few calls under way, or a machine whose
-cores are all busy, which the last table tells.`,
+round. Three things make it: how many decisions share a call, how much of their quota
+the nodes use, and the CPU time that a call costs a node; each has its table. What a call costs depends on
+how many others a node finds when it looks: on a machine whose cores are all busy (last table) the clients answer late, and
+calls come one by one. The busiest node is the one with the most script calls; nodes that
+are all at the end of their quota differ by what a call costs them.`,
 	Run: runScale,
 }
 
 const (
 	scaleProcesses    = 4
-	scaleParticipants = 48
-	scaleCallers      = 16 // for each shard that a participant prefers
+	scaleParticipants = 96 // of a fleet that does not grow
+	scaleCrowd        = 16 // participants that prefer each node, if the fleet grows
+	scaleCallers      = 8  // for each shard that a participant prefers
 	scalePreferred    = 2  // shards that a participant prefers, if there are as many
 	scaleCommonShards = 24 // divides evenly by every number of nodes
+	scaleWarm         = 500 * time.Millisecond
+	scalePatience     = 2 * time.Second
 	scaleLife         = 90 * time.Second
-	scaleSmokeFleet   = 2  // processes
-	scaleSmokeCrowd   = 12 // participants
+	scaleSmokeFleet   = 2 // processes
 )
 
 // scaleLimit is out of reach.
@@ -65,7 +68,7 @@ var scaleLimit = struct {
 type contender struct {
 	name   string
 	kind   fleet.Kind
-	shards int     // 0: one a node
+	shards int     // 0: one a node, and a fleet that grows with the nodes
 	load   float64 // part of the nodes' script calls that is asked for; 0: as much as they give
 }
 
@@ -85,16 +88,15 @@ type scalePoint struct {
 }
 
 func runScale(ctx context.Context, env Env, result *report.Result) error {
-	nodes, processes, crowd := []int{1, 2, 4, 8, 12}, scaleProcesses, scaleParticipants
+	nodes, processes := []int{1, 2, 4, 8, 12}, scaleProcesses
 	if env.Smoke {
-		nodes, processes, crowd = []int{1, 2}, scaleSmokeFleet, scaleSmokeCrowd
+		nodes, processes = []int{1, 2}, scaleSmokeFleet
 	}
-	rounds, span := env.rounds(3), env.span(200*time.Millisecond, 2*time.Second)
-	warm := min(span, time.Second)
+	rounds, span, warm := scaleSpans(env)
 	result.Views = scaleViews()
 	setting(result, "Limit", "%d permits per %s, never reached", scaleLimit.permits, scaleLimit.per)
 	setting(result, "Node", "%s of CPU time in every %s", cappedQuota.Time, cappedQuota.Period)
-	setting(result, "Clients", "%d processes, %d participants, %d callers for each shard that a participant prefers", processes, crowd, scaleCallers)
+	setting(result, "Clients", "%d processes, %d participants for each node, or %d at all of them, %d callers for each shard that a participant prefers", processes, scaleCrowd, scaleParticipants, scaleCallers)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, warm)
 
 	s, err := newScaleRun(ctx, env, result, slices.Max(nodes), processes)
@@ -106,12 +108,19 @@ func runScale(ctx context.Context, env Env, result *report.Result) error {
 		return err
 	}
 	defer s.Close()
-	s.warm, s.span, s.crowd = warm, span, crowd
+	s.warm, s.span = warm, span
 	if err := s.measureAll(ctx, env, nodes, rounds); err != nil {
 		return err
 	}
 	s.addAll(result, nodes, rounds)
 	return nil
+}
+
+// scaleSpans is how often and for how long a point is measured. A span has many
+// periods of the quota, so that one more or less at its ends does not matter.
+func scaleSpans(env Env) (rounds int, span, warm time.Duration) {
+	span = env.span(160*time.Millisecond, 4*time.Second)
+	return env.rounds(3), span, min(span, scaleWarm)
 }
 
 func scaleViews() []report.View {
@@ -142,7 +151,6 @@ type scaleRun struct {
 	nodes      *capped
 	fleet      *fleet.Fleet
 	warm, span time.Duration
-	crowd      int // participants
 	points     map[scaleKey][]scalePoint
 }
 
@@ -188,19 +196,36 @@ func (s *scaleRun) measureAll(ctx context.Context, env Env, nodes []int, rounds 
 }
 
 func (s *scaleRun) measure(ctx context.Context, c contender, n, round int) error {
-	job := scaleJob(c, s.nodes.addrs(n), s.crowd, scaleName(c, n, round))
+	job := scaleJob(c, s.nodes.addrs(n), scaleName(c, n, round))
 	if c.load > 0 {
 		full := s.points[scaleKey{scaleContenders[0].name, n}][round]
 		demand := c.load * full.callsPerSecond()
 		job.Think = time.Duration(float64(job.Callers*len(job.Participants)) / demand * float64(time.Second))
 	}
+	for span := s.span; ; span *= 2 { // on a busy machine a short one may see nothing
+		p, err := s.load(ctx, job, span)
+		if err != nil {
+			return err
+		}
+		if p.report.Decisions() > 0 && sum(p.calls()) > 0 {
+			key := scaleKey{c.name, n}
+			s.points[key] = append(s.points[key], p)
+			return nil
+		}
+		if p.report.Failed > 0 || span > scalePatience {
+			return fmt.Errorf("not one decision in %s, %d errors, such as: %s", span, p.report.Failed, p.report.Err)
+		}
+	}
+}
+
+// load has the fleet do the job and reads what it took.
+func (s *scaleRun) load(ctx context.Context, job fleet.Job, span time.Duration) (p scalePoint, err error) {
 	var (
-		p             scalePoint
+		n             = len(job.Addrs)
 		before, after []server.Usage
 		began         ticks
-		err           error
 	)
-	p.report, err = s.fleet.Measure(ctx, job, s.warm, s.span,
+	p.report, err = s.fleet.Measure(ctx, job, s.warm, span,
 		func() (err error) {
 			before, err = s.nodes.usage(ctx, n)
 			began = machineTicks("/proc/stat")
@@ -211,18 +236,10 @@ func (s *scaleRun) measure(ctx context.Context, c contender, n, round int) error
 			after, err = s.nodes.usage(ctx, n)
 			return err
 		})
-	if err != nil {
-		return err
-	}
-	if p.report.Decisions() == 0 {
-		return fmt.Errorf("not one decision, %d errors, such as: %s", p.report.Failed, p.report.Err)
-	}
 	for i := range after {
 		p.nodes = append(p.nodes, after[i].Since(before[i]))
 	}
-	key := scaleKey{c.name, n}
-	s.points[key] = append(s.points[key], p)
-	return nil
+	return p, err
 }
 
 // scaleName is the name of the limit of a point: a new one each round, so that shards
@@ -234,10 +251,11 @@ func scaleName(c contender, n, round int) string {
 func participant(i int) string { return fmt.Sprintf("participant-%d", i) }
 
 // scaleJob is the load of a contender on nodes.
-func scaleJob(c contender, addrs []string, crowd int, limit string) fleet.Job {
-	shards := c.shards
+func scaleJob(c contender, addrs []string, limit string) fleet.Job {
+	shards, crowd := c.shards, scaleParticipants
 	if shards == 0 {
 		shards = len(addrs)
+		crowd = scaleCrowd * shards / min(scalePreferred, shards)
 	}
 	j := fleet.Job{
 		Kind: c.kind, Addrs: addrs, Limit: limit, Shards: shards,

@@ -51,17 +51,17 @@ func TestMachineTicks(t *testing.T) {
 	}
 }
 
-// TestScaleJobKeepsCallersPerShard checks what makes numbers of nodes comparable.
-func TestScaleJobKeepsCallersPerShard(t *testing.T) {
+// TestScaleJobKeepsTheLoadOfANode checks what makes numbers of nodes comparable.
+func TestScaleJobKeepsTheLoadOfANode(t *testing.T) {
 	ours := contender{name: "x", kind: fleet.Coalesced}
-	for nodes, callers := range map[int]int{1: scaleCallers, 2: 2 * scaleCallers, 12: 2 * scaleCallers} {
-		j := scaleJob(ours, make([]string, nodes), 5, "l")
-		if j.Callers != callers || j.Shards != nodes || len(j.Participants) != 5 {
+	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16}, 2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
+		j := scaleJob(ours, make([]string, nodes), "l")
+		if j.Callers != want.callers || j.Shards != nodes || len(j.Participants) != want.participants {
 			t.Errorf("%d nodes: %d callers, %d shards, %d participants", nodes, j.Callers, j.Shards, len(j.Participants))
 		}
 	}
 	ours.shards = 24
-	if j := scaleJob(ours, make([]string, 1), 5, "l"); j.Callers != 2*scaleCallers || j.Shards != 24 {
-		t.Errorf("%d callers, %d shards", j.Callers, j.Shards)
+	if j := scaleJob(ours, make([]string, 1), "l"); j.Callers != 2*scaleCallers || j.Shards != 24 || len(j.Participants) != scaleParticipants {
+		t.Errorf("%d callers, %d shards, %d participants", j.Callers, j.Shards, len(j.Participants))
 	}
 }

@@ -195,10 +195,7 @@ func simRoutes(ctx context.Context, env Env, result *report.Result, size simSize
 
 // calibrate measures points of scale and plays them.
 func calibrate(ctx context.Context, env Env, result *report.Result, nodes []int) error {
-	rounds, span, crowd := env.rounds(3), env.span(200*time.Millisecond, 2*time.Second), scaleParticipants
-	if env.Smoke {
-		crowd = scaleSmokeCrowd
-	}
+	rounds, span, warm := scaleSpans(env)
 	s, err := newScaleRun(ctx, env, result, slices.Max(nodes), scaleProcesses)
 	if errors.Is(err, cgroup.ErrUnsupported) {
 		result.Views = result.Views[1:]
@@ -209,7 +206,7 @@ func calibrate(ctx context.Context, env Env, result *report.Result, nodes []int)
 		return err
 	}
 	defer s.Close()
-	s.warm, s.span, s.crowd = min(span, time.Second), span, crowd
+	s.warm, s.span = warm, span
 	full := scaleContenders[0]
 	held := make(map[scaleKey][]float64)
 	for round := range rounds {
@@ -218,7 +215,7 @@ func calibrate(ctx context.Context, env Env, result *report.Result, nodes []int)
 				return err
 			}
 			one, here := s.points[scaleKey{full.name, nodes[0]}][round], s.points[scaleKey{full.name, n}][round]
-			r, err := sim.Run(ctx, calibrated(one, n, crowd, round))
+			r, err := sim.Run(ctx, calibrated(one, n, round))
 			if err != nil {
 				return err
 			}
@@ -247,8 +244,8 @@ func addHeld(result *report.Result, held map[scaleKey][]float64, nodes []int) {
 
 // calibrated is a point of scale on n nodes, with what the point with one node says
 // about servers and callers.
-func calibrated(one scalePoint, n, crowd, round int) sim.Config {
-	job := scaleJob(scaleContenders[0], make([]string, n), crowd, scaleName(scaleContenders[0], n, round))
+func calibrated(one scalePoint, n, round int) sim.Config {
+	job := scaleJob(scaleContenders[0], make([]string, n), scaleName(scaleContenders[0], n, round))
 	calls, seconds := sum(one.calls()), one.report.Elapsed.Seconds()
 	c := simFleet(len(job.Participants), n, 0)
 	c.Limit, c.Participants, c.Demand, c.Callers = job.Limit, job.Participants, nil, job.Callers
