@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -21,9 +23,16 @@ func standalone(tb testing.TB) fleet {
 	tb.Helper()
 	s := redistest.Shared(tb)
 	return fleet{
-		nodes:  []shardlimit.Node{{Name: "solo", Redis: s.ClientOption()}},
+		nodes:  []shardlimit.Node{{Name: "solo", Redis: unhurried(s.ClientOption())}},
 		prefix: redistest.Prefix(tb),
 	}
+}
+
+// unhurried is for nodes that no test breaks: however busy the machine is, they
+// are not taken to be away.
+func unhurried(o rueidis.ClientOption) rueidis.ClientOption {
+	o.Dialer.Timeout, o.ConnWriteTimeout = patience, patience
+	return o
 }
 
 func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
@@ -31,15 +40,16 @@ func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
 	servers := redistest.Servers(tb, n)
 	f := fleet{prefix: redistest.Prefix(tb)}
 	for i, s := range servers {
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprintf("n%d", i), Redis: s.ClientOption()})
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprintf("n%d", i), Redis: unhurried(s.ClientOption())})
 	}
 	return f, servers
 }
 
-// client is a process of the fleet: a participant of its own.
+// client is a process of the fleet: a participant of its own. Its calls have all
+// the time they want, unless the test is about that: then it says how much.
 func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardlimit.Client {
 	tb.Helper()
-	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: 2 * time.Second}
+	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: patience}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -130,6 +130,7 @@ func TestFailLocalGivesEachProcessAtLeastOnePermit(t *testing.T) {
 	var l *shardlimit.Limiter
 	for range 3 {
 		l = limiter(t, fl.client(t, onOutage(shardlimit.FailLocal)), "l", shardlimit.PerHour(2))
+		settled(t, l) // it has heard of those before it
 	}
 	posts[0].server.Kill()
 	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || !d.Degraded {

@@ -24,7 +24,11 @@ func inProcess(tb testing.TB, n int) fleet {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(servers.Close)
-	return fleet{nodes: servers.Nodes(), prefix: redistest.Prefix(tb)}
+	f := fleet{nodes: servers.Nodes(), prefix: redistest.Prefix(tb)}
+	for i := range f.nodes {
+		f.nodes[i].Redis = unhurried(f.nodes[i].Redis)
+	}
+	return f
 }
 
 func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
@@ -348,31 +352,29 @@ func TestALimitOfASetThatIsAwayAnswersByItsOwnPolicy(t *testing.T) {
 func TestWaitersOfASetAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	c := standalone(t).client(t)
-	set := shardlimit.All(
-		limiter(t, c, "a", shardlimit.Limit{Permits: 1, Per: 40 * time.Millisecond}),
-		limiter(t, c, "b", shardlimit.Limit{Permits: 5, Per: 100 * time.Millisecond}))
+	one := limiter(t, c, "a", shardlimit.PerHour(1))
+	set := shardlimit.All(one, limiter(t, c, "b", shardlimit.PerHour(50)))
 	if err := set.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan int, 8)
-	var wg sync.WaitGroup
-	for i := range cap(served) {
-		wg.Go(func() {
+	const callers = 4
+	served := make(chan int)
+	for i := range callers {
+		go func() {
 			if err := set.Wait(t.Context()); err != nil {
 				t.Error(err)
 			}
 			served <- i
-		})
-		awaitThat(t, "it is in line", func() bool { return set.Waiting() == i+1 || len(served) > 0 })
+		}()
+		awaitThat(t, "it is in line", func() bool { return set.Waiting() == i+1 })
 	}
-	wg.Wait()
-	close(served)
-	next := 0
-	for i := range served {
-		if i != next {
+	for next := range callers {
+		if err := one.Reset(t.Context()); err != nil { // room for the next one
+			t.Fatal(err)
+		}
+		if i := <-served; i != next {
 			t.Errorf("caller %d was served in place of %d", i, next)
 		}
-		next++
 	}
 }
 

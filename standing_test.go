@@ -80,7 +80,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 
 func TestParticipantsTellsEntitlements(t *testing.T) {
 	for _, place := range []string{"embedded", "standalone"} {
-		l := limiter(t, places[place](t).client(t), "l", shardlimit.Limit{Permits: 200, Per: 400 * time.Millisecond, Shards: 2})
+		l := limiter(t, places[place](t).client(t), "l", shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
 		ann, bob := l.As("ann", 1), l.As("bob", 3)
 		awaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
 			for range 100 {
@@ -99,23 +99,29 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 
 func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	f, posts := outposts(t, 2)
-	client := f.client(t, patientFor(300*time.Millisecond))
+	client := f.client(t)
 	l := limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	for _, n := range []int64{50, 80, 80} { // the second is refused, by both
-		if _, err := l.AllowN(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+	all, err := l.AllowN(t.Context(), 100)
+	if err != nil || !all.Allowed {
+		t.Fatalf("%+v, %v", all, err)
 	}
-	if _, err := l.AllowUpTo(t.Context(), 50); err != nil {
+	l.Forget()
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := l.Refund(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := l.Participants(t.Context()); err != nil || len(list) == 0 {
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	posts[0].proxy.Stall(true)
 	var missing *shardlimit.ShardError
 	list, err := l.Participants(t.Context())
-	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) || len(list) == 0 {
+	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) || usedBy(list) != 50 {
 		t.Errorf("without n0: %+v, %v", list, err)
 	}
 	posts[1].proxy.Stall(true)
@@ -126,6 +132,14 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
+}
+
+// usedBy sums up what participants used.
+func usedBy(list []shardlimit.ParticipantState) (n int64) {
+	for _, p := range list {
+		n += p.Used
+	}
+	return n
 }
 
 func TestParticipantsOfOtherScopes(t *testing.T) {
