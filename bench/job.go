@@ -134,11 +134,12 @@ func numbers(list string) ([]int, error) {
 
 func usage(flags *flag.FlagSet) {
 	out := flags.Output()
-	fmt.Fprint(out, "usage: go -C bench run . SCENARIO [flags]\n\nscenarios:\n")
+	fmt.Fprint(out, "usage: go -C bench run . SCENARIO [flags]\n\nscenarios, and how long they take with --time 0.3 on two cores:\n")
 	for _, s := range scenario.All() {
-		fmt.Fprintf(out, "  %-8s %s\n", s.Name, s.Title)
+		fmt.Fprintf(out, "  %-10s %5s  %s\n", s.Name, s.Takes, s.Title)
 	}
-	fmt.Fprint(out, "  all      all of them, one after the other\n  report   only write docs/benchmarks.md from the stored results\n\nrivals:\n")
+	fmt.Fprintf(out, "  %-10s %5s  all of them, one after the other\n", "all", scenario.Estimate(scenario.Env{}, scenario.All()...).Round(time.Minute))
+	fmt.Fprintf(out, "  %-10s %5s  only write docs/benchmarks.md from the stored results\n\nrivals:\n", "report", time.Second)
 	for _, r := range rival.All() {
 		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
 	}
@@ -158,7 +159,10 @@ func (j *job) do(ctx context.Context) error {
 		j.results = dir
 	}
 	var failed []error // one scenario must not cost the others of a long run
-	for _, s := range j.scenarios {
+	for i, s := range j.scenarios {
+		if !j.env.Smoke {
+			fmt.Fprintf(j.out, "%s: scenario %d of %d, about %s of %s\n", s.Name, i+1, len(j.scenarios), j.estimate(s), j.estimate(j.scenarios[i:]...))
+		}
 		if err := j.measure(ctx, s); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
 			fmt.Fprintln(j.out, "bench:", failed[len(failed)-1])
@@ -175,6 +179,10 @@ func (j *job) do(ctx context.Context) error {
 		failed = append(failed, report.Document(j.document, j.results, names))
 	}
 	return errors.Join(failed...)
+}
+
+func (j *job) estimate(scenarios ...scenario.Scenario) time.Duration {
+	return scenario.Estimate(j.env, scenarios...).Round(time.Second)
 }
 
 func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
@@ -196,16 +204,19 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 	if j.machine.Busy() {
 		result.Remark("Others used the machine when this began (load averages %s on %d cores): compare within a table, and do not take its figures for more.", j.machine.Load, j.machine.Cores)
 	}
-	if err := s.Run(ctx, env, result); err != nil {
-		return err
+	failed := s.Run(ctx, env, result)
+	if failed != nil {
+		if len(result.Points) == 0 {
+			return failed
+		}
+		result.Remark("Not everything could be measured: %s.", strings.ReplaceAll(failed.Error(), "\n", "; "))
 	}
 	result.Took = time.Since(began).Round(time.Second).String()
 	files, err := result.Write(j.results)
-	if err != nil {
-		return err
+	if err == nil {
+		env.Progress("wrote %s", strings.Join(files, ", "))
 	}
-	env.Progress("wrote %s", strings.Join(files, ", "))
-	return nil
+	return errors.Join(failed, err)
 }
 
 // modules are the modules whose versions belong into a result.

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/scenario"
 )
 
 func TestParse(t *testing.T) {
@@ -61,5 +66,26 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%v: help lacks %q", args, want)
 			}
 		}
+	}
+}
+
+// TestWhatWasMeasuredIsKept: a scenario that fails half-way leaves what it has, and says so.
+func TestWhatWasMeasuredIsKept(t *testing.T) {
+	boom := errors.New("boom")
+	half := scenario.Scenario{Name: "half", Run: func(_ context.Context, _ scenario.Env, r *report.Result) error {
+		r.Add("a", 1, "rate", 2)
+		return boom
+	}}
+	none := scenario.Scenario{Name: "none", Run: func(context.Context, scenario.Env, *report.Result) error { return boom }}
+	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}}
+	if err := j.do(t.Context()); !errors.Is(err, boom) {
+		t.Errorf("err %v, want that of the scenarios", err)
+	}
+	r, err := report.Read(filepath.Join(j.results, "half.json"))
+	if err != nil || len(r.Points) != 1 || !strings.Contains(strings.Join(r.Remarks, " "), "boom") {
+		t.Errorf("kept %+v, err %v", r, err)
+	}
+	if _, err := report.Read(filepath.Join(j.results, "none.json")); err == nil {
+		t.Error("a result of nothing was written")
 	}
 }

@@ -14,6 +14,7 @@ import (
 var accuracy = Scenario{
 	Name:  "accuracy",
 	Title: "what is admitted, against the limit",
+	Takes: 70 * time.Second,
 	Question: `Is the limit kept, and is it used? Several clients with connections of their own call
 at random (Poisson) at a rate that is a multiple of the limit, alike in "random", by
 Zipf's law (1, 1/2, 1/3 ...) in "skewed". All limiters run at the same time and get the

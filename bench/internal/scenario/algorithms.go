@@ -15,6 +15,7 @@ import (
 var algorithmShapes = Scenario{
 	Name:  "algorithms",
 	Title: "what each algorithm makes of the same bursty demand",
+	Takes: 1 * time.Second,
 	Question: `Nothing is measured here: the Go twins of the scripts decide on a simulated clock, so every run draws
 the same pictures. Light demand, then a burst across the edge of a fixed window, a rest, and two seconds
 of two and a half times the limit. What stands above the limit "in the last second" is what slips through;

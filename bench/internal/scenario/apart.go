@@ -16,7 +16,7 @@ import (
 // makes the same closed loop with threads, and uber/ratelimit. They have a
 // server and rounds of their own; a JVM that idled beside the others' rounds
 // would disturb them.
-var exactApart = Scenario{Name: exact.Name, Title: exact.Title, Question: exact.Question, Run: func(ctx context.Context, env Env, result *report.Result) error {
+var exactApart = Scenario{Name: exact.Name, Title: exact.Title, Question: exact.Question, Takes: exact.Takes, Run: func(ctx context.Context, env Env, result *report.Result) error {
 	if err := exact.Run(ctx, env, result); err != nil || !env.Uber && !env.Redisson {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 var exact = Scenario{
 	Name:  "exact",
 	Title: "decisions per second of one process on one node",
+	Takes: 90 * time.Second,
 	Question: `One process, one server, one limit that is never reached, from one goroutine to
 thousands, each calling Allow in a loop. Every decision is exact: no leases, and
 every rival but the local ceiling asks the server each time. ` + "`script`" + ` is our own

@@ -21,6 +21,7 @@ import (
 var fairnessScenario = Scenario{
 	Name:  "fairness",
 	Title: "who gets how much of a limit that is too small for all",
+	Takes: 320 * time.Second,
 	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson) at
 a rate of its own, whatever it is answered. What a participant is entitled to is its weighted
 max-min share of what all of them really asked for, in blocks of two windows; x is what it got
@@ -53,6 +54,7 @@ const (
 	fairnessBins      = 20 // in a window
 	fairnessLead      = 2  // windows before anything counts
 	fairnessStep      = 2  // windows that count before something changes
+	fairnessWindows   = 10 // that count
 	fairnessCourse    = fairnessBins / 2
 	fairnessLife      = 2 * time.Minute
 	fairnessServers   = 4
@@ -80,8 +82,12 @@ func fairnessSizes(env Env) fairnessSize {
 			pictured:    []string{"gateway, hog"},
 		}
 	}
+	windows := env.windows(time.Second, 4, 2*fairnessWindows) // ten from --time 0.5 on
+	if env.For == 0 {
+		windows = min(windows, fairnessWindows)
+	}
 	return fairnessSize{
-		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: env.windows(time.Second, 4, 10), limits: []int64{2000, 20_000},
+		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: windows, limits: []int64{2000, 20_000},
 		populations: populations(), pictured: []string{hog, "newcomer, hog"},
 	}
 }
@@ -114,23 +120,47 @@ func runFairness(ctx context.Context, env Env, result *report.Result) error {
 	if err := run.open(ctx, env); err != nil {
 		return err
 	}
-	for at, p := range size.populations {
-		for _, limit := range size.limits {
-			for _, together := range run.groups(p, limit) {
-				if err := run.measureAll(ctx, p, at, limit, together); err != nil {
-					return fmt.Errorf("%s, %d permits a second: %w", p.name, limit, err)
-				}
-			}
-		}
-		if p.name == hog && run.jvm != nil {
-			if err := run.measureRedisson(ctx, p, at, size.limits[0]); err != nil {
-				return fmt.Errorf("%s: %w", rival.RedissonName, err)
-			}
-		}
-		env.Progress("%s done", p.name)
-	}
+	err := run.measurePopulations(ctx, env)
 	run.found.addTo(result)
-	return nil
+	return err
+}
+
+// measurePopulations goes on after an error: what one population has shown must
+// not be lost with another.
+func (run *fairnessRun) measurePopulations(ctx context.Context, env Env) error {
+	var failed []error
+	for at, p := range run.size.populations {
+		began := time.Now()
+		if err := run.measurePopulation(ctx, at, p); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		left := time.Duration(len(run.size.populations)-at-1) * time.Since(began)
+		env.Progress("%s done, about %s to go", p.name, left.Round(10*time.Second))
+	}
+	return errors.Join(failed...)
+}
+
+func (run *fairnessRun) measurePopulation(ctx context.Context, at int, p population) error {
+	var failed []error
+	for _, limit := range run.size.limits {
+		for _, together := range run.groups(p, limit) {
+			if err := run.measureAll(ctx, p, at, limit, together); err != nil {
+				failed = append(failed, fmt.Errorf("%d permits a second: %w", limit, err))
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	if p.name == hog && run.jvm != nil {
+		if err := run.measureRedisson(ctx, p, at, run.size.limits[0]); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", rival.RedissonName, err))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 func fairnessViews(size fairnessSize) (views []report.View) {
@@ -208,7 +238,7 @@ func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit
 		fleet.Mark{At: c.For, Do: func() (err error) { after, err = s.servers.usage(ctx); return err }},
 	)
 	if err != nil {
-		return err
+		return errors.Join(err, s.replaceCrowd(ctx))
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -241,6 +271,9 @@ func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fle
 		} else {
 			run.result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name, p.name, limit)
 		}
+	}
+	if v.Used > 1.1 {
+		run.result.Remark("%s, %s, %d/s: %.0f %% of what was asked for meanwhile was granted, as calls were answered long after they were made.", s.name, p.name, limit, 100*v.Used)
 	}
 	if g.Failed > 0 {
 		run.result.Remark("%s, %s, %d/s: %d calls failed, for example: %s.", s.name, p.name, limit, g.Failed, g.Err)

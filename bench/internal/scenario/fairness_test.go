@@ -2,10 +2,13 @@ package scenario
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
 
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.
@@ -55,5 +58,42 @@ func TestGroups(t *testing.T) {
 		if got := run.groups(population{name: c.population}, c.limit); !slices.EqualFunc(got, c.want, slices.Equal) {
 			t.Errorf("%s at %d: %d groups, want %d", c.population, c.limit, len(got), len(c.want))
 		}
+	}
+}
+
+// TestFairnessKeepsWhatItHas: who cannot be measured does not cost the others of the
+// same population their figures, nor those of the next.
+func TestFairnessKeepsWhatItHas(t *testing.T) {
+	redis(t)
+	result := &report.Result{}
+	env := Env{Redis: "redis-server", Lineup: rival.Everybody(), Progress: t.Logf}
+	run := &fairnessRun{found: newFindings(), result: result, size: fairnessSize{
+		participants: 2, processes: 1, window: 100 * time.Millisecond, tick: 10 * time.Millisecond, windows: 2, limits: []int64{1000},
+		populations: []population{{name: "one", members: equalMembers}, {name: "two", members: equalMembers}},
+	}}
+	defer run.close()
+	for _, kind := range []fleet.Kind{"odd", fleet.FirstCome} {
+		s := &sharer{name: string(kind), kind: kind, shards: 1, nodes: 1}
+		run.sharers = append(run.sharers, s)
+		var err error
+		if s.servers, err = env.startFarm(t.Context(), result, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s.crowd, err = fleet.Start(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run.measurePopulations(t.Context(), env); err == nil || strings.Count(err.Error(), "no crowd is of the kind") != 2 {
+		t.Errorf("err %v does not name who could not be measured", err)
+	}
+	run.found.addTo(result)
+	seen := make(map[float64]bool)
+	for _, p := range result.Points {
+		if seen[p.X] = true; p.Series != string(fleet.FirstCome) && p.Metric != fairnessMetric("machine", 1000) {
+			t.Errorf("%s of %q was found", p.Metric, p.Series)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("found %v, want both populations", seen)
 	}
 }

@@ -15,6 +15,7 @@ import (
 var latency = Scenario{
 	Name:  "latency",
 	Title: "time to a decision at a part of each rival's capacity",
+	Takes: 50 * time.Second,
 	Question: `An open loop: calls arrive at random (Poisson), whether or not earlier ones have been
 answered, at 10, 50 and 80 % of what the rival can do. The capacity is found first, in
 each round, as the median of three looks, by the same generator with far more calls due, and up to ` + "`workers`" + ` of

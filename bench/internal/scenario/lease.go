@@ -14,6 +14,7 @@ import (
 var lease = Scenario{
 	Name:  "lease",
 	Title: "decisions from permits held in advance",
+	Takes: 50 * time.Second,
 	Question: `The length of a lease against speed and against accuracy; 0 is no lease: every decision
 asks Redis. Speed: one process, one server, a limit that is never reached, a closed loop
 by as many goroutines as there are cores and by many; CPU and allocations are those of

@@ -18,6 +18,7 @@ import (
 var lone = Scenario{
 	Name:  "lone",
 	Title: "what a single caller pays for coalescing",
+	Takes: 7 * time.Second,
 	Question: `One goroutine, one call at a time: nobody to share a round trip with. Compared are
 Allow, the same take as a bare EVALSHA with ready-made arguments on a connection
 of its own, and PING, the least a round trip can cost. They take turns every

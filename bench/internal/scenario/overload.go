@@ -16,6 +16,7 @@ import (
 var overload = Scenario{
 	Name:  "overload",
 	Title: "what a demand far beyond the limit costs, and whom",
+	Takes: 160 * time.Second,
 	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, one after the
 other, whatever is answered. Goodput is what was admitted, per window after a first one
 that fills the log, over the limit.

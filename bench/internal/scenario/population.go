@@ -32,17 +32,18 @@ const (
 	paretoDemand = 2.0 // of the limit, by all
 )
 
+// populations are in the order in which they are measured: what tells most comes first.
 func populations() []population {
 	return []population{
+		{name: hog, members: hogMembers},
 		{name: "equal", members: equalMembers},
 		{name: "Pareto", members: paretoMembers},
-		{name: hog, members: hogMembers},
 		{name: "weights", members: weightedMembers},
-		{name: "newcomer", members: newcomerMembers, settles: theLast},
 		{name: "newcomer, hog", members: newcomerToHogMembers, settles: func(i, _ int) bool { return i == 1 }},
+		{name: "gateway, hog", members: hogMembers, gateway: true},
+		{name: "newcomer", members: newcomerMembers, settles: theLast},
 		{name: "leavers", members: leaverMembers, settles: func(i, n int) bool { return i >= leavers(n) }},
 		{name: "far", members: farMembers},
-		{name: "gateway, hog", members: hogMembers, gateway: true},
 	}
 }
 

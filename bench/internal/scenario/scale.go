@@ -17,6 +17,7 @@ import (
 var scale = Scenario{
 	Name:  "scale",
 	Title: "one limit over 1 to 12 nodes",
+	Takes: 150 * time.Second,
 	Question: `Does one limit on twelve nodes serve twelve times as many decisions as on one? Each
 redis-server is capped by a cgroup quota to the same small part of a core, so that
 the nodes and not the machine set the pace; several client processes load them.

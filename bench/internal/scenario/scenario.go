@@ -19,13 +19,31 @@ type Scenario struct {
 	Name     string // of its subcommand and its files
 	Title    string
 	Question string // Markdown: what is measured, and how to read it
-	Run      func(ctx context.Context, env Env, result *report.Result) error
+	// Takes is about how long it runs with a Time of 0.3, on a machine with two cores.
+	Takes time.Duration
+	Run   func(ctx context.Context, env Env, result *report.Result) error
 }
 
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
 	return []Scenario{exactApart, lone, latency, scriptTime, size, scale, overload, accuracy, lease, fairnessScenario, waiting, simulation, algorithmShapes}
+}
+
+// takesTime is the Time to which Takes refers. Part of it does not depend on Time.
+const takesTime = 0.3
+
+// Estimate is about how long scenarios run if all of them are run as env says,
+// where it leaves rounds and spans to them; rather too long than too short.
+func Estimate(env Env, scenarios ...Scenario) time.Duration {
+	var sum time.Duration
+	for _, s := range scenarios {
+		sum += s.Takes
+	}
+	if env.Time > takesTime {
+		sum = time.Duration(float64(sum) * env.Time / takesTime)
+	}
+	return sum
 }
 
 // Env is what a run was asked for. Zero values mean the scenario's own choice.

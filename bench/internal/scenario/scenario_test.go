@@ -5,20 +5,27 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
 
-// TestSmoke runs every scenario once and checks that it measured what it says
-// it shows. No figure is judged.
-func TestSmoke(t *testing.T) {
+// redis skips the test where there is no redis-server, unless there has to be one.
+func redis(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
+}
+
+// TestSmoke runs every scenario once and checks that it measured what it says
+// it shows. No figure is judged.
+func TestSmoke(t *testing.T) {
+	redis(t)
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
 			result := &report.Result{Scenario: s.Name}
@@ -59,10 +66,19 @@ func check(t *testing.T, result *report.Result, v report.View) {
 func TestNamesDiffer(t *testing.T) {
 	names := []string{"all", "report"} // subcommands of their own
 	for _, s := range All() {
-		if s.Title == "" || s.Question == "" || slices.Contains(names, s.Name) {
-			t.Errorf("scenario %q has no text or a name that is taken", s.Name)
+		if s.Title == "" || s.Question == "" || s.Takes <= 0 || slices.Contains(names, s.Name) {
+			t.Errorf("scenario %q has no text, no duration or a name that is taken", s.Name)
 		}
 		names = append(names, s.Name)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	two := []Scenario{{Takes: time.Minute}, {Takes: 30 * time.Second}}
+	for factor, want := range map[float64]time.Duration{0.1: 90 * time.Second, 0.3: 90 * time.Second, 0.6: 3 * time.Minute} {
+		if got := Estimate(Env{Time: factor}, two...); got.Round(time.Millisecond) != want {
+			t.Errorf("with --time %v: %s, want %s", factor, got, want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 var scriptTime = Scenario{
 	Name:  "script",
 	Title: "time in the script against the fastest layout known",
+	Takes: 25 * time.Second,
 	Question: `What does the server spend on a take, by its own count (INFO commandstats)? ` + "`yardstick`" + ` is
 the fastest way to keep a sliding log that we found, all of it in one string, cut down to what
 a decision needs; ` + "`floor`" + ` is a script that only returns a number. Calls come in pipelines of

@@ -54,6 +54,21 @@ func (run *fairnessRun) open(ctx context.Context, env Env) error {
 	return err
 }
 
+// replaceCrowd starts other processes after an error: those that there were are of
+// no further use.
+func (s *sharer) replaceCrowd(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil // nothing follows
+	}
+	fresh, err := fleet.Start(s.crowd.Processes())
+	if err != nil {
+		return err
+	}
+	s.crowd.Close()
+	s.crowd = fresh
+	return nil
+}
+
 func (run *fairnessRun) close() {
 	if run.jvm != nil {
 		run.jvm.Close()

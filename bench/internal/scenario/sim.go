@@ -17,6 +17,7 @@ import (
 var simulation = Scenario{
 	Name:  "sim",
 	Title: "10,000 processes on 64 nodes, simulated",
+	Takes: 80 * time.Second,
 	Question: `What no single machine can show: an event-by-event simulation that runs the real
 code of package shard and the Go twin of the script, with modelled times for
 network and servers (package bench/internal/sim says what is modelled).

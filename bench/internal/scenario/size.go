@@ -17,6 +17,7 @@ import (
 var size = Scenario{
 	Name:  "size",
 	Title: "cost of the script against the size of the limit",
+	Takes: 30 * time.Second,
 	Question: `Does a decision cost more when the limit is large? Limits of the same size, of one
 shard each and with a full log: time in the script as the server counts it (INFO
 commandstats), and memory of a shard's two keys (MEMORY USAGE). Calls come in

@@ -14,6 +14,7 @@ import (
 var waiting = Scenario{
 	Name:  "waiting",
 	Title: "callers that wait for their permits",
+	Takes: 25 * time.Second,
 	Question: `Callers wait for a permit, and then for the next one, so that as many wait as there are
 callers. "one process": 1,000 callers of one participant. "many": 100 participants with 10
 callers each, in five processes. "large": 20 participants with 10 callers each, and one more
