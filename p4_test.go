@@ -32,7 +32,7 @@ func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
 
 // sharesSumTo fails the test unless the shares that are wanted, and those in
 // force, sum to the limit, each at least one permit.
-func sharesSumTo(t *testing.T, l *shardlimit.Limiter, permits int64) shardlimit.State {
+func sharesSumTo(t testing.TB, l *shardlimit.Limiter, permits int64) shardlimit.State {
 	t.Helper()
 	st, err := l.Peek(context.Background())
 	if err != nil {

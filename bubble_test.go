@@ -1,0 +1,89 @@
+package shardlimit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's. Processes, scripts and the moves
+// of capacity are the real ones; only time is not, so that minutes of a limit pass in seconds, and a busy machine changes nothing.
+func bubbled(t *testing.T, nodes int) fleet {
+	t.Helper()
+	f := fleet{prefix: "b:"}
+	for i := range nodes {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		conn, err := redis.Dial() // starts it, without a port
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		redis.Server().SetPreHook(infoOf(time.Now()))
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
+			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
+		}})
+	}
+	return f
+}
+
+// infoOf answers what scripts ask about a server that has been up since then.
+func infoOf(since time.Time) server.Hook {
+	return func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "INFO" {
+			c.WriteBulk(fmt.Sprintf("uptime_in_seconds:%d\r\n", int64(time.Since(since)/time.Second)))
+		}
+		return cmd == "INFO"
+	}
+}
+
+// demand asks for permits through each limiter in turn, one every pause of the bubble's time, and keeps the history.
+type demand struct {
+	t     *testing.T
+	begun time.Time
+	end   chan struct{}
+	wg    sync.WaitGroup
+	ops   []history.Op
+}
+
+func newDemand(t *testing.T, pause time.Duration, limiters ...*shardlimit.Limiter) *demand {
+	d := &demand{t: t, begun: time.Now(), end: make(chan struct{})}
+	d.wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-d.end:
+				return
+			case <-time.After(pause):
+			}
+			start := d.now()
+			got, err := limiters[i%len(limiters)].Allow(context.Background())
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+				return
+			}
+			d.ops = append(d.ops, history.Op{Start: start, End: d.now(), Permits: got.Granted})
+		}
+	})
+	return d
+}
+
+func (d *demand) now() int64 { return int64(time.Since(d.begun)) }
+
+// stop ends the demand and returns what it got.
+func (d *demand) stop() []history.Op {
+	close(d.end)
+	d.wg.Wait()
+	return d.ops
+}
