@@ -11,8 +11,7 @@ import (
 // Algorithm says how permits are counted against a Limit. What each guarantees holds over all
 // shards and processes together. When SetLimit changes the algorithm, what was used under the old one
 // is given up to the new one only as it comes back, so a window that overlaps the change obeys the greater of
-// the two bounds. An exception is a change away from TokenBucket, which keeps no account
-// of what it granted: a window that overlaps it can see the bound of both together.
+// the two bounds. docs/semantics.md tells of the exceptions, which need two changes at once.
 type Algorithm uint8
 
 // The algorithms.

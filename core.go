@@ -195,7 +195,7 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	return script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(),
-		Algorithm: algorithm.inScripts(), Burst: s.Burst, Quarantine: c.client.quarantines(layout.Window),
+		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm, Quarantine: c.client.quarantines(layout.Window),
 	}.Proposal()
 }
 

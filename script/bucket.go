@@ -6,6 +6,7 @@ import "math/bits"
 type bucket struct {
 	date, part  int64 // the bucket is full at date + part/share
 	room, level int64 // found by measure
+	retired     bool  // likewise: it leaves to another algorithm
 }
 
 // far bounds what is missing, and microseconds, where a queue meets quite another rate, so that nothing overflows.
@@ -29,7 +30,10 @@ func (b *bucket) full() int64 {
 
 // measure finds what is in the bucket.
 func (b *bucket) measure(f *frame) {
-	b.room = f.burst
+	b.room, b.retired = f.burst, f.retired()
+	if b.retired {
+		b.room = 0
+	}
 	if f.share < f.target {
 		b.room, _ = mulDiv(f.burst, f.share, 0, f.target)
 	}
@@ -37,7 +41,7 @@ func (b *bucket) measure(f *frame) {
 		b.date, b.part = f.now, 0
 	}
 	b.level = b.room
-	if f.share == 0 {
+	if f.share == 0 || b.retired {
 		b.level = 0
 	} else if b.date > f.now || b.part > 0 {
 		missing, more := int64(far), int64(0)
@@ -74,7 +78,27 @@ func (b *bucket) back(f *frame, n int64) {
 	}
 }
 
-func (b *bucket) regrid(*frame, int64)    {}
+// retireAt sets when the last of the share is given up, which falls to zero over the window before.
+func (b *bucket) retireAt(f *frame, at int64) {
+	b.date, b.part = max(at, f.now), 0
+}
+
+// ebb returns what a retired bucket still keeps: never more than before.
+func (b *bucket) ebb(f *frame) int64 {
+	left := b.date - f.now
+	if left >= f.window {
+		return f.share
+	}
+	keep, more := mulDiv(f.burst, max(left, 0), 0, f.window)
+	if more > 0 {
+		keep++
+	}
+	return keep
+}
+
+// regrid: how long a retired bucket keeps its share was counted in the old window.
+func (b *bucket) regrid(*frame, int64) { b.retired = false }
+
 func (b *bucket) used(*frame) int64       { return b.room - b.level }
 func (b *bucket) grant(f *frame, n int64) { b.move(f, n) }
 func (b *bucket) reset(f *frame) int64    { return b.full() - f.now }

@@ -4,10 +4,14 @@
 -- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
 -- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
 -- The leaky bucket reads the same date as the instant at which the next permit may act.
+--
+-- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing. What it let through counts in its windows but is
+-- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+local retired = false    -- it leaves to another algorithm
 
 -- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
 local function muldiv(a, b, c, d)
@@ -35,15 +39,17 @@ local function full()
 end
 
 local function measure()
-  room = burst
-  if share < target then
+  room, retired = burst, target == 0 and burst > 0
+  if retired then
+    room = 0
+  elseif share < target then
     room = muldiv(burst, share, 0, target)
   end
   if full() <= now then
     date, part = now, 0
   end
   level = room
-  if share == 0 then
+  if share == 0 or retired then
     level = 0
   elseif date > now or part > 0 then
     local missing, more = FAR, 0
@@ -80,7 +86,26 @@ local function back(n)
   end
 end
 
+local function retire_at(at)
+  date, part = at > now and at or now, 0
+end
+
+-- What a retired bucket still keeps: never more than before.
+local function ebb()
+  local left = date - now
+  if left >= window then
+    return share
+  end
+  local keep, more = muldiv(burst, left > 0 and left or 0, 0, window)
+  if more > 0 then
+    keep = keep + 1
+  end
+  return keep
+end
+
+-- How long a retired bucket keeps its share was counted in the old window.
 local function regrid()
+  retired = false
 end
 
 local function used()

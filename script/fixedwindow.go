@@ -34,6 +34,7 @@ func (w *fixedWindow) regrid(f *frame, was int64) {
 	}
 }
 
+func (w *fixedWindow) retire(*frame)  {}
 func (w *fixedWindow) reshape(*frame) {}
 
 func (w *fixedWindow) held(*frame) (most int64) {

@@ -62,6 +62,9 @@ local function regrid(was)
   end
 end
 
+local function retire()
+end
+
 local function reshape()
 end
 

@@ -1,21 +1,37 @@
 package script
 
 // leakyBucket is the Go twin of leakybucket.lua, which explains it.
-type leakyBucket struct{ bucket }
+type leakyBucket struct {
+	bucket
+	idle int64 // us for which no turn has been due
+}
 
-func (l *leakyBucket) advance(f *frame) { l.measure(f) }
-
-func (l *leakyBucket) begin(f *frame) {
-	*l = leakyBucket{bucket{date: f.now}}
+func (l *leakyBucket) advance(f *frame) {
+	l.idle = max(f.now-l.full(), 0)
 	l.measure(f)
 }
 
+func (l *leakyBucket) begin(f *frame) {
+	*l = leakyBucket{bucket: bucket{date: f.now}}
+	l.measure(f)
+}
+
+func (l *leakyBucket) retire(f *frame) { l.retireAt(f, l.full()-l.idle+f.window) }
+
 func (l *leakyBucket) reshape(f *frame) {
-	l.date, l.part = l.full(), 0
+	if !f.retired() {
+		l.date, l.part = l.full(), 0
+		if l.retired { // the next turn was a window before
+			l.date = max(l.date-f.window, f.now)
+		}
+	}
 	l.measure(f)
 }
 
 func (l *leakyBucket) held(f *frame) int64 {
+	if f.retired() {
+		return l.ebb(f)
+	}
 	if l.full() > f.now {
 		return f.share
 	}
@@ -64,7 +80,7 @@ func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 func (l *leakyBucket) booked(f *frame) int64 { return l.used(f) }
 
 func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
-	if f.share == 0 || at <= f.now {
+	if f.share == 0 || l.retired || at <= f.now {
 		return 0
 	}
 	was := *l

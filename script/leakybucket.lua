@@ -13,7 +13,12 @@ local function text()
   return format('%16d%13d', date, part)
 end
 
+local idle = 0 -- microseconds for which no turn has been due
+
 local function advance()
+  if now > full() then
+    idle = now - full()
+  end
   measure()
 end
 
@@ -24,20 +29,33 @@ end
 
 -- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
 local function reshape()
-  date, part = full(), 0
+  if not (target == 0 and burst > 0) then
+    date, part = full(), 0
+    if retired then -- the next turn was a window before
+      date = date - window > now and date - window or now
+    end
+  end
   measure()
+end
+
+-- What acted in the window that ends now is at most what its rate lets act from then on until the last turn.
+local function retire()
+  retire_at(full() - idle + window)
 end
 
 -- The queue may be longer than a window.
 local function lasts()
   local us, rest = window, 0
-  if burst > target then
+  if target > 0 and burst > target then
     us, rest = muldiv(window, burst, 0, target)
   end
   return rest > 0 and us + 1 or us
 end
 
 local function held()
+  if target == 0 and burst > 0 then
+    return ebb()
+  end
   return full() > now and share or 0
 end
 
@@ -84,7 +102,7 @@ end
 
 -- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
 local function refund(n, at)
-  if share == 0 or at <= now then
+  if share == 0 or retired or at <= now then
     return 0
   end
   local last, rest, had = date, part, level

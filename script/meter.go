@@ -31,6 +31,7 @@ type rule interface {
 	advance(f *frame)
 	regrid(f *frame, was int64)
 	reshape(f *frame)
+	retire(f *frame)
 	held(f *frame) int64
 	used(f *frame) int64
 	free(f *frame) int64
@@ -122,7 +123,7 @@ func (m *meter[S, R]) available() int64 {
 // reopening returns when n permits may be asked for again in quarantine, us; -1: never, as there can never be as many.
 func (f *frame) reopening(n int64) int64 {
 	most := f.burst
-	if most == 0 {
+	if most == 0 || f.target == 0 {
 		most = f.target
 	}
 	if n > most {
@@ -186,6 +187,7 @@ func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		if m.window != had.window {
 			own.regrid(&m.frame, had.window)
 		}
+		m.retire(own, had)
 	}
 	if m.quarantine() == 0 {
 		if m.share > m.target {
@@ -199,6 +201,21 @@ func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		renew = true
 	}
 	return status, renew
+}
+
+// retired reports whether the shard leaves and another algorithm takes over. Its burst is then the share it had.
+func (f *frame) retired() bool { return f.target == 0 && f.burst > 0 }
+
+// retire begins that, or goes on with it under another epoch.
+func (f *frame) retire(own rule, had frame) {
+	switch {
+	case !f.retired():
+	case had.retired() && had.window == f.window:
+		f.burst = had.burst
+	default:
+		f.burst = f.share
+		own.retire(f)
+	}
 }
 
 // lower lets a share above its target follow what is held down to it.

@@ -1,7 +1,8 @@
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
 --
 -- ARGV  1 epoch (0: create nothing)  2 target  3 floor  4 window us  5 time to live ms once unused  6 flags: 1 seen + 2 quarantine
---       7 known us: how long the limit is known to have existed  8 burst  9.. the operation's own
+--       7 known us: how long the limit is known to have existed  8 burst; with target 0, 1 if another algorithm takes over
+--       9.. the operation's own
 local proposed = ARGV[1] + 0
 local status = 1
 local renew = false -- the state must be written
@@ -38,8 +39,16 @@ elseif epoch < proposed then
   if window ~= was then
     regrid(was)
   end
+  if target == 0 and burst > 0 then -- another algorithm takes over
+    if had[4] == 0 and had[3] > 0 and window == was then
+      burst = had[3]
+    else
+      burst = share
+      retire()
+    end
+  end
 end
-local most = burst > 0 and burst or target -- permits that can ever be free
+local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

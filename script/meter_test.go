@@ -191,6 +191,7 @@ type meterStage struct {
 	*stage
 	algorithm Algorithm
 	burst     map[int64]int64 // by epoch: it does not change under one
+	retire    map[int64]bool  // epochs in which the shard leaves to another algorithm
 }
 
 // fit makes a step of the stage one of the algorithm.
@@ -210,12 +211,16 @@ func (s *meterStage) fit(st *step) {
 func (s *meterStage) fitted(p *Proposal) *Proposal {
 	burst, drawn := s.burst[p.epoch]
 	if !drawn {
+		s.retire[p.epoch] = rapid.IntRange(0, 4).Draw(s.t, "retire") == 0
 		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, p.target/2 + 1, 2 * p.target, 7*p.target + 3}).Draw(s.t, "burst")
 		s.burst[p.epoch] = burst
 	}
 	terms := Terms{
 		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep, Algorithm: s.algorithm,
 		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
+	}
+	if s.retire[p.epoch] {
+		terms.Target, terms.Floor, terms.Retire = 0, 0, true
 	}
 	fitted, err := terms.Proposal()
 	if err != nil {
@@ -238,7 +243,7 @@ func (s *meterStage) aimTurn(st *step) {
 
 // agreeMeter runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
 func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
-	s := &meterStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}}
+	s := &meterStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
 			s.fit(&step)

@@ -45,6 +45,9 @@ type Terms struct {
 	// Burst is the shard's part of the burst, that of its whole target: while less is in force, as much less of the burst is. 0 to MaxPermits;
 	// 0: the same as Target. Only the bucket algorithms look at it. A bucket must be full, and a queue empty, after at most MaxFill.
 	Burst int64
+	// Retire tells a shard that leaves (Target 0) that shards of another algorithm take over. A bucket then gives its share up only as what it
+	// let through leaves the window: nothing in the bucket remembers that, and the others do not count it. Other algorithms ignore it.
+	Retire bool
 	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it forgot can be in use (true), or start
 	// fresh (false).
 	Quarantine bool
@@ -68,13 +71,15 @@ func (t Terms) Proposal() (*Proposal, error) {
 		return nil, err
 	}
 	switch {
+	case t.Algorithm.bursty() && t.Target == 0 && t.Retire:
+		t.Burst = 1
 	case !t.Algorithm.bursty() || t.Target == 0:
 		t.Burst = 0
 	case t.Burst == 0:
 		t.Burst = t.Target
 	}
 	lasts := us
-	if t.Algorithm == AlgorithmLeakyBucket && t.Burst > t.Target { // the queue may be longer than a window
+	if t.Algorithm == AlgorithmLeakyBucket && t.Target > 0 && t.Burst > t.Target { // the queue may be longer than a window
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}

@@ -43,6 +43,7 @@ func (c *slidingCounter) drop(i, n int) {
 }
 
 func (c *slidingCounter) regrid(f *frame, _ int64)   { c.advance(f) }
+func (c *slidingCounter) retire(*frame)              {}
 func (c *slidingCounter) reshape(*frame)             {}
 func (c *slidingCounter) held(*frame) int64          { return c.total }
 func (c *slidingCounter) used(*frame) int64          { return c.total }

@@ -34,6 +34,9 @@ local function regrid()
   advance()
 end
 
+local function retire()
+end
+
 local function reshape()
 end
 

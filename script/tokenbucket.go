@@ -46,7 +46,24 @@ func (t *tokenBucket) begin(f *frame) {
 	t.measure(f)
 }
 
+func (t *tokenBucket) retire(f *frame) {
+	t.returned += t.full() - f.now
+	us := int64(0)
+	if t.level < f.share {
+		var rest int64
+		if us, rest = t.span(f, f.share-t.level, 0); rest > 0 {
+			us++
+		}
+	}
+	t.retireAt(f, f.now+us)
+	t.bookings = nil
+}
+
 func (t *tokenBucket) reshape(f *frame) {
+	if f.retired() {
+		t.measure(f)
+		return
+	}
 	had := t.level
 	t.returned += t.full() - f.now
 	t.date, t.part = f.now, 0
@@ -58,6 +75,9 @@ func (t *tokenBucket) reshape(f *frame) {
 }
 
 func (t *tokenBucket) held(f *frame) int64 {
+	if f.retired() {
+		return t.ebb(f)
+	}
 	if t.level < 0 || len(t.bookings) > 0 {
 		return f.share
 	}
@@ -120,7 +140,7 @@ func (t *tokenBucket) cancel(n, at int64) {
 
 func (t *tokenBucket) refund(f *frame, n, at int64) int64 {
 	unused, had := at-t.returned-f.now, t.level
-	if f.share == 0 || unused <= 0 || unused > t.full()-f.now || t.returned > mostReturned {
+	if f.share == 0 || t.retired || unused <= 0 || unused > t.full()-f.now || t.returned > mostReturned {
 		return 0
 	}
 	n = min(n, t.room-t.level)

@@ -59,6 +59,9 @@ end
 
 -- The same permits under another rate. Receipts from before are worth nothing: they count refill at the old one.
 local function reshape()
+  if target == 0 and burst > 0 then
+    return measure()
+  end
   local had = level
   returned = returned + full() - now
   date, part = now, 0
@@ -69,12 +72,27 @@ local function reshape()
   yield()
 end
 
+-- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
+-- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
+local function retire()
+  returned = returned + full() - now
+  local us, rest = 0, 0
+  if level < share then
+    us, rest = span(share - level, 0)
+  end
+  retire_at(now + us + (rest > 0 and 1 or 0))
+  bookings = ''
+end
+
 local function lasts()
   return window
 end
 
 -- What is reserved was promised at the rate in force.
 local function held()
+  if target == 0 and burst > 0 then
+    return ebb()
+  end
   return (level < 0 or bookings ~= '') and share or 0
 end
 
@@ -133,7 +151,7 @@ end
 
 local function refund(n, at)
   local unused, had = at - returned - now, level
-  if share == 0 or unused <= 0 or unused > full() - now or returned > 4e15 then
+  if share == 0 or retired or unused <= 0 or unused > full() - now or returned > 4e15 then
     return 0
   end
   if n > room - level then

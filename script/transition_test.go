@@ -2,6 +2,7 @@ package script
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,10 +20,18 @@ type fleet struct {
 	now       int64
 	layout    shard.Layout
 	before    shard.Layout // what clients that are behind believe in
-	twins     map[int]Twin
+	twins     map[place]Twin
 	history   []act
 	settled   int
-	stretched bool // a test of the test: floors are proposed without a plan
+	stretched bool        // a test of the test: floors are proposed without a plan
+	abrupt    bool        // likewise: shards are not told that another algorithm follows
+	others    []Algorithm // changes go to one of these, if any
+}
+
+// place is where a shard has its state: every algorithm its own.
+type place struct {
+	slot      int
+	algorithm Algorithm
 }
 
 func (f *fleet) spec() shard.Spec {
@@ -51,17 +60,19 @@ func (f *fleet) arrangement() (shards []shard.Shard) {
 }
 
 func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, groups ...Group) TakeReply {
+	a := allAlgorithms[slices.IndexFunc(allAlgorithms, func(a Algorithm) bool { return a.String() == s.Algorithm })]
 	p := terms(f.t, Terms{
 		Epoch: l.Epoch, Target: s.Share, Floor: floor, Window: time.Second, Keep: time.Hour,
-		Algorithm: f.algorithm, Burst: f.burst(s.Share),
+		Algorithm: a, Burst: s.Burst, Retire: !f.abrupt && s.Algorithm != l.Algorithm,
 	})
-	twin := f.twins[s.Slot]
+	at := place{s.Slot, a}
+	twin := f.twins[at]
 	if twin == nil {
-		twin = NewTwin(f.algorithm)
-		f.twins[s.Slot] = twin
+		twin = NewTwin(a)
+		f.twins[at] = twin
 	}
 	reply := twin.Take(f.now, &TakeRequest{Proposal: p, Groups: groups})
-	f.history = append(f.history, acts(f.algorithm, f.now, &reply)...)
+	f.history = append(f.history, acts(a, f.now, &reply)...)
 	return reply
 }
 
@@ -106,6 +117,9 @@ func (f *fleet) drive() {
 }
 
 func (f *fleet) change() {
+	if len(f.others) > 0 {
+		f.algorithm = f.others[f.rng.IntN(len(f.others))]
+	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())
 	if err != nil {
 		f.t.Fatal(err)
@@ -134,7 +148,7 @@ func (f *fleet) run(steps int) {
 
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	return &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[int]Twin{}}
+	return &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[place]Twin{}}
 }
 
 func (f *fleet) breach() int64 {
@@ -173,6 +187,73 @@ func TestCopiedCapacityIsNoticed(t *testing.T) {
 		}
 		if !caught {
 			t.Errorf("%v: copied capacity goes unnoticed", a)
+		}
+	}
+}
+
+// within is what an algorithm lets act within any window's time, over so many shards.
+func (f *fleet) within(a Algorithm, shards int64) int64 {
+	switch a {
+	case AlgorithmFixedWindow: // an edge lies in between
+		return 2 * f.permits
+	case AlgorithmTokenBucket:
+		return f.permits + f.permits*f.ratio/2
+	case AlgorithmLeakyBucket:
+		return f.permits + shards
+	}
+	return f.permits
+}
+
+// over returns the first instant at which a window has more than the greater of the two algorithms' bounds; -1: none has. A fixed window that
+// follows a token bucket can have an edge just then, so it is held to that in its own windows only.
+func (f *fleet) over(a, b Algorithm) int64 {
+	most := max(f.within(a, 5), f.within(b, 5))
+	limit := bound{algorithm: AlgorithmSlidingLog, permits: most, width: 1_000_000}
+	if max(a, b) == AlgorithmTokenBucket && min(a, b) == AlgorithmFixedWindow {
+		limit.permits += f.permits
+		if at := (bound{algorithm: AlgorithmFixedWindow, permits: most, width: 1_000_000}).breach(sortActs(f.history)); at >= 0 {
+			return at
+		}
+	}
+	return limit.breach(sortActs(f.history))
+}
+
+// TestEveryChangeOfAlgorithmKeepsTheGreaterBound: a limit changes between two algorithms, to and fro. Every window obeys the greater of the
+// two bounds.
+func TestEveryChangeOfAlgorithmKeepsTheGreaterBound(t *testing.T) {
+	for _, a := range allAlgorithms {
+		for _, b := range allAlgorithms {
+			t.Run(a.String()+" to "+b.String(), func(t *testing.T) {
+				settled := 0
+				for seed := range uint64(60) {
+					f := newFleet(t, a, seed)
+					f.others = []Algorithm{b, a}
+					f.run(1500)
+					settled += f.settled
+					if at := f.over(a, b); at >= 0 {
+						t.Fatalf("seed %d: over both bounds after %d us", seed, at-epoch0)
+					}
+				}
+				if settled < 60*3 {
+					t.Errorf("only %d changes were completed: this proves little", settled)
+				}
+			})
+		}
+	}
+}
+
+// TestAbruptChangeOfAlgorithmIsNoticed: where a bucket gives its share up at once, the same simulation fails.
+func TestAbruptChangeOfAlgorithmIsNoticed(t *testing.T) {
+	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
+		caught := false
+		for seed := uint64(0); seed < 200 && !caught; seed++ {
+			f := newFleet(t, a, seed)
+			f.abrupt, f.others = true, []Algorithm{AlgorithmSlidingLog, a}
+			f.run(1500)
+			caught = f.over(a, AlgorithmSlidingLog) >= 0
+		}
+		if !caught {
+			t.Errorf("%v: an abrupt change goes unnoticed", a)
 		}
 	}
 }
