@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -167,6 +168,9 @@ func (n *Node) fill() error {
 	if n.Client != nil && len(n.Redis.InitAddress) != 0 {
 		return errors.New("set Redis or Client, not both")
 	}
+	if err := dialable(n.Redis); err != nil {
+		return err
+	}
 	if n.Name == "" {
 		if n.Client != nil {
 			return errors.New("a node with a Client needs a Name, which must be the same in every process")
@@ -181,6 +185,23 @@ func (n *Node) fill() error {
 	}
 	if !validWeight(n.Weight) {
 		return fmt.Errorf("its Weight is %v; it must be a positive number", n.Weight)
+	}
+	return nil
+}
+
+// dialable refuses addresses that no attempt to connect could ever reach, because they
+// would look like a node that is away. A program that dials by itself may write what it likes.
+func dialable(o rueidis.ClientOption) error {
+	if o.DialFn != nil || o.DialCtxFn != nil { //nolint:staticcheck // DialFn is deprecated, but programs may still set it
+		return nil
+	}
+	for _, address := range o.InitAddress {
+		if strings.HasPrefix(address, "/") {
+			continue // a Unix socket
+		}
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" || strings.Contains(address, "://") {
+			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads a URL)", address)
+		}
 	}
 	return nil
 }

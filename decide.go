@@ -34,7 +34,7 @@ func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) e
 
 // unknown decides on a limit that could not be declared yet.
 func (a *account) unknown(n int64, upTo bool, d *Decision) (err error) {
-	*d, err = a.outage(nil, min(n, a.core.declaration().most()), upTo, errNoRecord)
+	*d, err = a.outage(nil, min(n, a.core.declaration().most()), upTo, nil)
 	return err
 }
 

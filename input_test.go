@@ -25,6 +25,10 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 	}
 	for name, cfg := range map[string]shardlimit.Config{
 		"no nodes":        {},
+		"no host or port": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"10.0.0.1:6379", "10.0.0.2"} }),
+		"empty address":   node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{""} }),
+		"no port":         node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
+		"a URL":           node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
 		"no address":      node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
 		"NaN":             node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
 		"negative weight": node(func(n *shardlimit.Node) { n.Weight = -1 }),

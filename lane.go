@@ -310,10 +310,12 @@ func (l *lane) report(e *endpoint, err error) {
 		}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if b.timedOut(l.core.client.now()) {
+			e.because(err)
 			l.node.log(l.node.name, "node does not answer in time", err)
 		}
 	default:
 		if b.broke(l.core.client.now()) {
+			e.because(err)
 			l.node.log(l.node.name, "node is away", err)
 		}
 	}

@@ -181,7 +181,7 @@ func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *
 	}
 	t := c.current()
 	if t == nil {
-		return ErrUnavailable
+		return unavailable(c.record().absence())
 	}
 	ctx, cancel := context.WithTimeout(ctx, registerWait)
 	defer cancel()
@@ -221,7 +221,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		if limit.Scope == PerParticipant {
 			return l.account.peekApart(limit, 0), nil
 		}
-		return State{Limit: limit}, ErrUnavailable
+		return State{Limit: limit}, unavailable(c.record().absence())
 	}
 	if t.limit.Scope == PerParticipant {
 		return l.account.peekApart(t.limit, t.layout.Epoch), nil

@@ -66,8 +66,12 @@ type connected struct {
 // set, or a range of a cluster's slots.
 type endpoint struct {
 	breaker breaker
+	cause   atomic.Pointer[error] // why the breaker opened when it last did
 	scripts *script.Endpoint
 }
+
+// because notes why the breaker opened.
+func (e *endpoint) because(err error) { e.cause.Store(&err) }
 
 func newNode(n Node, clock func() int64, log nodeLog) *node {
 	return &node{name: n.Name, given: n.Client, option: safeOption(n.Redis), clock: clock, log: log, took: scriptOptions(n.Name)}
@@ -231,6 +235,22 @@ func (n *node) dial(attempt chan struct{}) {
 		c.ranges[i] = &endpoint{scripts: script.NewEndpoint(client)}
 	}
 	n.client.Store(c)
+}
+
+// away tells why calls for the slot are not sent.
+func (n *node) away(slot int) error {
+	if e := n.known(slot); e != nil {
+		if cause := e.cause.Load(); cause != nil {
+			return fmt.Errorf("%w: %w", errNodeAway, *cause)
+		}
+		return errNodeAway
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failure != nil {
+		return fmt.Errorf("%w: %w", errNodeAway, n.failure)
+	}
+	return errNodeAway
 }
 
 // ready reports whether calls for the slot may be sent now; connecting counts as ready.

@@ -1,8 +1,6 @@
 package shardlimit
 
-import (
-	"errors"
-)
+import "fmt"
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
@@ -29,10 +27,22 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 		c.local.decide(&d, limit, n, upTo)
 		return d, nil
 	}
-	if cause == nil {
+	switch {
+	case cause != nil:
+	case t == nil:
+		cause = c.record().absence()
+	default:
 		cause = t.absence(c.client.now())
 	}
-	return Decision{}, errors.Join(ErrUnavailable, cause)
+	return Decision{}, unavailable(cause)
+}
+
+// unavailable is ErrUnavailable with what is behind it, if that is known.
+func unavailable(cause error) error {
+	if cause == nil {
+		return ErrUnavailable
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
 // absence tells why no shard was asked: foreign state, of which somebody should
@@ -44,7 +54,7 @@ func (t *table) absence(now int64) error {
 			return l.fail(*l.shunned.Load())
 		}
 		if away == nil && !l.node.ready(l.slot) {
-			away = l.fail(errNodeAway)
+			away = l.fail(l.node.away(l.slot))
 		}
 	}
 	return away

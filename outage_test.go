@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -268,4 +269,45 @@ func TestLimiterReturnsByItsContextAlthoughAnotherCallWaitsForTheRecord(t *testi
 	cancel()
 	<-first
 	<-second
+}
+
+// Who meets ErrUnavailable first has often mistyped something: the error tells what.
+func TestAnOutageTellsItsCause(t *testing.T) {
+	calls := map[string]func(*shardlimit.Limiter) error{
+		"Allow":    func(l *shardlimit.Limiter) error { _, err := l.Allow(t.Context()); return err },
+		"Wait":     func(l *shardlimit.Limiter) error { return l.Wait(t.Context()) },
+		"Reserve":  func(l *shardlimit.Limiter) error { _, err := l.Reserve(t.Context(), 1); return err },
+		"Peek":     func(l *shardlimit.Limiter) error { _, err := l.Peek(t.Context()); return err },
+		"Reset":    func(l *shardlimit.Limiter) error { return l.Reset(t.Context()) },
+		"SetLimit": func(l *shardlimit.Limiter) error { return l.SetLimit(t.Context(), shardlimit.PerSecond(3)) },
+	}
+	tells := func(l *shardlimit.Limiter, what ...string) {
+		t.Helper()
+		for name, call := range calls {
+			err := call(l)
+			if !errors.Is(err, shardlimit.ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for _, w := range what {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%s does not tell of %q: %v", name, w, err)
+				}
+			}
+		}
+	}
+	fl, posts := outposts(t, 1)
+	posts[0].do(t, "CONFIG", "SET", "requirepass", "right")
+	fl.nodes[0].Redis.Password = "wrong"
+	tells(limiter(t, fl.client(t), "l", shardlimit.PerSecond(5)), "node n0", "WRONGPASS")
+
+	fl.nodes[0].Redis.Password = "right"
+	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(5))
+	settled(t, l)
+	posts[0].do(t, "CONFIG", "SET", "maxmemory", "1") // it answers, but not as it should
+	delete(calls, "Peek")
+	delete(calls, "Reset")
+	delete(calls, "SetLimit") // which have other errors then
+	tells(l, "node n0", "OOM")
+	tells(l, "node n0", "breaker", "OOM")
 }

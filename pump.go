@@ -79,7 +79,7 @@ func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Dec
 	now := q.account.core.client.now()
 	switch {
 	case t == nil:
-		return q.account.outage(nil, n, singles, errNoRecord)
+		return q.account.outage(nil, n, singles, nil)
 	case singles:
 		err = q.account.some(ctx, t, n, now, &d)
 	default:

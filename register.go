@@ -53,6 +53,7 @@ type register struct {
 	driving      atomic.Bool
 	proposing    chan struct{}           // holds one token: one change at a time
 	turn         chan struct{}           // holds one token: one exchange at a time
+	failure      atomic.Pointer[error]   // why the limit could not be looked up when that was last tried; nil: it could
 	absent       map[shard.Location]bool // places that had no record when last read; only of whose turn it is
 }
 
@@ -150,13 +151,23 @@ func (r *register) join(ctx context.Context, limit Limit) error {
 // bring is sync, and replaces the stored limit if the code declares a higher revision.
 func (r *register) bring(ctx context.Context) error {
 	if err := r.sync(ctx); err != nil {
+		r.failure.Store(&err)
 		return err
 	}
+	r.failure.Store(nil)
 	declared := r.core.declaration()
 	if declared.Revision <= r.core.table.Load().limit.Revision {
 		return nil
 	}
 	return r.change(ctx, declared, func(stored Limit) bool { return stored.Revision >= declared.Revision })
+}
+
+// absence tells why the limit is not known yet.
+func (r *register) absence() error {
+	if err := r.failure.Load(); err != nil {
+		return *err
+	}
+	return errNoRecord // it is being looked up for the first time
 }
 
 // look reads the stored limit without declaring anything.
@@ -228,7 +239,7 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	agreed = true
 	switch {
 	case layout == nil && anchor.err != nil:
-		return false, fmt.Errorf("%w: %w", errNoRecord, anchor.err)
+		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
 	case layout == nil:
 		layout, agreed, err = r.declare(ctx, anchor)
 	case errors.Is(anchor.err, errNodeStranger):

@@ -115,7 +115,7 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	var d Decision
 	var err error
 	if t == nil {
-		d, err = a.outage(nil, n, false, errNoRecord)
+		d, err = a.outage(nil, n, false, nil)
 	} else {
 		err = a.exactly(ctx, t, n, start, &d)
 	}

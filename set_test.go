@@ -190,9 +190,9 @@ func TestASetAsksTheLimitThatIsLikelyToRefuseFirstAndAloneAndThoseThatSurelyDoNo
 // limit or another: at the end each limit has used exactly what was granted.
 func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 	for name, f := range map[string]fleet{"embedded": inProcess(t, 2), "redis": standalone(t)} {
-		calls := int64(200_000)
+		calls := int64(100_000)
 		if testing.Short() || name == "embedded" { // which is slower by far
-			calls = 50_000
+			calls = 25_000
 		}
 		t.Run(name, func(t *testing.T) {
 			c := f.client(t, patientFor(10*time.Second))

@@ -53,7 +53,7 @@ func (a *account) wait(ctx context.Context, n int64) error {
 	if a.queue.empty() {
 		var d Decision
 		if t == nil {
-			d, err = a.outage(nil, n, false, errNoRecord)
+			d, err = a.outage(nil, n, false, nil)
 		} else {
 			err = a.exactly(ctx, t, n, start, &d)
 		}
