@@ -49,7 +49,7 @@ func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
 // the time they want, unless the test is about that: then it says how much.
 func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardlimit.Client {
 	tb.Helper()
-	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: patience}
+	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}

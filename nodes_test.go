@@ -257,7 +257,7 @@ func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
 	f, servers := independent(t, 2)
 	var closed atomic.Bool
 	given := servers[1].Client(t)
-	c := f.client(t)
+	c := f.client(t, patientFor(time.Second)) // it is left open for two call timeouts
 	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
 	if err := c.SetNodes(t.Context(), f.nodes[:1]); err != nil {
 		t.Fatal(err)
