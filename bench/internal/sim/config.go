@@ -1,10 +1,10 @@
 // Package sim plays a fleet of processes that share one limit over many nodes,
 // event by event, in far larger numbers than a machine can hold. What decides is
 // the real code: shards are arranged, split and ranked by package shard, and
-// permits are granted by script.SlidingLog, the Go twin of the scripts. What is
+// permits are granted, fairly, by script.SlidingLog, the Go twin of the scripts. What is
 // modelled is the rest: networks and servers by times, and the client's routing,
-// coalescing and denial memory by the rules of the root package (route.go, lane.go,
-// batch.go, knowledge.go), which it must be kept in step with.
+// coalescing and denial memory, and what it reports and is told of its part, by the rules of
+// the root package (route.go, lane.go, batch.go, knowledge.go, account.go), which it must be kept in step with.
 //
 // Events are those of batches, not of decisions: while all shards that a process
 // could choose are busy, its arrivals only wait, so they are drawn as one number when
@@ -53,7 +53,6 @@ type Config struct {
 	Route   Route
 	Network Network
 	Server  Server
-	Policy  Policy // nil: first come, first served
 
 	Warm, For time.Duration // For is what counts
 }
@@ -82,7 +81,8 @@ type Network struct {
 
 // Server is what a node does, one call after the other.
 type Server struct {
-	Script time.Duration // CPU time of a call
+	Script    time.Duration // CPU time of a call
+	Contended time.Duration // more of it while participants contend for the shard
 	// If Period is not 0, the node gets only Quota of CPU time in each Period, and
 	// what it does not use is lost.
 	Quota, Period time.Duration
@@ -96,13 +96,6 @@ func (c *Config) turn(now int64, k int) int {
 	reach := (c.Route.Crowd*c.Shards-1)/len(c.Participants) + 1
 	reach = min(max(reach, c.Route.Preferred), c.Shards)
 	return int((now/int64(c.Route.Turn) + int64(k)) % int64(reach))
-}
-
-// Policy decides how many of the free permits of a shard a participant may have:
-// where fairness comes in. It may keep state; it is called in the order of
-// events, and its answer is bounded by want and free.
-type Policy interface {
-	Grant(at time.Duration, shard, participant int, want, free int64) int64
 }
 
 func (c *Config) validate() error {
@@ -126,7 +119,7 @@ func (c *Config) validate() error {
 		return bad("%d preferred shards", c.Route.Preferred)
 	case !(c.Route.Rejoin >= 0 && c.Route.Rejoin <= 1):
 		return bad("%v of the callers rejoin", c.Route.Rejoin)
-	case c.Server.Script <= 0 || c.For <= 0 || c.Warm < 0 || c.Reaction < 0 || c.Timeout < 0 || c.Network.Delay < 0 || c.Network.Jitter < 0:
+	case c.Server.Script <= 0 || c.Server.Contended < 0 || c.For <= 0 || c.Warm < 0 || c.Reaction < 0 || c.Timeout < 0 || c.Network.Delay < 0 || c.Network.Jitter < 0:
 		return bad("a time is not positive")
 	case c.Server.Period != 0 && (c.Server.Quota <= 0 || c.Server.Quota > c.Server.Period):
 		return bad("a quota of %s in %s", c.Server.Quota, c.Server.Period)

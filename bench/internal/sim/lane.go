@@ -5,6 +5,7 @@ type asks struct {
 	n        int64
 	from, to int64
 	done     uint64 // the lanes that have refused them, and the one they wait at
+	refused  int    // how many of these kept their permits for others
 }
 
 // lane is a process' way to one shard: what waits, and the one batch under way.
@@ -13,9 +14,16 @@ type lane struct {
 	waiting, inFlight int64 // permits in the two
 	busy              bool  // a batch is under way
 	shutUntil         int64 // nothing is free there before
+	notBefore         int64 // the part of the process there is used up until then
+	slot              int   // where the shard keeps its account; -1: unknown
+	reported          int64 // of what was turned away from the process
+	news              int64 // since then, for the batch under way
 	sent              int64
 	reply             taken
 }
+
+// until is when the lane is of use again.
+func (l *lane) until() int64 { return max(l.shutUntil, l.notBefore) }
 
 // load is what the client calls waiting: everything that is not answered.
 func (l *lane) load() int64 {

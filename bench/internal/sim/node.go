@@ -11,18 +11,19 @@ type node struct {
 	calls int64
 }
 
-// serve returns when a call that reaches the node at a time has been executed.
-func (n *node) serve(at int64) int64 {
+// serve returns when a call that reaches the node at a time, and costs it more than
+// others by extra, has been executed.
+func (n *node) serve(at, extra int64) int64 {
 	n.calls++
 	start := max(at, n.free)
 	if n.period == 0 {
-		n.free = start + n.script
+		n.free = start + n.script + extra
 		return n.free
 	}
 	if turn := (start - n.phase) / n.period; turn != n.turn {
 		n.turn, n.left = turn, n.quota
 	}
-	work := n.script
+	work := n.script + extra
 	for work > n.left {
 		work -= n.left
 		n.turn, n.left = n.turn+1, n.quota

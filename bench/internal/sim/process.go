@@ -7,21 +7,23 @@ import (
 
 // process is a client of the limit.
 type process struct {
-	order []uint8 // shards in the order of preference
-	lanes []*lane // by the same order; nil until used
-	rate  float64 // of its Poisson stream, a nanosecond; 0 in a closed loop
-	since int64   // up to when its arrivals have been counted
-	lazy  bool    // arrivals since then wait or are denied, and can be counted later
-	plan  int32   // number of the arrive event that is valid
-	all   uint64  // every place, as a set of bits
-	shut  uint64  // the places that were shut when last looked at
-	opens int64   // no place of shut opens before; 0 if there is none
+	id     string  // by which books know it
+	order  []uint8 // shards in the order of preference
+	lanes  []*lane // by the same order; nil until used
+	rate   float64 // of its Poisson stream, a nanosecond; 0 in a closed loop
+	since  int64   // up to when its arrivals have been counted
+	lazy   bool    // arrivals since then wait or are denied, and can be counted later
+	plan   int32   // number of the arrive event that is valid
+	turned int64   // permits that it wanted and was finally denied
+	all    uint64  // every place, as a set of bits
+	shut   uint64  // the places that were shut when last looked at
+	opens  int64   // no place of shut opens before; 0 if there is none
 }
 
 // lane returns a lane, which it makes if need be.
 func (p *process) lane(place int) *lane {
 	if p.lanes[place] == nil {
-		p.lanes[place] = &lane{}
+		p.lanes[place] = &lane{slot: -1}
 	}
 	return p.lanes[place]
 }
@@ -42,7 +44,7 @@ func (p *process) open(now int64) uint64 {
 
 // close notes until when a lane is shut, if that is after now.
 func (p *process) close(place int, now int64) {
-	until := p.lanes[place].shutUntil
+	until := p.lanes[place].until()
 	if until <= now {
 		if p.shut &^= 1 << place; p.shut == 0 {
 			p.opens = 0
@@ -55,13 +57,20 @@ func (p *process) close(place int, now int64) {
 	p.shut |= 1 << place
 }
 
-// candidates are the places of the first lanes in the order that are open and have not refused.
-func (p *process) candidates(now int64, done uint64, preferred int, places []int) []int {
+// candidates are the places of the lanes that a call may go to: the first ones in the
+// order, or, if it spills because one of these is of no use, all that are open and have
+// not refused it.
+func (p *process) candidates(now int64, done uint64, preferred int, places []int) (found []int, spills bool) {
 	places = places[:0]
-	for left := p.open(now) &^ done; left != 0 && len(places) < preferred; left &= left - 1 {
+	left := p.open(now) &^ done
+	first := uint64(1)<<min(preferred, len(p.order)) - 1
+	if spills = left&first != first; !spills {
+		left = first
+	}
+	for ; left != 0; left &= left - 1 {
 		places = append(places, bits.TrailingZeros64(left))
 	}
-	return places
+	return places, spills
 }
 
 // poisson draws from the distribution with this mean, exactly, in time

@@ -13,14 +13,15 @@ type Result struct {
 	Allowed int64 // decisions
 	Denied  int64
 	// Stranded are the denials and late calls at whose end a shard had a permit
-	// free (P4 allows that while news of it is on its way). It is an estimate for
-	// denials from memory.
+	// free and no participants to keep it for (P4 allows that while news of it is
+	// on its way). It is an estimate for denials from memory.
 	Stranded float64
 	Local    int64     // denials from memory
 	Late     int64     // calls that ended because they had waited too long; not among the decisions
 	Overdue  int64     // script calls that took longer than half the call timeout
 	Granted  int64     // permits, when the script granted them
 	Calls    []int64   // script calls of each node
+	Got      []int64   // permits of each process, when it heard of them
 	Latency  hist.Hist // of allowed decisions
 
 	inspected, shutOut, wrongly int64
@@ -80,6 +81,7 @@ func (w *world) allowed(now int64, a asks) {
 // denied ends asks that no shard had a permit for.
 func (w *world) denied(i int, now int64, a asks) {
 	p := &w.fleet[i]
+	p.turned += a.n
 	if p.rate == 0 {
 		w.comeLater(p, i, now, a.n)
 	}
@@ -116,7 +118,7 @@ func (w *world) late(i int, now int64, a asks) {
 }
 
 func (w *world) anyFree(now int64) bool {
-	return slices.ContainsFunc(w.vessels, func(v *vessel) bool { return v.room(now) > 0 })
+	return slices.ContainsFunc(w.vessels, func(v *vessel) bool { return !v.contended && v.free(now) > 0 })
 }
 
 // inspected asks what a call of some process would find now. Poisson arrivals
@@ -125,8 +127,7 @@ func (w *world) anyFree(now int64) bool {
 func (w *world) inspected(now int64) {
 	p := &w.fleet[w.rng.IntN(len(w.fleet))]
 	w.result.inspected++
-	w.places = p.candidates(now, 0, 1, w.places)
-	if len(w.places) > 0 {
+	if p.open(now) != 0 {
 		return
 	}
 	w.result.shutOut++
@@ -136,6 +137,7 @@ func (w *world) inspected(now int64) {
 }
 
 func (w *world) finish() *Result {
+	w.drawArrivals(w.until)
 	r := w.result
 	for i := range w.nodes {
 		before := int64(0)

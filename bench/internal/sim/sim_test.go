@@ -101,14 +101,14 @@ func TestQuota(t *testing.T) {
 func TestServe(t *testing.T) {
 	plain := node{script: 10}
 	for _, want := range []int64{15, 25} {
-		if got := plain.serve(5); got != want {
+		if got := plain.serve(5, 0); got != want {
 			t.Errorf("served at %d, want %d", got, want)
 		}
 	}
 	capped := node{script: 10, quota: 15, period: 100, turn: -1}
 	var got []int64
 	for range 4 {
-		got = append(got, capped.serve(90))
+		got = append(got, capped.serve(90, 0))
 	}
 	// 10 of 15 at 90..100; then 5 more of that turn are lost with it: the next turn begins at 100.
 	if want := []int64{100, 110, 205, 215}; !slices.Equal(got, want) {
@@ -133,23 +133,38 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// nobody grants nothing to the first participant.
-type nobody struct{ asked int }
-
-func (p *nobody) Grant(_ time.Duration, _, participant int, want, free int64) int64 {
-	p.asked++
-	if participant == 0 {
-		return 0
+// TestFairParts: one process that wants half of twice the limit does not starve the others.
+func TestFairParts(t *testing.T) {
+	cfg := quiet(10, 4, 4)
+	cfg.Permits, cfg.Warm, cfg.For = 20_000, 2*time.Second, 4*time.Second
+	cfg.Demand = slices.Repeat([]float64{20_000. / 9}, 10)
+	cfg.Demand[0] = 20_000
+	cfg.Route = AsBuilt()
+	r := run(t, cfg)
+	for i, got := range r.Got {
+		near(t, fmt.Sprintf("what process %d has got", i), float64(got), 4*20_000/10, 0.05)
 	}
-	return want
+	if r.Granted > 5*cfg.Permits {
+		t.Errorf("%d permits in 4 s", r.Granted)
+	}
 }
 
-func TestPolicyDecides(t *testing.T) {
-	policy := &nobody{}
-	cfg := asking(quiet(1, 1, 1), 1000)
-	cfg.Policy = policy
-	if r := run(t, cfg); r.Granted != 0 || r.Denied == 0 || policy.asked == 0 {
-		t.Errorf("%d granted, %d denied, policy asked %d times", r.Granted, r.Denied, policy.asked)
+// TestCandidates: a call goes to the first ones of the order, or to all that are left.
+func TestCandidates(t *testing.T) {
+	p := &process{order: []uint8{3, 1, 0, 2}, lanes: make([]*lane, 4), all: 1<<4 - 1}
+	if got, spills := p.candidates(0, 0, 2, nil); spills || !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("at first %v, spills: %v", got, spills)
+	}
+	if got, spills := p.candidates(0, 1<<0, 2, nil); !spills || !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("refused by the first: %v, spills: %v", got, spills)
+	}
+	p.lane(1).notBefore = 10
+	p.close(1, 0)
+	if got, spills := p.candidates(5, 0, 2, nil); !spills || !slices.Equal(got, []int{0, 2, 3}) {
+		t.Errorf("while its part of the second is used up: %v, spills: %v", got, spills)
+	}
+	if _, spills := p.candidates(10, 0, 2, nil); spills {
+		t.Error("what is over is remembered")
 	}
 }
 
@@ -288,6 +303,7 @@ func TestInvalidConfigs(t *testing.T) {
 		"turn":      func(c *Config) { c.Route.Turn = -1 },
 		"rejoin":    func(c *Config) { c.Route.Rejoin = 1.1 },
 		"script":    func(c *Config) { c.Server.Script = 0 },
+		"contended": func(c *Config) { c.Server.Contended = -1 },
 		"quota":     func(c *Config) { c.Server.Period = 1 },
 	} {
 		c := asking(quiet(3, 2, 2), 10)

@@ -12,14 +12,22 @@ type vessel struct {
 	log   script.SlidingLog
 	req   script.TakeRequest
 	group [1]script.Group
+	seat  [1]script.Seat
+	room  [1]int64
+	told  [1]script.SeatReply
 	node  int
 	last  int64 // newest time at which it was asked, microseconds
+	// contended is whether participants contended at the last take.
+	contended bool
 }
 
 // taken is what a process learns from a reply.
 type taken struct {
 	granted, free int64
 	next          time.Duration
+	contended     bool
+	slot          int           // of its account, if participants contend
+	retry         time.Duration // when it should come back, if they do
 }
 
 // newVessels arranges the limit.
@@ -42,18 +50,23 @@ func newVessels(c *Config) ([]*vessel, []shard.Shard, error) {
 	return vessels, shards, nil
 }
 
-// take asks for want permits of one each, or as many as there are.
-func (v *vessel) take(at, want int64) taken {
+// take asks for want permits of one each for a participant, or as many as it may have.
+func (v *vessel) take(at, want int64, who script.Seat) taken {
 	v.last = max(v.last, at/1000)
-	v.req.Groups = nil
-	if want > 0 {
-		v.group[0] = script.Group{Size: 1, Count: want}
-		v.req.Groups = v.group[:]
-	}
+	v.group[0], v.seat[0] = script.Group{Size: 1, Count: want}, who
+	v.req.Groups, v.req.Seats, v.req.Room, v.req.SeatRoom = v.group[:], v.seat[:], v.room[:], v.told[:]
 	r := v.log.Take(v.last, &v.req)
-	return taken{granted: r.Granted, free: r.Free, next: r.Next}
+	v.contended = r.Contended
+	t := taken{granted: r.Granted, free: r.Free, next: r.Next, contended: r.Contended}
+	if r.Contended {
+		t.slot, t.retry = r.Seats[0].Slot, r.Seats[0].Retry
+	}
+	return t
 }
 
-// room is how many permits are free. Calls that have been executed in advance of
+// free is how many permits are free. Calls that have been executed in advance of
 // the time count already.
-func (v *vessel) room(at int64) int64 { return v.take(at, 0).free }
+func (v *vessel) free(at int64) int64 {
+	v.last = max(v.last, at/1000)
+	return v.log.Peek(v.last).Free
+}

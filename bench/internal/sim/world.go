@@ -2,10 +2,12 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -14,6 +16,13 @@ const (
 	shutCapMin = int64(10 * time.Millisecond)
 	shutCapMax = int64(time.Second)
 )
+
+// refusals is after how many shards a call gives up that kept their permits for
+// others: route.go of the root package.
+const refusals = 4
+
+// weight is that of every process, in thousandths.
+const weight = 1000
 
 // inspections is how often the observer looks while it counts.
 const inspections = 20_000
@@ -80,6 +89,7 @@ func (w *world) populate(shards []shard.Shard) {
 	w.fleet = make([]process, len(c.Participants))
 	for i, name := range c.Participants {
 		p := &w.fleet[i]
+		p.id = fmt.Sprintf("%016x", i)
 		for _, k := range shard.Rank(name, shards) {
 			p.order = append(p.order, uint8(k))
 		}
@@ -124,13 +134,21 @@ func (w *world) play(ctx context.Context) error {
 	}
 }
 
-// begin forgets what happened before counting. Arrivals that have not been drawn
-// yet are those of processes that are busy anyway, and few: at most a batch each.
+// begin forgets what happened before counting.
 func (w *world) begin() {
+	w.drawArrivals(w.from)
 	w.counts = true
 	w.served = make([]int64, len(w.nodes))
+	w.result.Got = make([]int64, len(w.fleet))
 	for i := range w.nodes {
 		w.served[i] = w.nodes[i].calls
+	}
+}
+
+// drawArrivals draws those up to now that wait or are denied and have been left for later.
+func (w *world) drawArrivals(now int64) {
+	for i := range w.fleet {
+		w.catchUp(i, now)
 	}
 }
 
@@ -144,7 +162,7 @@ func (w *world) plan(i int, now int64) {
 	p.since = now
 	p.plan++
 	p.lazy = true
-	w.places = p.candidates(now, 0, w.c.Route.Preferred, w.places)
+	w.places, _ = p.candidates(now, 0, w.c.Route.Preferred, w.places)
 	for _, place := range w.places {
 		p.lazy = p.lazy && p.lanes[place].load() > 0
 	}
@@ -191,12 +209,13 @@ func (w *world) dispatch(i int, now int64, a asks) { w.send(i, now, now, a) }
 // send is dispatch with what was shut at the time asof.
 func (w *world) send(i int, asof, now int64, a asks) {
 	p := &w.fleet[i]
-	w.places = p.candidates(asof, a.done, w.c.Route.Preferred, w.places)
+	var spills bool
+	w.places, spills = p.candidates(asof, a.done, w.c.Route.Preferred, w.places)
 	if len(w.places) == 0 {
 		w.denied(i, now, a)
 		return
 	}
-	if w.c.Route.Even {
+	if w.c.Route.Even || spills {
 		w.rng.Shuffle(len(w.places), func(x, y int) { w.places[x], w.places[y] = w.places[y], w.places[x] })
 	}
 	w.loads, w.got = w.loads[:0], w.got[:0]
@@ -204,6 +223,9 @@ func (w *world) send(i int, asof, now int64, a asks) {
 		w.loads, w.got = append(w.loads, p.lanes[place].load()), append(w.got, 0)
 	}
 	for range w.c.Route.Preferred {
+		if spills {
+			break
+		}
 		place, ok := w.turn(p, asof, a.done)
 		if !ok {
 			break
@@ -267,6 +289,7 @@ func (w *world) depart(i, place int, now, most int64) {
 	}
 	l.board(most)
 	l.busy, l.sent = true, now
+	l.news, l.reported = w.fleet[i].turned-l.reported, w.fleet[i].turned
 	w.agenda.put(event{at: now + w.way(), process: int32(i), place: uint8(place), what: reach})
 }
 
@@ -303,13 +326,14 @@ func (w *world) reached(e event) {
 	p := &w.fleet[e.process]
 	l, k := p.lanes[e.place], int(p.order[e.place])
 	v := w.vessels[k]
-	executed := w.nodes[v.node].serve(e.at)
-	want := l.inFlight
-	if w.c.Policy != nil {
-		free := v.room(executed)
-		want = min(want, max(0, w.c.Policy.Grant(time.Duration(executed), k, int(e.process), want, free)))
+	extra := int64(0)
+	if v.contended {
+		extra = int64(w.c.Server.Contended)
 	}
-	l.reply = v.take(executed, want)
+	executed := w.nodes[v.node].serve(e.at, extra)
+	l.reply = v.take(executed, l.inFlight, script.Seat{
+		ID: p.id, Slot: l.slot, Weight: weight, Turned: l.news * min(1000, 2000/int64(len(p.order))),
+	})
 	if w.counts {
 		w.result.Granted += l.reply.granted
 	}
@@ -339,11 +363,22 @@ func (w *world) answered(e event) {
 		left -= first.n
 		allowed += first.n
 		w.allowed(now, first)
-		if rest.n > 0 {
+		if rest.n == 0 {
+			continue
+		}
+		if l.notBefore > now {
+			rest.refused++
+		}
+		if rest.refused == refusals {
+			w.denied(i, now, rest)
+		} else {
 			w.dispatch(i, now, rest)
 		}
 	}
 	l.flying = flying[:0]
+	if w.counts {
+		w.result.Got[i] += allowed
+	}
 	if p.rate == 0 && allowed > 0 {
 		w.again(i, now, allowed)
 	}
@@ -370,9 +405,16 @@ func (w *world) again(i int, now, n int64) {
 	}
 }
 
-// learn is knowledge.learn of the root package.
+// learn is knowledge.learn and seat.learn of the root package.
 func (w *world) learn(p *process, place int, now int64) {
 	l := p.lanes[place]
+	l.notBefore = 0
+	if l.reply.contended {
+		l.slot = l.reply.slot
+		if l.reply.retry > 0 {
+			l.notBefore = l.sent + int64(l.reply.retry)
+		}
+	}
 	if l.reply.free > 0 {
 		l.shutUntil = 0
 		p.close(place, now)
