@@ -180,3 +180,24 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 		t.Error("the next one does not ask")
 	}
 }
+
+// A caller may pass its first look before the client is closed, and come to the line after that.
+func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
+	q, _ := line(100)
+	q.pumping = false
+	q.account.core.client.closed.Store(true)
+	for i := range 3 {
+		w, err := q.join(1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-w.done:
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		default:
+			t.Errorf("caller %d waits for ever", i)
+		}
+	}
+}

@@ -155,12 +155,10 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 	w.place = q.line.PushBack(w)
 	q.wanted += n
 	if !q.pumping {
-		q.pumping = true
 		if q.poke == nil {
 			q.poke = make(chan struct{}, 1)
 		}
-		q.account.core.client.spawn(q.pump)
-		if q.account.core.client.closed.Load() {
+		if q.pumping = q.account.core.client.spawn(q.pump); !q.pumping {
 			q.dismiss(w, ErrClosed)
 		}
 	}
