@@ -86,7 +86,7 @@ func (b *batch) take(a *ask) bool {
 	}
 	a.place = b.classes[i].count
 	b.classes[i].count += count
-	a.batch, a.class, a.serial = b, i, b.serials
+	a.batch, a.class, a.serial = b, int32(i), b.serials
 	if b.serials == 0 || a.since < b.oldest {
 		b.oldest = a.since
 	}
@@ -149,10 +149,10 @@ func (b *batch) grant(asks []int64) (lost int64) {
 	return lost
 }
 
-// answer is what the batch has for one ask. It must be asked for once at most.
-func (b *batch) answer(a *ask) (answer, error) {
+// read puts what the batch has for an ask into it, once at most.
+func (b *batch) read(a *ask) error {
 	if b.err != nil {
-		return answer{}, b.err
+		return b.err
 	}
 	size, count := a.shape()
 	k := &b.classes[a.class]
@@ -165,21 +165,21 @@ func (b *batch) answer(a *ask) (answer, error) {
 		got = min(max(k.granted-a.place, 0), count)
 		taken = a.place + got
 	}
-	ans := answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
+	a.answer = answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
 	if b.paced != nil && got > 0 {
 		turn := taken*size - 1 // that of its last permit, after those of the classes before
 		for i := range b.classes[:a.class] {
 			turn += b.classes[i].granted * b.classes[i].size
 		}
-		ans.at, ans.delay = b.paced.RefundAt(turn), b.paced.DelayOf(turn)
+		a.at, a.delay = b.paced.RefundAt(turn), b.paced.DelayOf(turn)
 	}
 	if got < count {
-		ans.retry = unknownRetry
+		a.retry = unknownRetry
 		if size == b.refused {
-			ans.retry = b.retry
+			a.retry = b.retry
 		}
 	}
-	return ans, nil
+	return nil
 }
 
 // claim takes up to count of the grants of a class that did not get all it wanted, and

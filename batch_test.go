@@ -62,7 +62,9 @@ func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	o := new(outcomeOf)
 	now := l.core.client.now()
 	go func() {
-		o.answer, o.err = l.seat().ask(ctx, n, upTo, now, now)
+		a := ask{n: n, upTo: upTo, since: now}
+		o.err = l.seat().ask(ctx, &a, now)
+		o.answer = a.answer
 		o.ended.Store(true)
 	}()
 	synctest.Wait()
@@ -112,12 +114,11 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 		random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
 		got, unserved := int64(0), false
 		for _, a := range staying {
-			ans, err := b.answer(a)
-			if err != nil || ans.granted < 0 || ans.granted > a.n || !a.upTo && ans.granted%a.n != 0 {
-				t.Fatalf("seed %d: %+v gets %+v, %v", seed, a, ans, err)
+			if err := b.read(a); err != nil || a.granted < 0 || a.granted > a.n || !a.upTo && a.granted%a.n != 0 {
+				t.Fatalf("seed %d: %+v, %v", seed, a, err)
 			}
-			got += ans.granted
-			unserved = unserved || ans.granted < a.n && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
+			got += a.granted
+			unserved = unserved || a.granted < a.n && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
 		}
 		if got+lost != granted {
 			t.Fatalf("seed %d: %d granted, %d handed out and %d lost", seed, granted, got, lost)
@@ -276,7 +277,7 @@ func TestABatchUnderLoad(t *testing.T) {
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
 				now := l.core.client.now()
-				_, _ = l.seat().ask(ctx, 1+int64(i%3), i%5 == 0, now, now)
+				_ = l.seat().ask(ctx, &ask{n: 1 + int64(i%3), upTo: i%5 == 0, since: now}, now)
 				end()
 			}
 		})

@@ -1,6 +1,12 @@
+//go:build unix
+
 package shardlimit_test
 
 import (
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,17 +25,14 @@ func BenchmarkAllow(b *testing.B) {
 			}
 		}
 	})
-	b.Run("parallel1024", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetParallelism(512)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if _, err := l.Allow(ctx); err != nil {
-					b.Error(err)
-				}
-			}
+	for _, callers := range []int{16, 1024, 8192} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			crowd(b, callers, func() error {
+				_, err := l.Allow(ctx)
+				return err
+			})
 		})
-	})
+	}
 	b.Run("known denial", func(b *testing.B) {
 		b.ReportAllocs()
 		l := limiter(b, f.client(b), "d", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1})
@@ -43,12 +46,33 @@ func BenchmarkAllow(b *testing.B) {
 	b.Run("lease", func(b *testing.B) {
 		b.ReportAllocs()
 		l := limiter(b, f.client(b), "h", shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if _, err := l.Allow(ctx); err != nil {
+		crowd(b, runtime.GOMAXPROCS(0), func() error {
+			_, err := l.Allow(ctx)
+			return err
+		})
+	})
+}
+
+// crowd shares b.N calls among so many goroutines, and reports the CPU time of the whole process besides.
+func crowd(b *testing.B, callers int, call func() error) {
+	b.ReportAllocs()
+	cpu := func() int64 {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	before := cpu()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for range (b.N + i) / callers {
+				if err := call(); err != nil {
 					b.Error(err)
+					return
 				}
 			}
 		})
-	})
+	}
+	all.Wait()
+	b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
 }

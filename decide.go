@@ -22,8 +22,10 @@ func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) e
 		err = a.unknown(n, upTo, d)
 	case upTo:
 		err = a.some(ctx, t, n, start, d)
+	case t.limit.Lease > 0:
+		err = a.leased(ctx, t, n, start, d)
 	default:
-		err = a.exactly(ctx, t, n, start, d)
+		err = a.whole(ctx, t, n, start, d)
 	}
 	if err == nil && d.Granted < n {
 		a.turnedAway(d, n)

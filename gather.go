@@ -40,10 +40,11 @@ func (a *account) gather(ctx context.Context, v *view, n, since int64, failure e
 			reached = reached || shut
 			continue
 		}
-		ans, err := s.ask(ctx, n-d.Granted, true, since, now)
+		part := ask{n: n - d.Granted, upTo: true, since: since}
+		err := s.ask(ctx, &part, now)
 		if err == nil {
 			reached = true
-			d.add(s.lane, &ans)
+			d.add(s.lane, &part.answer)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {

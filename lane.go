@@ -84,27 +84,27 @@ func (l *lane) room(r *script.PeekReply) int64 {
 	return burst
 }
 
-// ask asks the shard for n permits for the participant and waits for the answer, at most until ctx
-// ends or the call that began at since has used up the call timeout. now is the
+// ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
+// until ctx ends or the call has used up the call timeout. now is the
 // time. An error for which script.NotExecuted is false leaves open whether
 // permits were spent.
-func (s *seat) ask(ctx context.Context, n int64, upTo bool, since, now int64) (answer, error) {
+func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
 	l := s.lane
-	a := ask{seat: s, n: n, upTo: upTo, since: since}
+	a.seat = s
 	if l.core.client.tel.tracing {
 		a.link = linkTo(ctx)
 	}
-	if age := time.Duration(now - since); age > l.core.client.cfg.CallTimeout/2 {
-		return l.askLate(ctx, &a, age)
+	if age := time.Duration(now - a.since); age > l.core.client.cfg.CallTimeout/2 {
+		return l.askLate(ctx, a, age)
 	}
-	return l.fill(ctx, &a)
+	return l.fill(ctx, a)
 }
 
 // askLate is ask for a call that may run out of time before a batch does.
-func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) (answer, error) {
+func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) error {
 	left := l.core.client.cfg.CallTimeout - age
 	if left <= 0 {
-		return answer{}, errTooLate
+		return errTooLate
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, left, errTooLate)
 	defer cancel()
@@ -112,21 +112,26 @@ func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) (answer, 
 }
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.
-func (l *lane) fill(ctx context.Context, a *ask) (answer, error) {
+func (l *lane) fill(ctx context.Context, a *ask) error {
 	if err := ctx.Err(); err != nil {
-		return answer{}, err
+		return err
 	}
 	l.join(a)
 	if !l.await(ctx, a) {
-		return answer{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	ans, err := a.batch.answer(a)
-	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
-		return ans, err
+	err := a.batch.read(a)
+	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
+		return l.askAgain(ctx, a)
 	}
+	return err
+}
+
+// askAgain is for an ask whose batch was dissolved.
+func (l *lane) askAgain(ctx context.Context, a *ask) error {
 	age := l.core.client.now() - a.since
 	if age > l.boarding() {
-		return answer{}, errTooLate
+		return errTooLate
 	}
 	return l.askLate(ctx, a, time.Duration(age))
 }

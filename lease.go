@@ -37,16 +37,22 @@ type leases struct {
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
 func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Lease > 0 {
-		if l := a.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
-			if left := l.left.Add(-n); left >= 0 {
-				a.core.held(t, l, n, left, since, d)
-				return nil
-			}
-			l.left.Add(n)
+		return a.leased(ctx, t, n, since, d)
+	}
+	return a.whole(ctx, t, n, since, d)
+}
+
+// leased is exactly for a limit that has leases.
+func (a *account) leased(ctx context.Context, t *table, n, since int64, d *Decision) error {
+	if l := a.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
+		if left := l.left.Add(-n); left >= 0 {
+			a.core.held(t, l, n, left, since, d)
+			return nil
 		}
-		if ok, err := a.leases.refill(ctx, t, n, since, d); ok {
-			return err
-		}
+		l.left.Add(n)
+	}
+	if ok, err := a.leases.refill(ctx, t, n, since, d); ok {
+		return err
 	}
 	return a.whole(ctx, t, n, since, d)
 }

@@ -24,11 +24,11 @@ const (
 // minRetry keeps RetryAfter of a denial above zero.
 const minRetry = 10 * time.Microsecond
 
-// tried marks the lanes, by their place in table.order, that a call is done with.
+// tried marks the lanes, by their place in table.order, that a call is done with; nil: none.
 type tried [MaxShards / 64]uint64
 
 func (t *tried) add(i int)      { t[i/64] |= 1 << (i % 64) }
-func (t *tried) has(i int) bool { return t[i/64]&(1<<(i%64)) != 0 }
+func (t *tried) has(i int) bool { return t != nil && t[i/64]&(1<<(i%64)) != 0 }
 
 // refusals is after how many shards a call gives up that kept their permits for
 // others: while participants contend, one that asks everywhere costs much and gains nothing.
@@ -124,21 +124,25 @@ func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decisi
 	if n > 1 && v.knownDenial(n, since, d) {
 		return nil
 	}
-	var done tried
-	i := v.choose(since, n, &done)
+	i := v.choose(since, n, nil)
 	if i < 0 {
-		if n == 1 && v.knownDenial(1, since, d) {
-			return nil
-		}
-		return a.unserved(ctx, v, n, since, &attempt{now: since, retry: unknownRetry}, d)
+		return a.unasked(ctx, v, n, since, d)
 	}
-	s := v.seats[i]
-	ans, err := s.ask(ctx, n, false, since, since)
-	if err == nil && ans.granted == n {
-		a.core.take(t, s.lane, &ans, d)
+	first := ask{n: n, since: since}
+	err := v.seats[i].ask(ctx, &first, since)
+	if err == nil && first.granted == n {
+		a.core.take(t, &first, d)
 		return nil
 	}
-	return a.spill(ctx, v, n, since, i, &ans, err, d)
+	return a.spill(ctx, v, &first, i, err, d)
+}
+
+// unasked ends a call that has no shard to go to.
+func (a *account) unasked(ctx context.Context, v *view, n, since int64, d *Decision) error {
+	if n == 1 && v.knownDenial(1, since, d) {
+		return nil
+	}
+	return a.unserved(ctx, v, n, since, &attempt{now: since, retry: unknownRetry}, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -150,19 +154,20 @@ type attempt struct {
 	failure error         // of the last one that did not
 }
 
-// spill goes on with a call at other shards after the shard i has answered this.
-func (a *account) spill(ctx context.Context, v *view, n, since int64, i int, ans *answer, err error, d *Decision) error {
+// spill goes on with a call at other shards after the ask at the shard i has ended.
+func (a *account) spill(ctx context.Context, v *view, next *ask, i int, err error, d *Decision) error {
+	n, since := next.n, next.since
 	seen := attempt{retry: unknownRetry}
 	refused := 0
 	for {
 		seen.done.add(i)
 		if err == nil {
-			seen.now, seen.reached = ans.now, true
+			seen.now, seen.reached = next.now, true
 			if v.seats[i].paced(seen.now) {
 				refused++
 			}
-			if ans.retry != unknownRetry && (seen.retry == unknownRetry || ans.retry < seen.retry) {
-				seen.retry = ans.retry
+			if next.retry != unknownRetry && (seen.retry == unknownRetry || next.retry < seen.retry) {
+				seen.retry = next.retry
 			}
 		} else {
 			if e := a.core.gone(ctx, err); e != nil {
@@ -176,10 +181,10 @@ func (a *account) spill(ctx context.Context, v *view, n, since int64, i int, ans
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		s := v.seats[i]
-		*ans, err = s.ask(ctx, n, false, since, seen.now)
-		if err == nil && ans.granted == n {
-			a.core.take(v.table, s.lane, ans, d)
+		*next = ask{n: n, since: since}
+		err = v.seats[i].ask(ctx, next, seen.now)
+		if err == nil && next.granted == n {
+			a.core.take(v.table, next, d)
 			return nil
 		}
 	}
@@ -211,10 +216,10 @@ func (v *view) dueElsewhere(n, now int64) bool {
 }
 
 // take fills in that one shard granted everything.
-func (c *core) take(t *table, l *lane, ans *answer, d *Decision) {
-	d.Granted, d.ticket, d.Delay = ans.granted, ans.ticket, ans.delay
-	d.first.lane, d.first.at, d.first.n = l, ans.at, ans.granted
-	c.complete(d, t, ans.now)
+func (c *core) take(t *table, a *ask, d *Decision) {
+	d.Granted, d.ticket, d.Delay = a.granted, a.ticket, a.delay
+	d.first.lane, d.first.at, d.first.n = a.seat.lane, a.at, a.granted
+	c.complete(d, t, a.now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
@@ -238,11 +243,12 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 		}
 		done.add(i)
 		s := v.seats[i]
-		ans, err := s.ask(ctx, n-d.Granted, true, since, now)
+		part := ask{n: n - d.Granted, upTo: true, since: since}
+		err := s.ask(ctx, &part, now)
 		now = c.client.now()
 		if err == nil {
 			reached = true
-			d.add(s.lane, &ans)
+			d.add(s.lane, &part.answer)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
