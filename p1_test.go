@@ -106,8 +106,8 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 		},
 		{
 			name:    "shares are twice as large",
-			line:    "epoch, target, span, renew = proposed, ARGV[2] + 0, window, true",
-			instead: "epoch, target, share, span, renew = proposed, ARGV[2] * 2, ARGV[2] * 2, window, true",
+			line:    "epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true",
+			instead: "epoch, target, share, span, renew = proposed, sub(ARGV[1], 21, 33) * 2, sub(ARGV[1], 21, 33) * 2, window, true",
 		},
 		{
 			name: "the state expires early, and the loss is not noticed",

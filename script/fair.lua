@@ -5,19 +5,25 @@
 --           109 weight(11)  120 count(5)
 --   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
 --           119 used before(13)  132 turned(16)  148 turned before(16)
--- ARGV     from asks on: groups, plus 64 if seats carry reports; then size, count, seat of each group; then of each seat: id, slot or -1, weight in
---          thousandths [, turned away since the last report in thousandths of a permit, permits that blocked callers wait for]
+-- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
+--          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
 --
--- Reads asks, free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Reads free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
 -- away: then the call is served as if nobody contended.
-local groups = ARGV[asks] % 64
+local asks, groups = ARGV[3], 1
+local ONE = '  10            1' -- one group of asks for a single permit, and no reports
+local plain = sub(asks, 1, 17) == ONE
+local first, seat = 34, 28 -- where in it the seats are, and how long they are
+local reports = false
+if not plain then
+  groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
+  first, seat = 5 + 29 * groups, reports and 60 or 28
+end
+local seated = #asks >= first
 local counts, book = nil, nil
 local left, refused = free, nil
 local contending = false
-local first = asks + 1 + 3 * groups              -- where the seats are in ARGV
-local fields = groups == ARGV[asks] + 0 and 3 or 5  -- of a seat
-local seated = ARGV[first] and ARGV[first + 2] and true or false
 local marked = contended
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
@@ -100,9 +106,9 @@ if contending then
       return -1
     end
 
-    for i = first, #ARGV - 2, fields do
-      local id, weight = ARGV[i], ARGV[i + 2] + 0
-      local own = find(id, ARGV[i + 1] + 0)
+    for i = first, #asks, seat do
+      local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
+      local own = find(id, sub(asks, i + 16, i + 20) + 0)
       local a, newcomer
       if own < 0 then
         if b.count <= MOST then
@@ -131,11 +137,11 @@ if contending then
       roll(a)
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
-      if fields == 5 then
-        a.turned = min(a.turned + ARGV[i + 3], 1e15)
-        waiting = ARGV[i + 4] + 0
+      if reports then
+        a.turned = min(a.turned + sub(asks, i + 28, i + 43), 1e15)
+        waiting = sub(asks, i + 44, i + 59) + 0
         if newcomer then
-          newcomer.turned = ARGV[i + 3] + 0
+          newcomer.turned = sub(asks, i + 28, i + 43) + 0
         end
       end
       state(a, waiting)
@@ -159,9 +165,9 @@ if contending then
     b.reserve = max(1, 0.008 * share)
     b.left = free
     for i = 1, groups do
-      local at = asks - 2 + 3 * i
-      local size, count = ARGV[at] + 0, ARGV[at + 1] + 0
-      local entry = b.entries[ARGV[at + 2] + 1]
+      local at = 29 * i - 24
+      local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+      local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
       local a = entry.a
       local got = min(count, floor(b.left / size))
       if entry.e > 0 and got > 0 then
@@ -198,10 +204,16 @@ if contending then
     redis.pcall('DEL', KEYS[#KEYS])
   end
 end
-if not contending then
-  for i = asks + 1, asks - 2 + 3 * groups, 3 do
-    local size, count = ARGV[i] + 0, ARGV[i + 1] + 0
-    local fit = math.floor(left / size)
+if plain and not contending then
+  local count = sub(asks, 18, 30) + 0
+  if left < count then
+    count, refused = left, 1
+  end
+  left = left - count
+elseif not contending then
+  for at = 5, first - 1, 29 do
+    local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+    local fit = (left - left % size) / size
     if fit < count then
       count = fit
       refused = refused or size
@@ -210,7 +222,7 @@ if not contending then
   end
 end
 -- When participants contend is noted at first, and then eight times a window.
-if seated and closed == 0 and (refused or fields == 5) then
+if seated and closed == 0 and (refused or reports) then
   begun = not contending
   if begun or now < marked or (now - marked) * 8 > window then
     remark, contended = true, now

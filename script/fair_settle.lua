@@ -1,7 +1,7 @@
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
 --
 -- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
--- and slot, retry us of each seat. ARGV[5] is the book's time to live. A server that refuses to write harms fairness only.
+-- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
 end
@@ -49,7 +49,7 @@ if contending then
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', ARGV[5])
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
     else
       upcoming, began = sub(header, 37, 41) + 0, sub(header, 42, 57) + 0
     end
@@ -72,7 +72,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], ARGV[5])
+      redis.call('PEXPIRE', KEYS[#KEYS], sub(ARGV[2], 44))
     else
       light, heavy, claims, weight, count = sub(header, 58, 77) + 0, sub(header, 78, 88) + 0, sub(header, 89, 108) + 0,
         sub(header, 109, 119) + 0, sub(header, 120, 124) + 0

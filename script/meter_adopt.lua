@@ -1,41 +1,39 @@
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
 --
--- ARGV  1 epoch (0: create nothing)  2 target  3 floor  4 window us  5 time to live ms once unused  6 flags: 1 seen + 2 quarantine
---       7 known us: how long the limit is known to have existed  8 burst; with target 0, 1 if another algorithm takes over
---       9.. the operation's own
-local proposed = ARGV[1] + 0
+-- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
+--       3.. the operation's own
+local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
 local renew = false -- the state must be written
-local lowest = ARGV[3] + 0
-local had = {share, window, burst, target}
+local had = not as_proposed and {share, window, burst, target}
 if not head then
   if proposed == 0 then
-    return {0, 0, 0, 0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, burst, renew, status = proposed, ARGV[2] + 0, ARGV[8] + 0, true, 2
-  window = ARGV[4] + 0
+  epoch, target, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, sub(ARGV[2], 31, 43) + 0, true, 2
+  window = sub(ARGV[2], 2, 14) + 0
   local most = lasts()
-  if ARGV[6] == '1' or ARGV[6] == '3' then
+  if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = most
   else
     local info = redis.pcall('INFO', 'server')
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < most and ARGV[7] + 0 > (uptime + 1) * 1000000 then
+    if uptime and uptime * 1000000 < most and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
       left = most - uptime * 1000000
     end
   end
-  if left > 0 and (ARGV[6] == '2' or ARGV[6] == '3') then
+  if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
     status = 3
     closed_until = now + left
   else
-    share = lowest < target and lowest or target
+    share = sub(ARGV[1], 34, 46) + 0
   end
   begin()
 elseif epoch < proposed then
-  epoch, target, start, burst, renew = proposed, ARGV[2] + 0, share, ARGV[8] + 0, true
+  epoch, target, start, burst, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   local was = window
-  window = ARGV[4] + 0
+  window = sub(ARGV[2], 2, 14) + 0
   if window ~= was then
     regrid(was)
   end
@@ -54,7 +52,7 @@ if closed_until > now then
   closed = closed_until - now
 end
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
-if closed == 0 then
+if closed == 0 and not as_proposed then
   if share > target then
     local least = held()
     if least < target then
@@ -64,6 +62,7 @@ if closed == 0 then
       share = least
     end
   elseif share < target and epoch == proposed then
+    local lowest = sub(ARGV[1], 34, 46) + 0
     if lowest > target then
       lowest = target
     end
@@ -72,7 +71,7 @@ if closed == 0 then
     end
   end
 end
-if head and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
+if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
   renew = true
   reshape()
 end

@@ -11,4 +11,4 @@ if refused then
     wait = refused <= most and closed or -1
   end
 end
-local at, second, third = receipt(), part, window
+local at = receipt()

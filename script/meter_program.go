@@ -17,6 +17,8 @@ var (
 	luaMeterTake string
 	//go:embed meter_reserve.lua
 	luaMeterReserve string
+	//go:embed meter_reserved.lua
+	luaMeterReserved string
 	//go:embed meter_grant.lua
 	luaMeterGrant string
 	//go:embed meter_reply.lua
@@ -40,6 +42,8 @@ var (
 	luaTokenBucket string
 	//go:embed leakybucket.lua
 	luaLeakyBucket string
+	//go:embed leakybucket_taken.lua
+	luaLeakyBucketTaken string
 )
 
 // withMeters fills in the programs of the algorithms that keep a shard in one string.
@@ -55,8 +59,12 @@ func withMeters(all [programCount]program) [programCount]program {
 			p := compose(a.String()+" "+name, append([]string{magic}, parts...)...)
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
-		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, luaFairSettle, luaReply)
-		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply, luaReply)
+		taken := luaTaken
+		if a == AlgorithmLeakyBucket {
+			taken = luaLeakyBucketTaken
+		}
+		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, taken, luaFairSettle, luaReply)
+		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply, luaMeterReserved)
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)

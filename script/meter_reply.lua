@@ -1,9 +1,9 @@
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
--- status, epoch, target, share, start, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us, quarantine left us,
--- then of a take: delay of the first permit us + a part of a us over share, window us
+-- status, start, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
+-- which a take or a reservation goes on with: quarantine left us, epoch, target, share
 local again = reset()
 if renew then
-  local life = ceil((again > closed and again or closed) / 1000) + ARGV[5]
+  local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 44)
   local done = redis.pcall('SET', KEYS[1], state(), 'PX', format('%d', life))
   if type(done) == 'table' and done.err then
     return {-2, done.err}
@@ -22,4 +22,4 @@ if closed > 0 then
     again = closed
   end
 end
-local reply = {status, epoch, target, share, start, available, granted, used(), at, soonest, wait, again, closed, delay, second, third}
+local reply = {status, start, available, granted, used(), at, soonest, wait, again}

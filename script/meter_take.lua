@@ -1,9 +1,8 @@
 -- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset writes nothing to the state, unless it is time to
 -- note that participants contend. fair.lua follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --
--- ARGV  9.. the groups of asks and the seats, as fair.lua says
--- Reply as meter_reply.lua makes it, and while participants contend what fair_settle.lua adds
-local asks = 9 -- where in ARGV the groups begin
+-- ARGV  3 the groups of asks and the seats, as fair.lua says
+-- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds, and while participants contend what fair_settle.lua adds
 local MARK = '133' -- where in the state `contended` is, from 0
 local available = 0
 if closed == 0 then

@@ -27,8 +27,8 @@ type Proposal struct {
 	burst                int64 // 0 for algorithms that have none
 	quarantine           bool
 
-	epochText, targetText, floorText, windowText, ttlText, burstText string
-	knownText                                                        string // "known long enough for everything"
+	layoutText, ttlText string    // as the scripts want them
+	termsTexts          [4]string // by flags, of a limit that is known long enough for everything
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in force at once.
@@ -84,16 +84,31 @@ func (t Terms) Proposal() (*Proposal, error) {
 		lasts = whole + min(rest, 1)
 	}
 	ttl := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
-	return &Proposal{
+	p := &Proposal{
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
-		epochText:  strconv.FormatInt(t.Epoch, 10),
-		targetText: strconv.FormatInt(t.Target, 10),
-		floorText:  strconv.FormatInt(t.Floor, 10),
-		windowText: strconv.FormatInt(us, 10),
-		ttlText:    strconv.FormatInt(ttl, 10),
-		burstText:  strconv.FormatInt(t.Burst, 10),
-		knownText:  strconv.FormatInt(enough(lasts), 10),
-	}, nil
+		layoutText: layoutText(t), ttlText: strconv.FormatInt(ttl, 10),
+	}
+	for flags := range p.termsTexts {
+		p.termsTexts[flags] = p.terms(flags, enough(lasts))
+	}
+	return p, nil
+}
+
+// layoutText is how a shard's state begins where all that is proposed is in force.
+func layoutText(t Terms) string {
+	text := padded([]byte(magics[t.Algorithm]), t.Epoch, 16)
+	if t.Epoch > 0 {
+		text = padded(padded(text, t.Target, 13), t.Floor, 13)
+	}
+	return string(text)
+}
+
+// terms is what only those calls need to know that create or adopt, or write a state that expires.
+func (p *Proposal) terms(flags int, known int64) string {
+	var room [64]byte
+	text := padded(room[:0], int64(flags), 1)
+	text = padded(padded(padded(text, p.window, 13), known, 16), p.burst, 13)
+	return string(append(text, p.ttlText...))
 }
 
 func (t Terms) check(window int64) error {

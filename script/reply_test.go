@@ -106,7 +106,7 @@ func TestMalformedTakeReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 3}}}
-	good := []int64{1, 1, 10, 10, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0}
+	good := []int64{1, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0, 1, 10, 10}
 	build := func(change func(reply []int64) []int64) []rueidis.RedisMessage {
 		var elements [][]byte
 		for _, n := range change(append([]int64(nil), good...)) {
@@ -120,17 +120,21 @@ func TestMalformedTakeReplies(t *testing.T) {
 	if reply, err := parseTake(build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
 		t.Fatalf("%+v %v", reply, err)
 	}
+	if reply, err := parseTake(build(func(reply []int64) []int64 { return reply[:9] }), r); err != nil || reply.Epoch != 1 || reply.Target != 10 || reply.Share != 10 {
+		t.Fatalf("as proposed: %+v %v", reply, err)
+	}
 	for name, change := range map[string]func([]int64) []int64{
+		"shorter than the shortest":   func(reply []int64) []int64 { return reply[:8] },
 		"short":                       func(reply []int64) []int64 { return reply[:12] },
 		"long":                        func(reply []int64) []int64 { return append(reply, 1) },
 		"unknown status":              set(0, 4),
-		"negative free":               set(5, -1),
-		"other grants":                set(6, 3),
-		"more free than the share":    set(3, 4),
-		"negative reset":              set(11, -1),
-		"retry below never":           set(10, -2),
-		"a time that would overflow":  set(8, math.MaxInt64),
-		"a delay that would overflow": set(9, math.MaxInt64/1000+1),
+		"negative free":               set(2, -1),
+		"other grants":                set(3, 3),
+		"more free than the share":    set(12, 4),
+		"negative reset":              set(8, -1),
+		"retry below never":           set(7, -2),
+		"a time that would overflow":  set(5, math.MaxInt64),
+		"a delay that would overflow": set(6, math.MaxInt64/1000+1),
 	} {
 		if reply, err := parseTake(build(change), r); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%s: %+v %v", name, reply, err)

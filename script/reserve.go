@@ -45,7 +45,7 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
 	}
-	var room [12]string
+	var room [6]string
 	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
@@ -88,36 +88,26 @@ func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPer
 
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
-	var n [15]int64
-	length, whole := len(n), len(n)
-	if r.Proposal.algorithm != AlgorithmSlidingLog {
-		whole++ // as long as the reply to a take
-	} else if len(reply) == 13 { // absent, and nothing was proposed
-		length, whole = 13, 13
+	var n [takeNumbers + 2]int64
+	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed
+	if absent {
+		length = takeNumbers
 	}
-	if len(reply) != whole {
+	if len(reply) != length {
 		return ReserveReply{}, malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, n[:length]); err != nil {
 		return ReserveReply{}, err
 	}
-	absent := n[0] == int64(Absent)
-	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) || absent != (length == 13) && whole == length {
+	if !natural(n[:7]) || !natural(n[8:]) || n[0] > int64(Lost) || absent != (n[0] == int64(Absent)) {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
-	if n[6] != 0 && (n[6] != r.Permits || n[13] > r.maxDelay()) {
+	if n[3] != 0 && (n[3] != r.Permits || n[13] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
-	booking := ReserveReply{
-		TakeReply: TakeReply{
-			Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4],
-			Before: n[5], Granted: n[6], Free: max(n[5]-n[6], 0), Used: n[7], At: n[8],
-			Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
-			Delay: duration(n[13]),
-		},
-		Booked: n[14],
-	}
-	booking.Full = !absent && r.refusedFull(n[6], n[10])
+	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14]}
+	booking.Delay = duration(n[13])
+	booking.Full = !absent && r.refusedFull(n[3], n[7])
 	return booking, nil
 }
 

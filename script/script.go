@@ -26,6 +26,8 @@ var (
 	luaSettle string
 	//go:embed slidinglog_take.lua
 	luaTake string
+	//go:embed slidinglog_taken.lua
+	luaTaken string
 	//go:embed fair.lua
 	luaFair string
 	//go:embed fair_settle.lua
@@ -91,7 +93,7 @@ const (
 )
 
 var programs = withMeters([programCount]program{
-	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaFairSettle, luaReply),
+	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaTaken, luaFairSettle, luaReply),
 	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaReserve, luaEnter, luaReserved),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),

@@ -15,7 +15,7 @@ if share > target then
   share = target
 end
 local done = redis.pcall('SETRANGE', KEYS[1], '0',
-  format(FORM, epoch, target, share, start, window, 0, offset, now, 0, total, 0, now, total, now, total, 0, 0))
+  format(FORM, format(LAYOUT, epoch, target, share), start, window, 0, offset, now, 0, total, 0, now, total, now, total, 0, 0))
 if type(done) == 'table' then
   return {-2, done.err}
 end

@@ -1,7 +1,8 @@
 -- Sliding log, after the grants: write them down, foresee what comes back, reply.
 -- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
 --
--- Makes `reply`: status, epoch, target, share, start, free before, granted, used, now, next us, retry us (-1 never), reset us, quarantine left us
+-- Makes `reply`: status, start, free before, granted, used, now, next us, retry us (-1 never), reset us
+-- which a take or a reservation goes on with: quarantine left us, epoch, target, share
 if granted > 0 or renew or rewrite then
   -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
   if trimmed then
@@ -82,9 +83,9 @@ if granted > 0 or renew or rewrite then
       renew = true -- it must be there when the permits are due
     end
   end
-  local ttl = ARGV[5]
+  local ttl = renew and sub(ARGV[2], 44)
   if newest > now then
-    booked, ttl = newest, format('%d', ARGV[5] + math.ceil((newest - now) / 1000))
+    booked, ttl = newest, format('%d', sub(ARGV[2], 44) + math.ceil((newest - now) / 1000))
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
@@ -95,7 +96,8 @@ if granted > 0 or renew or rewrite then
   if merged and not (renew or rewrite or stepped) then
     done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
   else
-    local text = format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
+    local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
+    local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
     if renew then
       done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
     else
@@ -103,7 +105,7 @@ if granted > 0 or renew or rewrite then
     end
     written = true
   end
-  if type(done) == 'table' and done.err then
+  if done ~= 249 and done.err then -- SETRANGE tells the length
     return {-2, done.err}
   end
   if discard then
@@ -119,7 +121,7 @@ elseif stepped then
 end
 
 local soonest, retry, reset = 0, 0, 0
-local most = share < target and share or target
+local most = (as_proposed or share < target) and share or target
 local need = used + 1 - most -- permits that must leave before one can be granted
 if used > 0 then
   soonest = (oldest > 0 and oldest or newest) + window - now
@@ -155,4 +157,4 @@ if closed > 0 then
     reset = closed
   end
 end
-local reply = {status, epoch, target, share, start, free, granted, used, now, soonest, retry, reset, closed}
+local reply = {status, start, free, granted, used, now, soonest, retry, reset}

@@ -108,7 +108,7 @@ if refunded > 0 or lowered then
   end
   booked = (newest > now or (booked > 0 and used > share)) and newest or 0
   redis.call('SETRANGE', KEYS[1], '0',
-    format(FORM, epoch, target, share, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
+    format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then

@@ -1,9 +1,9 @@
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
 --
--- ARGV  1 to 7 the proposal, as slidinglog_settle.lua says  8 permits  9 longest delay us  10 most permits that may be booked ahead  11 least delay us
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead. Refused: retry is the delay there would be.
 local MOST = 512 -- closed entries with which nothing is booked any more
-local permits = ARGV[8] + 0
+local permits = ARGV[3] + 0
 local date, granted, free, refused = now, 0, 0, nil
 if closed == 0 and used < share then
   free = share - used
@@ -16,14 +16,14 @@ if newest > now then
   end
   ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
 end
-local most = share < target and share or target
-if permits <= free and ARGV[11] == '0' then
+local most = (as_proposed or share < target) and share or target
+if permits <= free and ARGV[6] == '0' then
   granted = permits
 elseif permits > most then
   refused = permits
 else
   -- include leave
-  date = now + ARGV[11]
+  date = now + ARGV[6]
   if date < newest then
     date = newest
   end
@@ -34,7 +34,7 @@ else
   if gone > 0 and date < now + leave(gone) then
     date = now + leave(gone)
   end
-  if date - now <= ARGV[9] + 0 and ahead + permits <= ARGV[10] + 0 and entries < MOST then
+  if date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
     granted, ahead = permits, ahead + permits
   else
     refused = permits

@@ -1,11 +1,14 @@
 -- Reserve, after the permits were entered.
 if granted > 0 then
-  reply[9] = date
+  reply[6] = date
 else
   if retry >= 0 then
-    reply[11] = date - now
+    reply[8] = date - now
   end
   date = now
 end
-reply[14], reply[15] = date - now, ahead
+if as_proposed then
+  epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
+end
+reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
 return reply

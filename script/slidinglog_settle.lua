@@ -1,12 +1,14 @@
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 epoch (0: create nothing)  2 target  3 floor  4 window us  5 time to live ms  6 flags: 1 seen + 2 quarantine
---       7 known us: how long the limit is known to have existed
+-- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
+--         which creates nothing, no more than that
+--       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13), and to the end,
+--         not padded: time to live ms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
-  if quarantine then
+  if sub(ARGV[2], 1, 1) + 0 >= 2 then
     status, closed_until = 3, now + window
   end
 end
@@ -15,7 +17,7 @@ if closed_until > now then
   closed = closed_until - now
 end
 -- Lowering: the share follows the log down to its target; in quarantine the log does not tell what is in use, so it waits.
-if share > target and closed == 0 then
+if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
@@ -52,8 +54,8 @@ if share > target and closed == 0 then
     share, rewrite = held, true
   end
 end
-if epoch == proposed and share < target then
-  local floor = ARGV[3] + 0
+if epoch == proposed and share < target and not as_proposed then
+  local floor = sub(ARGV[1], 34, 46) + 0
   if floor > target then
     floor = target
   end

@@ -123,7 +123,7 @@ func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeRe
 	if err := r.check(s); err != nil {
 		return TakeReply{}, err
 	}
-	var room [9 + 3*4 + 5]string // most requests have at most four groups, of one participant
+	var room [3]string
 	reply, err := e.run(ctx, s.program(takeProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return TakeReply{}, err
@@ -141,85 +141,15 @@ func (r *TakeRequest) check(s ShardRef) error {
 	return r.checkGroups()
 }
 
-// proposed appends what the script is told of the proposal.
-func (r *TakeRequest) proposed(args []string) []string {
-	p := r.Proposal
-	args = append(args, p.epochText, p.targetText, p.floorText, p.windowText, p.ttlText, smallNumbers[r.flags()])
-	if known := r.known(); known == enough(p.lasts) {
-		args = append(args, p.knownText)
-	} else {
-		args = append(args, number(known))
-	}
-	if p.algorithm != AlgorithmSlidingLog {
-		args = append(args, p.burstText)
-	}
-	return args
-}
-
-func (r *TakeRequest) arguments(args []string) []string {
-	args = r.proposed(args)
-	if len(r.Seats) == 0 {
-		args = append(args, number(int64(len(r.Groups))))
-		for _, group := range r.Groups {
-			args = append(args, number(group.Size), number(group.Count), "0")
-		}
-		return args
-	}
-	return r.seated(args)
-}
-
-// reported in the number of groups tells that seats carry five fields, not three.
-const reported = 64
-
-func (r *TakeRequest) seated(args []string) []string {
-	count := len(r.Groups)
-	if r.reports() {
-		count += reported
-	}
-	args = append(args, number(int64(count)))
-	for _, group := range r.Groups {
-		args = append(args, number(group.Size), number(group.Count), number(int64(group.Seat)))
-	}
-	for i := range r.Seats {
-		seat := &r.Seats[i]
-		args = append(args, seat.ID, number(int64(seat.Slot)), number(seat.Weight))
-		if count >= reported {
-			args = append(args, number(seat.Turned), number(seat.Waiting))
-		}
-	}
-	return args
-}
-
-// reports tells whether any participant has demand that is not in the groups.
-func (r *TakeRequest) reports() bool {
-	for i := range r.Seats {
-		if r.Seats[i].Turned > 0 || r.Seats[i].Waiting > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *TakeRequest) flags() (flags int) {
-	if r.Seen {
-		flags = 1
-	}
-	if r.Proposal.quarantine {
-		flags += 2
-	}
-	return flags
-}
-
-// known returns Known in microseconds, cut off where more of it changes nothing.
-func (r *TakeRequest) known() int64 {
-	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
-}
-
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	p := &programs[takeProgram]
 	var n [takeNumbers + 3]int64
 	length := takeNumbers
-	if r.Proposal.algorithm != AlgorithmSlidingLog {
+	switch {
+	case len(reply) == shortReply:
+		length = shortReply
+		n[10], n[11], n[12] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
+	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmLeakyBucket:
 		length += 3
 	}
 	if len(reply) < length {
@@ -228,15 +158,11 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
-	if !natural(n[:10]) || !natural(n[11:]) || n[0] > int64(Lost) {
+	if !natural(n[:7]) || !natural(n[8:]) || n[0] > int64(Lost) {
 		return TakeReply{}, malformed(p, "out of range")
 	}
-	t := TakeReply{
-		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4],
-		Before: n[5], Granted: n[6], Free: n[5] - n[6], Used: n[7], At: n[8],
-		Next: duration(n[9]), Retry: wait(n[10]), Reset: duration(n[11]), Closed: duration(n[12]),
-		Grants: r.Room[:0],
-	}
+	t := common(n[:])
+	t.Grants = r.Room[:0]
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {
 		most = MaxPermits
@@ -261,8 +187,21 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	return t, nil
 }
 
-// takeNumbers is the length of a take's reply while nobody contends.
-const takeNumbers = 13
+const (
+	// shortReply is the length of a take's reply if the layout in force is what was proposed, nobody contends and there is no quarantine.
+	shortReply = 9
+	// takeNumbers is the length of a take's reply while nobody contends.
+	takeNumbers = 13
+)
+
+// common is what the replies to takes and reservations have in common.
+func common(n []int64) TakeReply {
+	return TakeReply{
+		Status: Status(n[0]), Epoch: n[10], Target: n[11], Share: n[12], Start: n[1],
+		Before: n[2], Granted: n[3], Free: max(n[2]-n[3], 0), Used: n[4], At: n[5],
+		Next: duration(n[6]), Retry: wait(n[7]), Reset: duration(n[8]), Closed: duration(n[9]),
+	}
+}
 
 // parseContended reads what a contended take adds: the grants of each group, then slot and retry of each seat.
 func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {

@@ -117,7 +117,7 @@ func (run *scriptRun) scribes(ctx context.Context, round int) ([]scribe, error) 
 	}
 	nothing := run.client.B().Evalsha().Sha1(sha).Numkeys(1).Key("floor").Arg("1", "2", "3", "4", "5", "6", "7", "8", "9").Build().Pin()
 	return []scribe{
-		{"shardlimit", func(i int, n int64) rueidis.Completed { return ours[i][n].Build(run.client) }, func(r []int64) int64 { return r[6] }},
+		{"shardlimit", func(i int, n int64) rueidis.Completed { return ours[i][n].Build(run.client) }, func(r []int64) int64 { return r[3] }},
 		{"yardstick", func(i int, n int64) rueidis.Completed { return logs[i].Take(run.client, n) }, func(r []int64) int64 { return r[2] }},
 		{"floor", func(int, int64) rueidis.Completed { return nothing }, func([]int64) int64 { return 0 }},
 	}, nil
