@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
@@ -20,15 +22,31 @@ type crew struct {
 	once    bool           // the handles are all the same
 }
 
+// How often warmUp tries, and the time between two tries.
+const (
+	warmTries = 5
+	warmPause = time.Second
+)
+
 // warmUp makes one call of a limit that nobody measures, so that the server knows
 // the script: a herd of calls that all find it missing is an outage to go-zero's
 // circuit breaker, and no part of what is measured.
+//
+// It is tried again after an error: on a machine that is very busy a connection may
+// take longer than a client waits.
 func warmUp(ctx context.Context, name string, h rival.Handle) error {
-	allow, err := h.Limiter(ctx, "warm-up-"+strings.ReplaceAll(name, " ", "_"))
-	if err == nil {
-		_, err = allow(ctx)
+	var err error
+	for try := 0; try < warmTries && ctx.Err() == nil; try++ {
+		var allow rival.Allow
+		if allow, err = h.Limiter(ctx, "warm-up-"+strings.ReplaceAll(name, " ", "_")); err == nil {
+			_, err = allow(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		_ = load.Sleep(ctx, warmPause)
 	}
-	return err
+	return errors.Join(err, ctx.Err())
 }
 
 func openCrew(ctx context.Context, name string, clients int, local bool, open func() (rival.Handle, error)) (*crew, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
@@ -64,5 +65,27 @@ func TestCrewThatFailsIsClosed(t *testing.T) {
 	})
 	if !errors.Is(err, boom) || first.closed != 1 {
 		t.Errorf("err %v, the first one closed %d times; want boom and 1", err, first.closed)
+	}
+}
+
+// slowHandle fails so many times before it works.
+type slowHandle struct{ fails, calls int }
+
+func (h *slowHandle) Limiter(context.Context, string) (rival.Allow, error) {
+	if h.calls++; h.calls <= h.fails {
+		return nil, errors.New("not yet")
+	}
+	return func(context.Context) (bool, error) { return true, nil }, nil
+}
+
+func (h *slowHandle) Close() {}
+
+func TestWarmUpTriesAgain(t *testing.T) {
+	for fails, works := range map[int]bool{0: true, warmTries - 1: true, warmTries: false} {
+		synctest.Test(t, func(t *testing.T) {
+			if err := warmUp(t.Context(), "x", &slowHandle{fails: fails}); (err == nil) != works {
+				t.Errorf("after %d failures: err %v", fails, err)
+			}
+		})
 	}
 }

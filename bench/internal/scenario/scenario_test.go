@@ -28,6 +28,7 @@ func TestSmoke(t *testing.T) {
 	redis(t)
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: s.Name}
 			env := Env{Redis: "redis-server", Smoke: true, Lineup: rival.Everybody(), Progress: t.Logf}
 			if err := s.Run(t.Context(), env, result); err != nil {
