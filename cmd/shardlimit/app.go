@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 )
@@ -13,7 +14,7 @@ func run(ctx context.Context, args []string, con console) int {
 	app := newApp(con)
 	err := app.Run(ctx, args)
 	if err != nil && !errors.Is(err, errTold) {
-		_, _ = fmt.Fprintf(con.err, "shardlimit: %v\n", err)
+		_, _ = fmt.Fprintf(con.err, "shardlimit: %s\n", strings.TrimPrefix(err.Error(), "shardlimit: ")) // as errors of the library begin
 	}
 	return exitCode(err)
 }

@@ -21,11 +21,11 @@ func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(all, cmd.String("prefix"))
+	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix")})
 }
 
-func newClient(nodes []shardlimit.Node, prefix string) (*shardlimit.Client, error) {
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: prefix})
+func newClient(config shardlimit.Config) (*shardlimit.Client, error) {
+	client, err := shardlimit.New(config)
 	if errors.Is(err, shardlimit.ErrInvalidConfig) {
 		return nil, usageError{err}
 	}

@@ -10,15 +10,12 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stdio"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/urfave/cli/v3"
 )
 
-const (
-	declareTimeout = 2 * time.Second // after that, lines wait for Redis like for permits
-	embeddedNodes  = 4
-)
+// declareTimeout is how long a limit may take to be declared. After that, lines wait for Redis like for permits.
+const declareTimeout = 2 * time.Second
 
 const paceHelp = `Lines of standard input are written to standard output as fast as the limit NAME
 allows, which all processes with this name share. A line is written as soon as
@@ -51,11 +48,10 @@ func paceCommand(con console) *cli.Command {
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the limit"},
 			&cli.StringFlag{Name: "rate", Usage: rateHelp},
 			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards of a new limit; 0: chosen from the nodes and the rate"},
-			&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
 			&cli.StringFlag{Name: "rest", Usage: "`FILE` for lines that were read but not released (default: shardlimit-pace-NAME-PID.rest)"},
 			&cli.StringFlag{Name: "audit", Usage: "append 'start end lines' of every batch to `FILE`, in nanoseconds of the machine's monotonic clock"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress on standard error"},
-		}, targetFlags()...),
+		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readPaceJob(cmd)
 			if err != nil {
@@ -70,8 +66,7 @@ func paceCommand(con console) *cli.Command {
 type paceJob struct {
 	name        string
 	limit       shardlimit.Limit
-	nodes       []shardlimit.Node // none: embedded
-	prefix      string
+	process     process
 	rest, audit string
 	quiet       bool
 }
@@ -80,8 +75,7 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 	if err := noArguments(cmd); err != nil {
 		return nil, err
 	}
-	j := &paceJob{name: cmd.String("name"), prefix: cmd.String("prefix"),
-		rest: cmd.String("rest"), audit: cmd.String("audit"), quiet: cmd.Bool("quiet")}
+	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"), quiet: cmd.Bool("quiet")}
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")
 	}
@@ -93,12 +87,7 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 		return nil, usagef("--rate: %w", err)
 	}
 	j.limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Shards: cmd.Int("shards")}
-	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
-	if cmd.Bool("embedded") {
-		if redis != "" || cluster != "" || sentinel != "" {
-			return nil, usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also SHARDLIMIT_REDIS and so on in the environment)")
-		}
-	} else if j.nodes, err = nodes(redis, cluster, sentinel); err != nil {
+	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
 	}
 	if !cmd.IsSet("rest") {
@@ -111,19 +100,11 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 
 // run connects, releases lines until the end or an interrupt, and settles.
 func (j *paceJob) run(ctx context.Context, con console) error {
-	if j.nodes == nil {
-		servers, err := embedded.Start(embeddedNodes)
-		if err != nil {
-			return err
-		}
-		defer servers.Close()
-		j.nodes = servers.Nodes()
-	}
-	client, err := newClient(j.nodes, j.prefix)
+	client, closeAll, err := j.process.start()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer closeAll()
 	interrupts := listen(ctx)
 	defer interrupts.close()
 	limiter, err := j.open(interrupts.first, client, con)

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/urfave/cli/v3"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -50,8 +49,7 @@ func serveCommand(con console) *cli.Command {
 			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
 			&cli.StringFlag{Name: "on-outage", Value: "closed", Usage: "when no node answers: closed, open or local (`POLICY`)"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "how long calls may take to end after an interrupt, `TIME`"},
-			&cli.BoolFlag{Name: "embedded", Usage: "use nodes inside this process, to try it out"},
-		}, targetFlags()...),
+		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)
 			if err != nil {
@@ -66,33 +64,26 @@ func serveCommand(con console) *cli.Command {
 type serveJob struct {
 	listen       string
 	declarations []serve.Declaration
-	policy       shardlimit.OutagePolicy
 	grace        time.Duration
-	nodes        []shardlimit.Node // none: embedded
-	prefix       string
+	process      process
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if err := noArguments(cmd); err != nil {
 		return nil, err
 	}
-	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"), prefix: cmd.String("prefix")}
+	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace")}
 	var err error
+	if j.process, err = readProcess(cmd); err != nil {
+		return nil, err
+	}
 	if j.declarations, err = readDeclarations(cmd); err != nil {
 		return nil, err
 	}
 	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen, "local": shardlimit.FailLocal}
 	var known bool
-	if j.policy, known = policies[cmd.String("on-outage")]; !known {
+	if j.process.config.OnOutage, known = policies[cmd.String("on-outage")]; !known {
 		return nil, usagef("--on-outage is %q; it must be closed, open or local", cmd.String("on-outage"))
-	}
-	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
-	if !cmd.Bool("embedded") {
-		j.nodes, err = nodes(redis, cluster, sentinel)
-		return j, err
-	}
-	if redis != "" || cluster != "" || sentinel != "" {
-		return nil, usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also SHARDLIMIT_REDIS and so on in the environment)")
 	}
 	return j, nil
 }
@@ -124,14 +115,6 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 
 // run serves until an interrupt, then ends in good order.
 func (j *serveJob) run(ctx context.Context, con console) error {
-	if j.nodes == nil {
-		servers, err := embedded.Start(embeddedNodes)
-		if err != nil {
-			return err
-		}
-		defer servers.Close()
-		j.nodes = servers.Nodes()
-	}
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	if err != nil {
@@ -139,11 +122,12 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	defer func() { _ = meters.Shutdown(context.Background()) }()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: j.nodes, KeyPrefix: j.prefix, OnOutage: j.policy, MeterProvider: meters})
+	j.process.config.MeterProvider = meters
+	client, closeAll, err := j.process.start()
 	if err != nil {
-		return explain(err, "")
+		return err
 	}
-	defer client.Close()
+	defer closeAll()
 	interrupts := listen(ctx)
 	defer interrupts.close()
 	limits, err := serve.Declare(interrupts.first, client, j.declarations)

@@ -52,6 +52,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"pace", "--name", "n", "--rate", "5/s", "--redis", "a:1,a:1"}, "taken by an earlier node"},
 		{[]string{"pace", "--name", "n", "--rate", "5/s", "--redis", "a:1", "--prefix", "{x}"}, "braces"},
 		{[]string{"pace", "--speed", "5"}, "speed"},
+		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--weight", "0"}, "--weight is 0"},
+		{[]string{"serve", "--limit", "a=1/s", "--embedded", "--weight", "-2"}, "Weight is -2"},
+		{[]string{"serve", "--limit", "a=1/s", "--redis", "a:1", "--participant", strings.Repeat("n", 600)}, "Participant has 600"},
 		{append([]string{"show"}, redis...), "needs the NAME"},
 		{append([]string{"show", "a", "b"}, redis...), `"b"`},
 		{[]string{"show", "a"}, "say where Redis is"},
@@ -75,6 +78,9 @@ func TestUsage(t *testing.T) {
 		}
 		if len(c.args) > 0 && strings.Count(text, "\n") != 1 {
 			t.Errorf("%v: want one line that says what is wrong, got: %s", c.args, text)
+		}
+		if strings.HasPrefix(text, "shardlimit: shardlimit:") {
+			t.Errorf("%v: it says twice who speaks: %s", c.args, text)
 		}
 	}
 	if got := read(t, taken); got != "lines\n" {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/urfave/cli/v3"
+)
+
+const embeddedNodes = 4
+
+// process is how a command takes part in limits: where Redis is, and as whom it asks.
+type process struct {
+	config   shardlimit.Config
+	embedded bool // it brings the nodes along
+}
+
+func processFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "participant", Usage: "`NAME` under which this process contends, which no other should have (default: host-pid-random)"},
+		&cli.FloatFlag{Name: "weight", Value: 1, Usage: "part of a contended limit relative to the others, a `NUMBER`"},
+		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
+	}, targetFlags()...)
+}
+
+func readProcess(cmd *cli.Command) (process, error) {
+	p := process{embedded: cmd.Bool("embedded")}
+	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"), Weight: cmd.Float("weight")}
+	if p.config.Weight == 0 {
+		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight) // in the library that means 1
+	}
+	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
+	if !p.embedded {
+		var err error
+		p.config.Nodes, err = nodes(redis, cluster, sentinel)
+		return p, err
+	}
+	if redis != "" || cluster != "" || sentinel != "" {
+		return p, usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also SHARDLIMIT_REDIS and so on in the environment)")
+	}
+	return p, nil
+}
+
+// start makes the client, and what closes it.
+func (p process) start() (client *shardlimit.Client, closeAll func(), err error) {
+	stop := func() {}
+	if p.embedded {
+		servers, err := embedded.Start(embeddedNodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.config.Nodes, stop = servers.Nodes(), servers.Close
+	}
+	if client, err = newClient(p.config); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return client, func() {
+		client.Close()
+		stop()
+	}, nil
+}
