@@ -26,6 +26,7 @@ type job struct {
 	env       scenario.Env
 	results   string // folder
 	document  string // file; "" for none
+	readme    string // file with short tables; "" for none
 	command   string
 	machine   report.Machine // as the program found it
 	out       io.Writer
@@ -47,6 +48,8 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", "", "folder for JSON and SVG (default: results, with --smoke a temporary folder)")
 	flags.StringVar(&j.document, "document", filepath.Join("..", "docs", "benchmarks.md"), "Markdown file to write from the results; not written with --smoke or --out")
+
+	flags.StringVar(&j.readme, "readme", filepath.Join("..", "README.md"), "Markdown file whose short tables are brought up to date with the document")
 
 	if len(args) == 0 {
 		usage(flags)
@@ -92,7 +95,7 @@ func (j *job) complete(name, goroutines, rivals string) error {
 		return fmt.Errorf("%w: --time must be above 0, and at most 100", errUsage)
 	}
 	if j.env.Smoke || j.results != "" {
-		j.document = ""
+		j.document, j.readme = "", ""
 	}
 	if j.results == "" && !j.env.Smoke {
 		j.results = "results"
@@ -139,7 +142,7 @@ func usage(flags *flag.FlagSet) {
 		fmt.Fprintf(out, "  %-10s %5s  %s\n", s.Name, s.Takes, s.Title)
 	}
 	fmt.Fprintf(out, "  %-10s %5s  all of them, one after the other\n", "all", scenario.Estimate(scenario.Env{}, scenario.All()...).Round(time.Minute))
-	fmt.Fprintf(out, "  %-10s %5s  only write docs/benchmarks.md from the stored results\n\nrivals:\n", "report", time.Second)
+	fmt.Fprintf(out, "  %-10s %5s  only write docs/benchmarks.md and the table in README.md from the stored results\n\nrivals:\n", "report", time.Second)
 	for _, r := range rival.All() {
 		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
 	}
@@ -177,6 +180,9 @@ func (j *job) do(ctx context.Context) error {
 			names = append(names, s.Name)
 		}
 		failed = append(failed, report.Document(j.document, j.results, names))
+		if j.readme != "" {
+			failed = append(failed, report.Excerpts(j.readme, j.results))
+		}
 	}
 	return errors.Join(failed...)
 }

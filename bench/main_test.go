@@ -38,7 +38,7 @@ func TestSmokeStaysOutOfTheResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.results == "results" || j.document != "" {
+		if j.results == "results" || j.document != "" || j.readme != "" {
 			t.Errorf("%v: results to %q, document to %q", args, j.results, j.document)
 		}
 	}

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExcerpts(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := sample().Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "README.md")
+	const missing = "<!-- bench missing rate: 1: ours -->\nkept\n<!-- /bench -->\n"
+	update := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := Excerpts(file, dir)
+		fresh, _ := os.ReadFile(file)
+		return string(fresh), err
+	}
+	const marker = "before\n<!-- bench sample rate: 1, 64: theirs, ours -->\n"
+	got, err := update(marker + "old\n<!-- /bench -->\nafter\n" + missing)
+	const table = `| rate, by goroutines | 1 | 64 |
+|---|--:|--:|
+| theirs |  | 150 |
+| ours | 20 000 | 1 230 000 |
+`
+	if want := marker + table + "<!-- /bench -->\nafter\n" + missing; err != nil || got != want {
+		t.Errorf("err %v, got\n%s\nwant\n%s", err, got, want)
+	}
+	if again, err := update(got); err != nil || again != got {
+		t.Errorf("err %v, a second time it differs:\n%s", err, again)
+	}
+	for what, marker := range map[string]string{
+		"metric": "<!-- bench sample nothing: 1: ours -->", "x": "<!-- bench sample rate: 2: ours -->", "series": "<!-- bench sample rate: 1: nobody -->",
+	} {
+		text := marker + "\nold\n<!-- /bench -->\n"
+		if got, err := update(text); err == nil || got != text || !strings.Contains(err.Error(), "sample") {
+			t.Errorf("unknown %s: err %v, got\n%s", what, err, got)
+		}
+	}
+}
