@@ -41,7 +41,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg:      cfg,
 		base:     time.Now(),
-		who:      newParticipant(cfg.Participant, cfg.Weight),
+		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		limiters: make(map[string]*core),
 		families: make(map[string]*Family),
 	}

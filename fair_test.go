@@ -168,3 +168,10 @@ func TestImmenseDemandIsReported(t *testing.T) {
 		}
 	}
 }
+
+// The ID is part of what is stored: it must not change, and be hard to collide with.
+func TestParticipantIDIsTheHeadOfSHA256(t *testing.T) {
+	if id := shardlimit.ParticipantID("abc"); id != "ba7816bf8f01cfea" { // FIPS 180-2, appendix B.1
+		t.Error(id)
+	}
+}

@@ -1,10 +1,10 @@
 package shardlimit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // Bounds of a participant's weight. Scripts keep weights in thousandths.
@@ -17,13 +17,13 @@ const (
 // of those on whose behalf it calls.
 type participant struct {
 	name    string
-	id      string // as it stands in Redis: a name may be long, and may be nobody else's business
+	id      string // ParticipantID of the name; empty until somebody needs it
 	weight  int64  // in thousandths
 	invalid error  // why it cannot be used
 }
 
 func newParticipant(name string, weight float64) participant {
-	p := participant{name: name, id: ParticipantID(name)}
+	p := participant{name: name}
 	if p.invalid = checkName("participant", name); p.invalid == nil && !fairWeight(weight) {
 		p.invalid = fmt.Errorf("%w: the weight of participant %q is %v, it must be %v to %v", ErrInvalidConfig, name, weight, MinWeight, MaxWeight)
 	}
@@ -33,10 +33,22 @@ func newParticipant(name string, weight float64) participant {
 	return p
 }
 
-// ParticipantID is the ID under which Redis knows a participant: the xxhash of
-// its name, as 16 hexadecimal digits. It tells apart, but it does not hide: who can
-// guess a name can check the guess.
-func ParticipantID(name string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(name)) }
+// identified is the participant with its id, if it can be used.
+func (p participant) identified() participant {
+	if p.id == "" && p.invalid == nil {
+		p.id = ParticipantID(p.name)
+	}
+	return p
+}
+
+// ParticipantID is the ID under which Redis knows a participant: the first 64 bits of
+// the SHA-256 of its name, as 16 hexadecimal digits. Nobody can choose a name that
+// has the ID of somebody else's, and so its account: it takes 2^64 tries. It does not
+// hide: who can guess a name can check the guess.
+func ParticipantID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:8])
+}
 
 // fairWeight reports whether scripts can keep the weight.
 func fairWeight(w float64) bool { return w >= MinWeight && w <= MaxWeight }
