@@ -54,8 +54,13 @@ type Term struct {
 
 // Valid reports whether the seat is as its fields demand.
 func (s *Seat) Valid() bool {
-	if len(s.ID) != IDLength || s.Slot < -1 || s.Slot > MaxAccounts || s.Weight < 1 || s.Weight > MaxWeight ||
-		s.Turned < 0 || s.Turned > MaxReport || s.Waiting < 0 || s.Waiting > MaxReport {
+	return s.Named() && s.Weight >= 1 && s.Weight <= MaxWeight &&
+		s.Turned >= 0 && s.Turned <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
+}
+
+// Named reports whether the seat tells whose it is, as ID and Slot demand.
+func (s *Seat) Named() bool {
+	if len(s.ID) != IDLength || s.Slot < -1 || s.Slot > MaxAccounts {
 		return false
 	}
 	for i := range len(s.ID) {

@@ -47,6 +47,27 @@ func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
 	}
 }
 
+// charges reports whether what this participant books or gives back concerns the book.
+func (f *fair) charges(t fairness.Term, who *Seat) bool {
+	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
+}
+
+// due returns the microseconds until the participant's credit can pay for a booking; then charge must follow, with what was granted. It is the
+// twin of fair_charge.lua.
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted int64)) {
+	if !open || !f.charges(t, &r.Seat) {
+		return 0, func(int64) {}
+	}
+	return f.book.Due(t, r.Seat, r.Permits), f.book.Charge
+}
+
+// restore makes up for a refund. It is the twin of fair_restore.lua.
+func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
+	if refunded > 0 && f.charges(t, &r.Seat) {
+		f.book.Restore(t, r.Seat.ID, r.Seat.Slot, refunded)
+	}
+}
+
 // distribute returns what Distribute does, and the size of the first ask that is refused, 0 if none is.
 func distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted, refused int64) {
 	from := len(dst)

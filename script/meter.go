@@ -75,6 +75,11 @@ func (m *meter[S, R]) store(v *meter[S, R]) {
 	*m = *v
 }
 
+// term is the limit in force at the operation under way.
+func (f *frame) term() fairness.Term {
+	return fairness.Term{Now: f.now, Window: f.window, Share: f.share}
+}
+
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
@@ -87,7 +92,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	own := R(&v.own)
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
-	term := fairness.Term{Now: v.now, Window: v.window, Share: v.share}
+	term := v.term()
 	given, refused := v.fair.grant(term, available, closed == 0, r)
 	granted := given.Granted
 	var delay, part, retry int64
@@ -157,20 +162,25 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	v := m.look(now)
 	own := R(&v.own)
 	status, renew := v.adopt(r.take())
-	available, at, granted, retry, delay := v.available(), v.now, int64(0), int64(0), int64(0)
+	available, at, granted, retry, delay, paced := v.available(), v.now, int64(0), int64(0), int64(0), int64(0)
+	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us == 0 ||
+	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
+		retry, paced = pay, pay
+	} else if us == 0 ||
 		room && us > 0 && us <= r.maxDelay() && own.booked(&v.frame)+r.Permits <= r.maxBooked() {
 		granted, delay = r.Permits, us
 		at = own.book(&v.frame, granted, us)
 	} else {
 		retry = us
 	}
-	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame)}
+	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
-	reply.Full = r.refusedFull(granted, retry)
+	reply.Full = paced == 0 && r.refusedFull(granted, retry)
+	charge(granted)
+	m.fair = v.fair
 	return reply
 }
 
@@ -258,6 +268,7 @@ func (m *meter[S, R]) Refund(now int64, r RefundRequest) RefundReply {
 		m.store(&v)
 	}
 	m.offset = v.offset
+	m.fair.restore(v.term(), &r, refunded)
 	reply := RefundReply{Status: OK, Refunded: refunded, Epoch: v.epoch, Share: v.share}
 	if v.quarantine() == 0 {
 		reply.Free = own.free(&v.frame)
@@ -316,7 +327,7 @@ func (m *meter[S, R]) Book(now int64) BookReply {
 	v := m.look(now)
 	b := BookReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
 	if b.Contended {
-		b.Standings = v.fair.book.Standings(fairness.Term{Now: v.now, Window: v.window, Share: v.share})
+		b.Standings = v.fair.book.Standings(v.term())
 	}
 	return b
 }

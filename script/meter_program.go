@@ -64,7 +64,7 @@ func withMeters(all [programCount]program) [programCount]program {
 			taken = luaLeakyBucketTaken
 		}
 		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, taken, luaFairSettle, luaReply)
-		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterReserve, luaMeterReply, luaMeterReserved)
+		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaFairCharge, luaMeterReserve, luaMeterReply, luaMeterReserved, luaCharged)
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)

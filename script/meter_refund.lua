@@ -1,6 +1,7 @@
 -- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
 --
 -- ARGV  1 permits  2 at
+--       3, 4 of whom: see fair_restore.lua
 -- Reply status, refunded, free, epoch, share
 if not head then
   return {0, 0, 0, 0, 0}
@@ -29,4 +30,5 @@ elseif stepped then
     return {-2, done.err}
   end
 end
+-- include restore
 return {1, refunded, closed and 0 or free(), epoch, share}

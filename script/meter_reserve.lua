@@ -1,17 +1,19 @@
 -- One-string algorithms, reserve: grant permits for now, or book them for the first instant at which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be  5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
+--       7.. the seat, as fair_charge.lua says, which comes before
 -- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the permits would have had
-local want = ARGV[3] + 0
-local available, delay, wait, granted, at = 0, 0, 0, 0, now
+local available, delay, wait, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
-  wait = want <= most and closed or -1
+  wait = permits <= most and closed or -1
 else
   available = free()
-  local us, room = promise(want, ARGV[6] + 0)
-  if us == 0 or room and us > 0 and us <= ARGV[4] + 0 and booked() + want <= ARGV[5] + 0 then
-    granted, delay, renew = want, us, true
-    at = book(want, us)
+  local us, room = promise(permits, ARGV[6] + 0)
+  if us >= 0 and us < pay then
+    wait, paced = pay, pay
+  elseif us == 0 or room and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
+    granted, delay, renew = permits, us, true
+    at = book(permits, us)
   else
     wait = us
   end

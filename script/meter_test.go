@@ -152,7 +152,7 @@ func (c clockedMeter) reserve(now int64, r *ReserveRequest) (ReserveReply, error
 }
 
 func (c clockedMeter) refund(now int64, r RefundRequest) (RefundReply, error) {
-	reply, err := c.run(refundProgram, now, number(r.Permits), number(r.At))
+	reply, err := c.run(refundProgram, now, r.arguments(nil)...)
 	if err != nil {
 		return RefundReply{}, err
 	}
@@ -238,7 +238,7 @@ func (s *meterStage) aimTurn(st *step) {
 		return
 	}
 	last := s.grants[len(s.grants)-1]
-	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1)}
+	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1), Seat: st.refund.Seat}
 }
 
 // agreeMeter runs one generated sequence on twin and server and compares every reply, and every byte that is stored.

@@ -11,6 +11,9 @@ import (
 type RefundRequest struct {
 	Permits int64
 	At      int64
+	// Seat is the participant to which it was granted: while participants contend, what comes back does not count as used by it any more. Only ID and
+	// Slot are looked at; no ID: anonymous.
+	Seat Seat
 }
 
 // RefundReply tells what a refund did.
@@ -30,18 +33,28 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 	if err := r.check(); err != nil {
 		return RefundReply{}, err
 	}
-	var args [2]string
-	args[0], args[1] = number(r.Permits), number(r.At)
-	reply, err := e.run(ctx, s.program(refundProgram), s.keys(), args[:])
+	var room [4]string
+	reply, err := e.run(ctx, s.program(refundProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return RefundReply{}, err
 	}
 	return parseRefund(reply)
 }
 
+func (r RefundRequest) arguments(args []string) []string {
+	args = append(args, number(r.Permits), number(r.At))
+	if r.Seat.ID != "" {
+		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)))
+	}
+	return args
+}
+
 func (r RefundRequest) check() error {
 	if r.Permits < 1 || r.Permits > MaxPermits || r.At < 0 || r.At > MaxEpoch {
 		return invalid("a refund of %d permits granted at %d", r.Permits, r.At)
+	}
+	if r.Seat.ID != "" && !r.Seat.Named() {
+		return invalid("a refund to a seat %+v", r.Seat)
 	}
 	return nil
 }

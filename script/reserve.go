@@ -20,6 +20,8 @@ type ReserveRequest struct {
 	MinDelay time.Duration
 	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than 1000 times MaxPermits counts as that.
 	MaxBooked int64
+	// Seat is the participant that books: while participants contend, its credit pays for what it books. Turned is not looked at; no ID: anonymous.
+	Seat Seat
 }
 
 // ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would find after it. Of the fields of TakeReply
@@ -33,6 +35,9 @@ type ReserveRequest struct {
 type ReserveReply struct {
 	TakeReply
 	Booked int64 // permits booked ahead on the shard now
+	// Paced is set if the request was refused for the sake of others only: so long will it take until the participant's credit can pay for it. It would be
+	// granted with a MinDelay of so much, as far as there is room, or later.
+	Paced time.Duration
 	// Full tells that the request was refused only because too much is booked ahead.
 	Full bool
 }
@@ -45,7 +50,7 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
 	}
-	var room [6]string
+	var room [10]string
 	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
@@ -61,6 +66,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
 		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay, r.MaxBooked)
+	case r.Seat.ID != "" && !r.Seat.Valid():
+		return invalid("a reservation on a seat %+v", r.Seat)
 	}
 	return nil
 }
@@ -71,7 +78,11 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	return append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()), number(r.after()))
+	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()), number(r.after()))
+	if r.Seat.ID != "" {
+		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)), number(r.Seat.Weight), number(r.Seat.Waiting))
+	}
+	return args
 }
 
 // maxDelay returns MaxDelay in whole microseconds: less than one that would round up.
@@ -88,7 +99,7 @@ func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPer
 
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
-	var n [takeNumbers + 2]int64
+	var n [takeNumbers + 3]int64
 	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed
 	if absent {
 		length = takeNumbers
@@ -105,9 +116,9 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	if n[3] != 0 && (n[3] != r.Permits || n[13] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
-	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14]}
+	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14], Paced: duration(n[15])}
 	booking.Delay = duration(n[13])
-	booking.Full = !absent && r.refusedFull(n[3], n[7])
+	booking.Full = !absent && n[15] == 0 && r.refusedFull(n[3], n[7])
 	return booking, nil
 }
 

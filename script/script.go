@@ -32,6 +32,12 @@ var (
 	luaFair string
 	//go:embed fair_settle.lua
 	luaFairSettle string
+	//go:embed fair_account.lua
+	luaFairAccount string
+	//go:embed fair_charge.lua
+	luaFairCharge string
+	//go:embed fair_restore.lua
+	luaFairRestore string
 	//go:embed slidinglog_enter.lua
 	luaEnter string
 	//go:embed slidinglog_leave.lua
@@ -64,6 +70,9 @@ const luaCut = "local cut = now - window\n"
 // luaReply ends operations that have nothing to add to the common reply.
 const luaReply = "return reply\n"
 
+// luaCharged ends reservations: what fair_charge.lua has to write down.
+const luaCharged = "if charge then\n  pcall(charge, granted)\nend\nreturn reply\n"
+
 // program is a script ready to be sent: its text and the name under which servers cache it.
 type program struct {
 	name string
@@ -94,7 +103,7 @@ const (
 
 var programs = withMeters([programCount]program{
 	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaTaken, luaFairSettle, luaReply),
-	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaReserve, luaEnter, luaReserved),
+	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaFairCharge, luaReserve, luaEnter, luaReserved, luaCharged),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
 	clearProgram:       compose("clear", luaLoad, luaClear),
@@ -105,12 +114,16 @@ var programs = withMeters([programCount]program{
 	dropRecordProgram:  compose("drop record", luaRecordDrop),
 })
 
-// compose joins the parts. A function that few calls need is included where it is needed: defining it costs every call that passes by.
+// inclusions are parts that few calls need, included where they are needed: defining a function costs every call that passes by.
+var inclusions = strings.NewReplacer(
+	"-- include leave\n", luaLeave,
+	"-- include account\n", luaFairAccount,
+	"-- include restore\n", strings.ReplaceAll(luaFairRestore, "-- include account\n", luaFairAccount),
+)
+
+// compose joins the parts.
 func compose(name string, parts ...string) program {
-	text := ""
-	for _, part := range parts {
-		text += strings.ReplaceAll(part, "-- include leave\n", luaLeave)
-	}
+	text := inclusions.Replace(strings.Join(parts, ""))
 	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
 	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }

@@ -170,7 +170,15 @@ func (s *stage) aim() *RefundRequest {
 	if rapid.Bool().Draw(s.t, "part") {
 		permits = rapid.Int64Range(1, permits).Draw(s.t, "permits")
 	}
-	return &RefundRequest{Permits: permits, At: at}
+	return &RefundRequest{Permits: permits, At: at, Seat: s.somebody()}
+}
+
+// somebody is a participant, or nobody.
+func (s *stage) somebody() (seat Seat) {
+	for _, seat = range s.seats(rapid.IntRange(0, 1).Draw(s.t, "somebody")) {
+		return seat
+	}
+	return seat
 }
 
 func (s *stage) burst() (steps []step) {
@@ -201,6 +209,7 @@ func (s *stage) bookings() (steps []step) {
 			MaxDelay:  rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window, 100 * s.window}).Draw(s.t, "most delay"),
 			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t, "most booked"),
 		}
+		book.Seat = s.somebody()
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
 			book.MinDelay = time.Duration(rapid.Int64Range(0, int64(book.MaxDelay)).Draw(s.t, "least delay"))
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 const (
@@ -182,6 +184,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		}
 		l.touched, l.booked = v.now, l.mark(after)
 	}
+	l.fair.restore(fairness.Term{Now: v.now, Window: l.window, Share: l.share}, &r, refunded)
 	l.offset = v.offset
 	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
 }

@@ -1,6 +1,7 @@
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
 --
 -- ARGV  1 permits  2 at us
+--       3, 4 of whom: see fair_restore.lua
 -- Reply status, refunded, free, epoch, share
 if not head then
   return {0, 0, 0, 0, 0}
@@ -115,6 +116,7 @@ elseif stepped then
     return {-2, done.err}
   end
 end
+-- include restore
 local free = 0
 if closed == 0 and used < share then
   free = share - used

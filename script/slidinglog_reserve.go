@@ -1,5 +1,7 @@
 package script
 
+import "github.com/shardlimit/shardlimit/fairness"
+
 // mostBooked is the number of closed entries with which nothing is booked any more.
 const mostBooked = 512
 
@@ -13,15 +15,19 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	status, write := l.settle(&v, r.Proposal, r.Seen, take.known())
 
 	free, booked := l.free(v), l.bookedAhead(v)
-	granted, refused, date := int64(0), int64(0), v.now
+	term := fairness.Term{Now: v.now, Window: l.window, Share: l.share}
+	pay, charge := l.fair.due(term, l.quarantine(v) == 0, r)
+	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
-	case r.Permits <= free && r.after() == 0:
+	case r.Permits <= free && r.after() == 0 && pay == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):
 		refused = r.Permits
 	default:
 		date = l.room(v, r.Permits, r.after())
-		if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
+		if date-v.now < pay {
+			date, refused, paced = v.now+pay, r.Permits, pay
+		} else if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
 			granted = r.Permits
 			booked += granted
 		} else {
@@ -29,7 +35,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		}
 	}
 
-	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Booked: booked}
+	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Booked: booked, Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Free = status, free, max(free-granted, 0)
 	l.foresee(v, refused, &reply.TakeReply)
 	switch {
@@ -37,8 +43,9 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.At, reply.Delay = date, duration(date-v.now)
 	case reply.Retry >= 0:
 		reply.Retry = duration(date - v.now)
-		reply.Full = r.refusedFull(0, date-v.now)
+		reply.Full = paced == 0 && r.refusedFull(0, date-v.now)
 	}
+	charge(granted)
 	return reply
 }
 

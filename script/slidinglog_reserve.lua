@@ -1,9 +1,11 @@
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
--- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead. Refused: retry is the delay there would be.
+--       7.. the seat, as fair_charge.lua says, which comes before
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead, and pay if it is why nothing was booked, else 0.
+-- Refused: retry is the delay there would be.
 local MOST = 512 -- closed entries with which nothing is booked any more
-local permits = ARGV[3] + 0
+local paced = 0
 local date, granted, free, refused = now, 0, 0, nil
 if closed == 0 and used < share then
   free = share - used
@@ -17,7 +19,7 @@ if newest > now then
   ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
 end
 local most = (as_proposed or share < target) and share or target
-if permits <= free and ARGV[6] == '0' then
+if permits <= free and ARGV[6] == '0' and pay == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
@@ -34,7 +36,9 @@ else
   if gone > 0 and date < now + leave(gone) then
     date = now + leave(gone)
   end
-  if date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
+  if date - now < pay then
+    date, refused, paced = now + pay, permits, pay
+  elseif date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
     granted, ahead = permits, ahead + permits
   else
     refused = permits

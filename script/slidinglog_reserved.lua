@@ -11,4 +11,4 @@ if as_proposed then
   epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
 end
 reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
-return reply
+reply[16] = paced

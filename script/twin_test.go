@@ -137,7 +137,7 @@ func (c clocked) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 }
 
 func (c clocked) refund(now int64, r RefundRequest) (RefundReply, error) {
-	reply, err := c.run(refundProgram, now, number(r.Permits), number(r.At))
+	reply, err := c.run(refundProgram, now, r.arguments(nil)...)
 	if err != nil {
 		return RefundReply{}, err
 	}

@@ -1,0 +1,247 @@
+package script
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// counter is a shard at chosen times.
+type counter interface {
+	take(now int64, r *TakeRequest) (TakeReply, error)
+	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
+	refund(now int64, r RefundRequest) (RefundReply, error)
+}
+
+// local is a twin as a counter.
+type local struct{ Twin }
+
+func (p local) take(now int64, r *TakeRequest) (TakeReply, error) { return p.Take(now, r), nil }
+func (p local) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
+	return p.Reserve(now, r), nil
+}
+func (p local) refund(now int64, r RefundRequest) (RefundReply, error) {
+	return p.Refund(now, r), nil
+}
+
+// everywhere runs a test on a sliding log in this process, on miniredis and on Redis, and on the other algorithms in this process: all but
+// the leaky bucket, which books nothing ahead of its queue and takes back only the last turns it gave.
+func everywhere(t *testing.T, test func(t *testing.T, c counter, a Algorithm)) {
+	for a := range AlgorithmLeakyBucket {
+		t.Run(a.String(), func(t *testing.T) { test(t, local{NewTwin(a)}, a) })
+	}
+	t.Run("miniredis", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}, AlgorithmSlidingLog)
+	})
+	t.Run("redis", func(t *testing.T) {
+		client := redistest.Standalone(t).Client(t)
+		test(t, clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}, AlgorithmSlidingLog)
+	})
+}
+
+// rivals are participants of one shard with equal weights who all want more than there is, each in its own way.
+type rivals struct {
+	t        *testing.T
+	shard    counter
+	proposal *Proposal
+	now      int64
+	behave   []func(r *rivals, who int) (retry time.Duration)
+	next     []int64
+	got      []int64
+	slots    []int
+}
+
+const rivalShare = 200 // permits per second
+
+func newRivals(t *testing.T, shard counter, a Algorithm) *rivals {
+	terms := Terms{Epoch: 1, Target: rivalShare, Floor: rivalShare, Window: time.Second, Algorithm: a}
+	if a == AlgorithmTokenBucket {
+		terms.Burst = rivalShare / 4
+	}
+	p, err := terms.Proposal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rivals{t: t, shard: shard, proposal: p, now: 1_700_000_000_000_000}
+}
+
+func (r *rivals) join(count int, behave func(r *rivals, who int) time.Duration) {
+	for range count {
+		r.behave, r.next = append(r.behave, behave), append(r.next, r.now+int64(len(r.next))*137)
+		r.got, r.slots = append(r.got, 0), append(r.slots, -1)
+	}
+}
+
+func (r *rivals) seat(who int) Seat {
+	s := seat(who)
+	s.Slot = r.slots[who]
+	return s
+}
+
+// run lets everybody come when it likes, for so many windows, and returns what each got in them.
+func (r *rivals) run(windows int64) []int64 {
+	clear(r.got)
+	for end := r.now + windows*1_000_000; r.now < end; r.now += 500 {
+		for who := range r.next {
+			if r.next[who] <= r.now {
+				r.next[who] = r.now + max(int64(r.behave[who](r, who)/time.Microsecond), 1)
+			}
+		}
+	}
+	return r.got
+}
+
+// takes asks for what is free, with more in line.
+func (r *rivals) takes(who int, size, count int64) TakeReply {
+	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: size, Count: count}}, Seats: []Seat{r.seat(who)}}
+	req.Seats[0].Waiting = 20
+	reply, err := r.shard.take(r.now, req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if reply.Contended {
+		r.slots[who] = reply.Seats[0].Slot
+	}
+	r.got[who] += reply.Granted
+	return reply
+}
+
+func taker(r *rivals, who int) time.Duration { return comeBack(r.takes(who, 1, 2)) }
+
+// comeBack is when to come after a take.
+func comeBack(reply TakeReply) time.Duration {
+	switch {
+	case reply.Contended && reply.Seats[0].Retry > 0:
+		return reply.Seats[0].Retry
+	case reply.Retry > 0:
+		return reply.Retry
+	}
+	return 3 * time.Millisecond
+}
+
+// booker books two permits and comes again when they are due; if it is told to wait, then it does.
+func booker(r *rivals, who int) time.Duration {
+	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare, Seat: r.seat(who)}
+	req.Seat.Waiting = 2
+	reply, err := r.shard.reserve(r.now, req)
+	switch {
+	case err != nil:
+		r.t.Fatal(err)
+	case reply.Granted > 0:
+		r.got[who] += reply.Granted
+		return max(reply.Delay, time.Millisecond)
+	case reply.Paced > 0:
+		return reply.Paced
+	}
+	return max(reply.Retry, time.Millisecond)
+}
+
+// alternate does the one and then the other.
+func alternate(r *rivals, who int) time.Duration {
+	if taken := r.takes(who, 2, 1); taken.Granted > 0 {
+		return time.Millisecond
+	}
+	return booker(r, who)
+}
+
+// Who books ahead gets its part, and not more than who takes what is free.
+func TestBookingsAreNoWayAroundAPart(t *testing.T) {
+	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker, "takes and books": alternate} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
+				r := newRivals(t, shard, a)
+				r.join(9, taker)
+				r.join(1, behave)
+				r.run(3)
+				got := r.run(6)
+				total := int64(0)
+				for _, n := range got {
+					total += n
+				}
+				t.Logf("%v, in all %d of %d", got, total, 6*rivalShare)
+				if got[9]*10 > total*11/10 || got[9]*10 < total*8/10 {
+					t.Errorf("the one that books got %d of %d, the others %v", got[9], total, got[:9])
+				}
+				if total < 6*rivalShare*95/100 {
+					t.Errorf("%d of %d permits were used", total, 6*rivalShare)
+				}
+			})
+		})
+	}
+}
+
+// What is given back restores the credit: who gives half of everything back keeps as many as the others.
+func TestRefundsRestoreCredit(t *testing.T) {
+	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
+		r := newRivals(t, shard, a)
+		r.join(9, taker)
+		grants := 0
+		r.join(1, func(r *rivals, who int) time.Duration {
+			reply := r.takes(who, 1, 1)
+			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
+				back, err := r.shard.refund(r.now, RefundRequest{Permits: reply.Granted, At: reply.At, Seat: r.seat(who)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.got[who] -= back.Refunded
+				return time.Millisecond
+			}
+			return comeBack(reply)
+		})
+		r.run(3)
+		got := r.run(6)
+		t.Log(got)
+		if part := int64(6 * rivalShare / 10); got[9] < part*3/4 || got[9] > part*11/10 {
+			t.Errorf("the one that gives back kept %d of its %d, the others %v", got[9], part, got[:9])
+		}
+	})
+}
+
+// A booking that is cancelled leaves no debt.
+func TestCancelRestoresCredit(t *testing.T) {
+	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow} {
+		shard := local{NewTwin(a)}
+		r := newRivals(t, shard, a)
+		r.join(10, taker)
+		r.run(3)
+		r.now += 250_000 // so that credit has come
+		book := func() ReserveReply {
+			return shard.Reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare, Seat: r.seat(0)})
+		}
+		var last ReserveReply
+		for range 100 { // without the refunds it could pay for two or three
+			if last = book(); last.Granted == 0 {
+				break
+			}
+			shard.Refund(r.now, RefundRequest{Permits: 2, At: last.At, Seat: r.seat(0)})
+		}
+		if last.Granted != 2 {
+			t.Errorf("%v: %+v", a, last)
+		}
+	}
+}
+
+// However much is booked, the book stays what the scripts can read.
+func TestHugeBookingsFitTheirFields(t *testing.T) {
+	p, now := proposal(t, 1, MaxPermits, time.Millisecond), int64(1_700_000_000_000_000)
+	log := &SlidingLog{}
+	for range 40 {
+		for who := range 3 {
+			r := seated(p, who, MaxPermits)
+			r.Seats[0].Waiting = fairness.MaxReport
+			log.Take(now, r)
+			log.Reserve(now, &ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
+		}
+		now += 50
+		if text := log.fair.book.Text(); len(text) != 124+163*max((len(text)-124)/163, 0) {
+			t.Fatalf("%q", text)
+		} else if _, err := fairness.ParseBook(text); err != nil {
+			t.Fatalf("%v: %q", err, text)
+		}
+	}
+}

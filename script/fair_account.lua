@@ -1,0 +1,107 @@
+-- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
+-- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
+local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
+local HEADER, RECORD, MOST = 124, 163, 1024
+local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d'
+local count, spare, heavy = 1, 0, 0
+if header ~= '' then
+  count, spare, heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 36) + 0
+end
+local stored = count
+local accounts = {} -- by slot: those looked at
+local cell, here = (now - now % window) / window, window - now % window
+
+local function place(slot)
+  return format('%d', HEADER + slot * RECORD)
+end
+local function fresh(id, weight)
+  return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0}
+end
+local function parse(text)
+  return {
+    id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+    filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
+    used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+  }
+end
+local function everybody()
+  if not accounts[0] then
+    accounts[0] = header == '' and fresh('****************', 1000)
+      or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+  end
+  return accounts[0]
+end
+local function roll(a)
+  if a.cell ~= cell then
+    if a.cell == cell - 1 then
+      a.used_before, a.turned_before = a.used, a.turned
+    else
+      a.used_before, a.turned_before = 0, 0
+    end
+    a.used, a.turned, a.cell = 0, 0, cell
+  end
+end
+local function state(a, waiting)
+  local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+  a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
+  a.seen = now
+end
+-- A participant's own account and its slot, nil if it has none.
+local function find(id, slot)
+  local a
+  if slot > 0 and slot < stored then
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+    if sub(text, 1, 17) == '#' .. id then
+      a = parse(text)
+    end
+  end
+  if not a and stored > 1 then
+    local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
+    local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+    if at then
+      slot = (at - 1 - HEADER) / RECORD
+      a = parse(sub(all, at, at + RECORD - 1))
+    end
+  end
+  if not a then
+    return nil
+  end
+  accounts[slot] = a
+  if a.cell == 0 then
+    a.cell = (a.filled - a.filled % window) / window
+    local s = everybody()
+    roll(s)
+    if s.cell == a.cell then
+      s.used, s.turned = max(0, s.used - a.used), max(0, s.turned - a.turned)
+    elseif s.cell == a.cell + 1 then
+      s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+    end
+    state(s, 0)
+  end
+  return a
+end
+-- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, and the most
+-- credit it can have, in millionths.
+local function fill(a)
+  if heavy == 0 then
+    local full = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000)
+    a.credit, a.filled = full, now
+    return 0, full
+  end
+  local e = min(1.01 * a.weight * spare / heavy / 1000, share)
+  local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+  local credit = a.credit
+  local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+  if gain >= 1000 then
+    credit, a.filled = credit + gain, now
+  end
+  a.filled = min(a.filled, now)
+  a.credit = min(credit, full)
+  return e, full
+end
+local function save()
+  for slot, a in pairs(accounts) do
+    redis.call('SETRANGE', KEYS[#KEYS], place(slot),
+      format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before))
+  end
+end

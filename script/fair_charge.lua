@@ -1,0 +1,51 @@
+-- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
+--
+-- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
+-- Reads what fair.lua does but free. Sets permits, and pay, the us until the participant's credit can pay for it, and, if
+-- there is something to write, charge(granted), to be called at the end.
+local permits, pay, charge = ARGV[3] + 0, 0, nil
+if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '123')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 4) ~= 'SLB1') then
+    return {-1, #KEYS}
+  end
+  local sound, us, finish = pcall(function()
+    -- include account
+    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
+    own = find(id, ARGV[8] + 0)
+    local a = own or everybody()
+    if not own and count <= MOST then
+      newcomer = fresh(id, weight)
+      accounts[count], count = newcomer, count + 1
+    end
+    a.weight = weight
+    roll(a)
+    state(a, ARGV[10] + 0)
+    local e, full = fill(a)
+    local want, wait = min(permits * 1000000, full), 0
+    if e > 0 and a.credit < want then
+      wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+    end
+    return wait, function(granted)
+      a.used = max(a.used, min(a.used + granted, 1e12))
+      if newcomer then
+        newcomer.used = granted
+      end
+      if e > 0 then
+        a.credit = max(a.credit - granted * 1000000, -1e18)
+      end
+      if header == '' then
+        redis.call('SET', KEYS[#KEYS], format('SLB1%5d%16d%11d%5d%16d%20d%11d%20d%11d%5d', 1, 0, 0, -1, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
+      end
+      save()
+      if count ~= stored then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', count))
+      end
+    end
+  end)
+  if sound then
+    pay, charge = us, finish
+  else
+    redis.pcall('DEL', KEYS[#KEYS])
+  end
+end
