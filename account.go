@@ -26,7 +26,7 @@ type account struct {
 }
 
 func newAccount(c *core, who participant) *account {
-	a := &account{core: c, who: who}
+	a := &account{core: c, who: who.identified()}
 	a.queue.account, a.leases.account = a, a
 	return a
 }
@@ -56,6 +56,11 @@ func (s *seat) open() {
 	s.notBefore.Store(0)
 }
 
+// name tells the shard whose seat it is.
+func (s *seat) name() script.Seat {
+	return script.Seat{ID: s.account.who.id, Slot: int(s.slot.Load()), Weight: s.account.who.weight}
+}
+
 // report is what the shard is told of this participant with the next call.
 //
 // A call that was turned away had tried the shards of its order, and how its
@@ -65,13 +70,10 @@ func (s *seat) report(shards int64) script.Seat {
 	turned := s.account.turned.Load()
 	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
 	waiting := s.account.queue.unserved.Load()
-	return script.Seat{
-		ID:      s.account.who.id,
-		Slot:    int(s.slot.Load()),
-		Weight:  s.account.who.weight,
-		Turned:  min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport),
-		Waiting: min((waiting+shards-1)/shards, fairness.MaxReport),
-	}
+	r := s.name()
+	r.Turned = min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport)
+	r.Waiting = min((waiting+shards-1)/shards, fairness.MaxReport)
+	return r
 }
 
 // learn takes in what the shard said of this participant, in reply to a call that was sent at that time.

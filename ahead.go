@@ -2,23 +2,28 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // bookAhead reserves what the head of the line wants: n permits, more than one,
 // that are not there together. Else callers elsewhere that want less would take
 // each permit as it comes back, and the head might wait for ever. It returns when
-// the head was served, has left, or should ask again; false if nothing could be reserved. upsets is
+// the head was served, has left, or should ask again; false if nothing could be reserved, and then until when
+// that will be so because its part of the limit is used up (0: for another reason). upsets is
 // what first told before the head was denied.
-func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) bool {
+func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) (done bool, until int64) {
 	c := q.account.core
 	w, _ := q.first(n)
 	if w == nil {
-		return true
+		return true, 0
 	}
-	d, due, err := c.book(ctx, t, n, w.deadline, c.client.now(), 2)
+	d, due, err := q.account.book(ctx, t, n, 0, w.deadline, c.client.now(), 2)
 	if err != nil {
-		return false
+		if paced := (*pacedError)(nil); errors.As(err, &paced) {
+			until = paced.until
+		}
+		return false, until
 	}
 	look := max(pumpNap, t.limit.Per/16)
 	nap := time.NewTimer(time.Hour)
@@ -36,10 +41,10 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 		switch {
 		case head != w || ctx.Err() != nil:
 			c.giveBack(d)
-			return true
+			return true, 0
 		case c.client.now() >= due:
 			q.hand(d, false)
-			return true
+			return true, 0
 		}
 		if poked {
 			q.account.doubt(t)
@@ -49,11 +54,11 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 		if err == nil && now.Granted > 0 {
 			c.giveBack(d)
 			q.hand(now, false)
-			return true
+			return true, 0
 		}
 		if changes != upsets { // the reservation may be forgotten in part, or there is room for it sooner
 			c.giveBack(d)
-			return true
+			return true, 0
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // offer is what one shard has to give, and when, on the client's clock.
 type offer struct {
-	lane     *lane
+	seat     *seat
 	free     int64
 	after    int64 // what is booked there already: nothing is booked before it
 	releases []release
@@ -65,18 +66,19 @@ type booked struct {
 	due   int64 // and no later than this
 }
 
-// book reserves n permits at the earliest instant at which there is room for
-// them, if that is before the deadline (0: none): on one shard if one has so many,
-// else on several. windows is for how many windows' worth of permits shards may be booked.
-func (c *core) book(ctx context.Context, t *table, n, deadline, since, windows int64) (Decision, int64, error) {
+// book reserves n permits at the earliest instant from least on at which there is
+// room for them, if that is before the deadline (0: none): on one shard if one has so many,
+// else on several. While participants contend, credit has to pay for them until then, else the error is a *pacedError. windows is for how many windows' worth of permits shards may be booked.
+func (a *account) book(ctx context.Context, t *table, n, least, deadline, since, windows int64) (Decision, int64, error) {
+	c := a.core
 	var failure error
-	failed := make(map[*lane]bool)
+	failed := make(map[*seat]bool)
 	for range bookAttempts {
-		at, wanted, err := c.plan(ctx, t, n, since, failed)
+		at, wanted, err := a.plan(ctx, t, n, since, failed)
 		if err != nil {
 			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
 		}
-		parts, err := c.bookParts(ctx, wanted, at, deadline, since, windows)
+		parts, err := c.bookParts(ctx, wanted, max(at, least), deadline, since, windows)
 		if err == nil {
 			d, due := c.booking(t, parts)
 			return d, due, nil
@@ -85,7 +87,7 @@ func (c *core) book(ctx context.Context, t *table, n, deadline, since, windows i
 		if !errors.As(err, &dead) {
 			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
 		}
-		failed[dead.lane] = true
+		failed[dead.seat] = true
 		failure = dead
 	}
 	return Decision{}, 0, c.noBooking(ctx, t, errNodeAway, failure)
@@ -93,7 +95,7 @@ func (c *core) book(ctx context.Context, t *table, n, deadline, since, windows i
 
 // partError tells which shard could not be booked, so that the others are tried.
 type partError struct {
-	lane *lane
+	seat *seat
 	*ShardError
 }
 
@@ -102,7 +104,7 @@ func (c *core) noBooking(ctx context.Context, t *table, err, failure error) erro
 	if e := c.gone(ctx, err); e != nil {
 		return e
 	}
-	if isRefusal(err) {
+	if paced := (*pacedError)(nil); isRefusal(err) || errors.As(err, &paced) {
 		return err
 	}
 	if failure == nil {
@@ -120,17 +122,23 @@ func isRefusal(err error) bool {
 	return errors.Is(err, ErrTooManyReservations) || errors.Is(err, ErrWaitTooLong)
 }
 
+// pacedError is that the participant has used up its part, so that it cannot pay for a booking before that time.
+type pacedError struct{ until int64 }
+
+func (e *pacedError) Error() string { return "its part of the limit is used up" }
+
 // plan looks at the shards and chooses which to book, and the instant to book for: of
 // one shard 0, because it knows better itself.
-func (c *core) plan(ctx context.Context, t *table, n, since int64, failed map[*lane]bool) (at int64, wanted []part, err error) {
-	if len(t.lanes) == 1 && !t.split {
-		if l := t.lanes[0]; failed[l] || !l.ready(c.client.now()) {
+func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*seat]bool) (at int64, wanted []part, err error) {
+	c, visit := a.core, a.view(t).visit
+	if len(visit) == 1 && !t.split {
+		if s := visit[0]; failed[s] || !s.lane.ready(c.client.now()) {
 			return 0, nil, errNodeAway
 		}
-		return 0, []part{{lane: t.lanes[0], n: n}}, nil
+		return 0, []part{{seat: visit[0], n: n}}, nil
 	}
 	began := c.client.now()
-	offers := c.offers(ctx, t, since, failed)
+	offers := c.offers(ctx, visit, since, failed)
 	if len(offers) == 0 {
 		return 0, nil, errNodeAway
 	}
@@ -141,7 +149,7 @@ func (c *core) plan(ctx context.Context, t *table, n, since int64, failed map[*l
 		}
 	}
 	if best >= 0 {
-		return 0, []part{{lane: offers[best].lane, n: n}}, nil
+		return 0, []part{{seat: offers[best].seat, n: n}}, nil
 	}
 	at, wanted = split(offers, n)
 	if wanted == nil {
@@ -153,12 +161,13 @@ func (c *core) plan(ctx context.Context, t *table, n, since int64, failed map[*l
 }
 
 // offers asks every shard at once what it has.
-func (c *core) offers(ctx context.Context, t *table, since int64, failed map[*lane]bool) (offers []offer) {
+func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed map[*seat]bool) (offers []offer) {
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, l := range t.lanes {
-		if failed[l] || left <= 0 || !l.ready(c.client.now()) {
+	for _, s := range seats {
+		l := s.lane
+		if failed[s] || left <= 0 || !l.ready(c.client.now()) {
 			continue
 		}
 		wg.Go(func() {
@@ -167,7 +176,7 @@ func (c *core) offers(ctx context.Context, t *table, since int64, failed map[*la
 				return
 			}
 			received := c.client.now()
-			o := offer{lane: l, free: peek.Free, releases: releasesOf(&peek, received, l.room(&peek))}
+			o := offer{seat: s, free: peek.Free, releases: releasesOf(&peek, received, l.room(&peek))}
 			if peek.Status == script.Absent {
 				o.free = l.terms.Load().most
 			} else if last := len(peek.Releases); last > 0 && !l.bursty { // a bucket has what comes back whatever is booked
@@ -206,7 +215,7 @@ func split(offers []offer, n int64) (at int64, wanted []part) {
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Compare(b.by(at), a.by(at)) })
 	for i := range offers {
 		if take := min(n, offers[i].by(at)); take > 0 {
-			wanted = append(wanted, part{lane: offers[i].lane, n: take})
+			wanted = append(wanted, part{seat: offers[i].seat, n: take})
 			n -= take
 		}
 	}
@@ -239,7 +248,7 @@ func (c *core) bookParts(ctx context.Context, wanted []part, at, deadline, since
 		c.unbook(ctx, early, since)
 		wanted = wanted[:0]
 		for _, b := range early {
-			wanted = append(wanted, part{lane: b.lane, n: b.n})
+			wanted = append(wanted, part{seat: b.seat, n: b.n})
 		}
 		at = latest
 	}
@@ -253,7 +262,7 @@ func (c *core) bookAll(ctx context.Context, wanted []part, at, deadline, since, 
 	var wg sync.WaitGroup
 	for _, w := range wanted {
 		wg.Go(func() {
-			b, err := w.lane.book(ctx, w.n, at, deadline, since, windows)
+			b, err := w.seat.book(ctx, w.n, at, deadline, since, windows)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -292,14 +301,14 @@ func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
 const bookingTicket = 1 << 63
 
 // book reserves n permits on the shard.
-func (l *lane) book(ctx context.Context, n, at, deadline, since, windows int64) (booked, error) {
-	c, t := l.core, l.terms.Load()
+func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) (booked, error) {
+	l, c, t := s.lane, s.lane.core, s.lane.terms.Load()
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	e, err := l.endpoint(ctx)
 	if err != nil {
-		return booked{}, &partError{l, l.fail(err)}
+		return booked{}, &partError{s, l.fail(err)}
 	}
 	sent := c.client.now()
 	most := 2 * MaxWindow
@@ -311,7 +320,8 @@ func (l *lane) book(ctx context.Context, n, at, deadline, since, windows int64) 
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, least)
 	}
 	req := reserveRequest(l.proposal(t), n, least, most, windows*t.most)
-	req.Known, req.Seen = c.knownFor(), l.remembers(sent)
+	req.Known, req.Seen, req.Seat = c.knownFor(), l.remembers(sent), s.name()
+	req.Seat.Waiting = min(n, fairness.MaxReport)
 	r, err := e.scripts.Reserve(ctx, l.ref, req)
 	received := c.client.now()
 	l.report(e, err)
@@ -323,19 +333,21 @@ func (l *lane) book(ctx context.Context, n, at, deadline, since, windows int64) 
 		if errors.Is(err, script.ErrForeignState) {
 			l.shun(err)
 		}
-		return booked{}, &partError{l, l.fail(err)}
+		return booked{}, &partError{s, l.fail(err)}
 	}
 	l.known.learn(sent, received, t.window, &r.TakeReply)
 	c.notice(l, t, &r.TakeReply)
 	switch {
 	case r.Full:
 		return booked{}, fmt.Errorf("%w: %d permits are reserved on a shard", ErrTooManyReservations, r.Booked)
+	case r.Paced > 0:
+		return booked{}, &pacedError{received + int64(r.Paced)}
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{l, l.fail(errShareTooSmall)}
+		return booked{}, &partError{s, l.fail(errShareTooSmall)}
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
-	return booked{part{l, r.At, n}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+	return booked{part{s, r.At, n}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

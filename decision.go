@@ -40,7 +40,7 @@ type Decision struct {
 
 // part is what one shard granted.
 type part struct {
-	lane *lane
+	seat *seat // where, and of whom
 	at   int64 // the shard's own time of the grant, microseconds
 	n    int64
 }

@@ -44,7 +44,7 @@ func (a *account) gather(ctx context.Context, v *view, n, since int64, failure e
 		err := s.ask(ctx, &part, now)
 		if err == nil {
 			reached = true
-			d.add(s.lane, &part.answer)
+			d.add(s, &part.answer)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -122,7 +122,7 @@ func (c *core) giveBack(d Decision) {
 	ctx, cancel := context.WithTimeout(context.Background(), refundTimeout)
 	defer cancel()
 	for _, p := range d.parts() {
-		if _, err := p.lane.refund(ctx, p); err != nil {
+		if _, err := p.seat.refund(ctx, p); err != nil {
 			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", p.n, "err", err)
 		}
 	}

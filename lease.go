@@ -167,7 +167,7 @@ func (l *lease) slice(place, n int64) (parts []part) {
 	for _, p := range l.grant.parts() {
 		end := begin + p.n
 		if from, to := max(begin, place), min(end, place+n); from < to {
-			parts = append(parts, part{p.lane, p.at, to - from})
+			parts = append(parts, part{p.seat, p.at, to - from})
 		}
 		begin = end
 	}

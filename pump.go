@@ -41,9 +41,13 @@ func (q *queue) pump(ctx context.Context) {
 		futile++
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
-		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket && q.bookAhead(ctx, t, n, upsets) {
-			futile = 0
-			continue
+		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket {
+			served, until := q.bookAhead(ctx, t, n, upsets)
+			if served {
+				futile = 0
+				continue
+			}
+			d.RetryAfter = max(d.RetryAfter, time.Duration(until-c.client.now()))
 		}
 		window := c.declaration().Per
 		if t != nil {

@@ -19,11 +19,11 @@ type tickets struct {
 }
 
 type ticketKey struct {
-	first  *lane // with lease and number: which decision
+	first  *seat // with lease and number: which decision
 	lease  *lease
 	engine *engine
 	number uint64
-	lane   *lane // which of its parts
+	part   *seat // which of its parts
 }
 
 // claim reports whether the ticket was not used before.
@@ -71,13 +71,13 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 	}
 	var errs []error
 	for _, p := range d.parts() {
-		key := ticketKey{first: d.first.lane, lease: d.lease, number: d.ticket, lane: p.lane}
+		key := ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: p.seat}
 		if !c.refunded.claim(key, now, d.until) {
 			continue
 		}
-		unsent, err := p.lane.refund(ctx, p)
+		unsent, err := p.seat.refund(ctx, p)
 		if err != nil {
-			errs = append(errs, p.lane.fail(err))
+			errs = append(errs, p.seat.lane.fail(err))
 		}
 		if unsent {
 			c.refunded.release(key)
@@ -90,16 +90,17 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 	return nil
 }
 
-// refund gives part of a shard's grants back. unsent is true if the command
+// refund gives back part of what the shard granted to the participant. unsent is true if the command
 // surely was not executed.
-func (l *lane) refund(ctx context.Context, p part) (unsent bool, err error) {
+func (s *seat) refund(ctx context.Context, p part) (unsent bool, err error) {
+	l := s.lane
 	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
 	defer cancel()
 	e, err := l.endpoint(ctx)
 	if err != nil {
 		return true, err
 	}
-	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{Permits: p.n, At: p.at})
+	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{Permits: p.n, At: p.at, Seat: s.name()})
 	l.report(e, err)
 	if err != nil {
 		return script.NotExecuted(err), err

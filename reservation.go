@@ -137,7 +137,7 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	}
 	r := &Reservation{decision: d, n: n}
 	if d.engine == nil {
-		r.decision, r.due, err = c.book(ctx, t, n, deadline, start, 1)
+		r.decision, r.due, err = a.bookWhenDue(ctx, t, n, deadline, start)
 		var away *awayError
 		if !errors.As(err, &away) {
 			return c.outstanding(r, err)
@@ -151,6 +151,27 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	}
 	r.due, err = r.decision.engine.book(&r.decision, n, deadline)
 	return c.outstanding(r, err)
+}
+
+// bookWhenDue books n permits for when there is room for them and, while participants contend, the participant's credit has
+// paid for them. What is dated later than there is room holds others up, so that is no more than a quarter of a window.
+func (a *account) bookWhenDue(ctx context.Context, t *table, n, deadline, start int64) (Decision, int64, error) {
+	c := a.core
+	least, last := int64(0), start+int64(t.limit.Per/4)
+	for range bookAttempts {
+		d, due, err := a.book(ctx, t, n, least, deadline, start, 1)
+		var paced *pacedError
+		if !errors.As(err, &paced) {
+			return d, due, err
+		}
+		if deadline != 0 && paced.until > deadline {
+			return d, 0, fmt.Errorf("%w: its part of the limit is used up for %s", ErrWaitTooLong, time.Duration(paced.until-c.client.now()))
+		}
+		if least = paced.until; least > last {
+			break
+		}
+	}
+	return Decision{}, 0, fmt.Errorf("%w: its part of the limit is used up for %s", ErrTooManyReservations, time.Duration(least-c.client.now()))
 }
 
 // turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.

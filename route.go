@@ -218,7 +218,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 // take fills in that one shard granted everything.
 func (c *core) take(t *table, a *ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.granted, a.ticket, a.delay
-	d.first.lane, d.first.at, d.first.n = a.seat.lane, a.at, a.granted
+	d.first.seat, d.first.at, d.first.n = a.seat, a.at, a.granted
 	c.complete(d, t, a.now)
 }
 
@@ -248,7 +248,7 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 		now = c.client.now()
 		if err == nil {
 			reached = true
-			d.add(s.lane, &part.answer)
+			d.add(s, &part.answer)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -346,9 +346,9 @@ func (c *core) complete(d *Decision, t *table, now int64) {
 }
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
-func (d *Decision) add(l *lane, ans *answer) {
+func (d *Decision) add(s *seat, ans *answer) {
 	d.Delay = max(d.Delay, ans.delay)
-	d.addPart(part{l, ans.at, ans.granted}, ans.ticket)
+	d.addPart(part{s, ans.at, ans.granted}, ans.ticket)
 }
 
 func (d *Decision) addPart(p part, ticket uint64) {
