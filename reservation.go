@@ -68,7 +68,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // Beyond that, or if a shard has no room for another booking (TokenBucket 64, SlidingCounter 24,
 // FixedWindow the next seven windows), the error is ErrTooManyReservations. Permits that cannot come
 // before the deadline of ctx are not reserved: ErrWaitTooLong. Other errors are
-// those of AllowN. While no shard answers, OnOutage decides: FailLocal reserves
+// those of AllowN. While participants contend, a reservation is charged to this one like any grant: if its part
+// of the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations, too. While no shard answers, OnOutage decides: FailLocal reserves
 // within this process' part of the limit, FailOpen gives permits for at once.
 //
 // It works under every algorithm, and the bound of the algorithm holds for permits that are used
