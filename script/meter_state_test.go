@@ -113,53 +113,57 @@ func TestMeterTimeToLive(t *testing.T) {
 	})
 }
 
-// TestMeterLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten cannot be in use; then a token bucket is empty. Resume starts
+// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten cannot be in use; then a token bucket is empty. Resume starts
 // as new.
-func TestMeterLosesItsMemory(t *testing.T) {
-	overMeters(t, func(t *testing.T, a Algorithm) {
-		c := newClock(t)
-		ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
-		for _, quarantine := range []bool{false, true} {
-			ref := a.Keys(redistest.Prefix(t), "t", "limit")
-			p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a, Quarantine: quarantine})
-			take := func(seen bool) TakeReply {
-				t.Helper()
-				r := ones(p, 10)
-				r.Seen = seen
-				reply, err := endpoint.Take(ctx, ref, r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return reply
+func TestAShardLosesItsMemory(t *testing.T) {
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) { losesItsMemory(t, a) })
+	}
+}
+
+func losesItsMemory(t *testing.T, a Algorithm) {
+	c := newClock(t)
+	ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
+	for _, quarantine := range []bool{false, true} {
+		ref := a.Keys(redistest.Prefix(t), "t", "limit")
+		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a, Quarantine: quarantine})
+		take := func(seen bool) TakeReply {
+			t.Helper()
+			r := ones(p, 10)
+			r.Seen = seen
+			reply, err := endpoint.Take(ctx, ref, r)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if first := take(false); first.Status != Fresh || first.Granted != 10 {
-				t.Fatalf("%+v", first)
-			}
-			c.Del(ref.head)
-			after := take(true)
-			if !quarantine {
-				if after.Status != Fresh || after.Granted != 10 {
-					t.Errorf("resumed: %+v", after)
-				}
-				continue
-			}
-			if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second || after.Retry != time.Second {
-				t.Errorf("lost: %+v", after)
-			}
-			c.forward(time.Second - time.Microsecond)
-			if early := take(false); early.Status != OK || early.Granted != 0 || early.Share != 0 {
-				t.Errorf("a microsecond before the end: %+v", early)
-			}
-			c.forward(time.Microsecond)
-			reply, want := take(false), int64(10)
-			if a == AlgorithmTokenBucket {
-				want = 0
-			}
-			if reply.Granted != want || reply.Share != 10 {
-				t.Errorf("after the quarantine: %+v", reply)
-			}
+			return reply
 		}
-	})
+		if first := take(false); first.Status != Fresh || first.Granted != 10 {
+			t.Fatalf("%+v", first)
+		}
+		c.FlushAll()
+		after := take(true)
+		if !quarantine {
+			if after.Status != Fresh || after.Granted != 10 {
+				t.Errorf("resumed: %+v", after)
+			}
+			continue
+		}
+		if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second || after.Retry != time.Second {
+			t.Errorf("lost: %+v", after)
+		}
+		c.forward(time.Second - time.Microsecond)
+		if early := take(false); early.Status != OK || early.Granted != 0 || early.Share != 0 {
+			t.Errorf("a microsecond before the end: %+v", early)
+		}
+		c.forward(time.Microsecond)
+		reply, want := take(false), int64(10)
+		if a == AlgorithmTokenBucket {
+			want = 0
+		}
+		if reply.Granted != want || reply.Share != 10 {
+			t.Errorf("after the quarantine: %+v", reply)
+		}
+	}
 }
 
 // TestForgottenQueue: a queue that may be longer than a window is waited for.

@@ -121,7 +121,7 @@ elseif stepped then
 end
 
 local soonest, retry, reset = 0, 0, 0
-local most = (as_proposed or share < target) and share or target
+local most = (as_proposed or share < target) and closed == 0 and share or target
 local need = used + 1 - most -- permits that must leave before one can be granted
 if used > 0 then
   soonest = (oldest > 0 and oldest or newest) + window - now

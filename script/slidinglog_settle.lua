@@ -16,7 +16,8 @@ local closed = 0
 if closed_until > now then
   closed = closed_until - now
 end
--- Lowering: the share follows the log down to its target; in quarantine the log does not tell what is in use, so it waits.
+-- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
+-- as the floor may be older than the loss.
 if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
@@ -54,7 +55,7 @@ if share > target and closed == 0 and not as_proposed then
     share, rewrite = held, true
   end
 end
-if epoch == proposed and share < target and not as_proposed then
+if epoch == proposed and share < target and closed == 0 and not as_proposed then
   local floor = sub(ARGV[1], 34, 46) + 0
   if floor > target then
     floor = target

@@ -34,7 +34,7 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 	if share := l.settled(*v); share != l.share {
 		l.share, write = share, true
 	}
-	if floor := min(p.floor, l.target); l.epoch == p.epoch && l.share < floor {
+	if floor := min(p.floor, l.target); l.epoch == p.epoch && l.share < floor && l.quarantine(*v) == 0 {
 		l.share, write = floor, true
 	}
 	return status, write
@@ -172,7 +172,7 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	if v.used > 0 {
 		next = l.first(v.live) + l.window - v.now
 		reset = l.last() + l.window - v.now
-		if need := v.used + 1 - min(l.share, l.target); need > 1 && v.used >= l.share {
+		if need := v.used + 1 - min(l.share, l.target); closed == 0 && need > 1 && v.used >= l.share {
 			next = reset
 			if need <= v.used {
 				next = l.leave(v, need)
@@ -190,7 +190,10 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 
 // retry returns the microseconds until an ask of size permits can be granted if nobody else takes any, or -1.
 func (l *SlidingLog) retry(v view, size, closed int64) int64 {
-	most := min(l.share, l.target)
+	most := l.target
+	if closed == 0 { // else the share is put in force afterwards
+		most = min(l.share, l.target)
+	}
 	if size > most {
 		return -1
 	}
