@@ -231,10 +231,14 @@ func (c *core) lane(s shard.Shard) *lane {
 	if n == nil {
 		return nil
 	}
-	if l := c.lanes[at]; l != nil && l.node == n {
-		return l
+	old := c.lanes[at]
+	if old != nil && old.node == n {
+		return old
 	}
 	l := newLane(c, n, s)
+	if old != nil { // the node has moved: if it comes without its data, that is a loss of memory
+		l.known.usedAt.Store(old.known.usedAt.Load())
+	}
 	c.lanes[at] = l
 	return l
 }

@@ -25,7 +25,7 @@ type Set struct {
 
 // All returns a Set of the limiters, which may be of different Clients and
 // scopes; a limit that is named twice counts once. A Set costs nothing to make, but callers of Wait line up
-// only behind those of the same Set. The empty Set allows everything.
+// only behind those of the same Set: share one, where the order of arrival matters. The empty Set allows everything.
 func All(limiters ...*Limiter) *Set {
 	s := &Set{}
 	for _, l := range limiters {
