@@ -1,0 +1,66 @@
+package shardlimit_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Sixteen processes fill the queue of a leaky bucket at once. What they may let act is even: on each shard the turns are one interval of the
+// shard apart, and so all of them together keep to the rate, but for one turn for each shard to begin with.
+func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
+	for name, place := range places {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(name, ", ", shards, " shards"), func(t *testing.T) {
+				t.Parallel()
+				const permits, processes = 64, 16
+				interval := time.Duration(shards) * 20 * time.Second // of a shard
+				limit := shardlimit.Limit{
+					Permits: permits, Per: permits * 20 * time.Second, Algorithm: shardlimit.LeakyBucket, Burst: permits, Shards: shards,
+				}
+				limiters := asOne(place(t).group(t, processes, "l", limit))
+				begin := time.Now()
+				turns := turnsOf(t, limiters, permits/processes)
+				late := time.Since(begin) + time.Millisecond
+				if len(turns) != permits {
+					t.Fatalf("%d turns, want %d", len(turns), permits)
+				}
+				for i, turn := range turns {
+					if off := turn - time.Duration(i/shards)*interval; off < 0 || off > late {
+						t.Errorf("turn %d is after %s, want %s to %s later", i, turn, time.Duration(i/shards)*interval, late)
+					}
+				}
+			})
+		}
+	}
+}
+
+// turnsOf has every process ask for so many permits, one by one and all processes at once, and returns when they may act, counted from about
+// the first call, in order.
+func turnsOf(t *testing.T, limiters []*shardlimit.Limiter, each int) (turns []time.Duration) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for _, l := range limiters {
+		wg.Go(func() {
+			for range each {
+				d, err := l.Allow(t.Context())
+				got := time.Since(begin)
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				mu.Lock()
+				turns = append(turns, got+d.Delay)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(turns)
+	return turns
+}
