@@ -36,16 +36,15 @@ func TestNoErrorReachesTheCallerWhenOneOfFourNodesBreaks(t *testing.T) {
 }
 
 func oneOfFourBreaks(t *testing.T, f failure) {
-	const callTimeout = 200 * time.Millisecond
+	const callTimeout = time.Second
 	fl, posts := outposts(t, 4)
 	c := fl.client(t, patientFor(callTimeout), afterLoss(shardlimit.Resume))
 	l := limiter(t, c, "l", shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4})
 	settled(t, l)
-	if d, err := l.AllowN(t.Context(), 4e6); err != nil || !d.Allowed { // so that all four are connected
-		t.Fatalf("%+v, %v", d, err)
-	} else if err := l.Refund(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	awaitThat(t, "all four are connected", func() bool {
+		d, err := l.AllowN(t.Context(), 4e6)
+		return err == nil && d.Allowed && l.Refund(t.Context(), d) == nil
+	})
 	for range 100 { // one at a time, they go to the shard that this process likes best
 		if _, err := l.Allow(t.Context()); err != nil {
 			t.Fatal(err)
@@ -81,7 +80,7 @@ func oneOfFourBreaks(t *testing.T, f failure) {
 	}
 	f.cause(broken)
 	awaitThat(t, "the breaker is open", func() bool {
-		st, err := l.Peek(shortly(t, 50*time.Millisecond))
+		st, err := l.Peek(shortly(t, callTimeout))
 		return err == nil && shardOn(t, st, broken.name).Err != nil
 	})
 	before, sent := calls.Load(), broken.takes.Load()
