@@ -57,9 +57,9 @@ func admit(ctx context.Context, c Crowd) (takes []take, end func(), err error) {
 }
 
 func crowdConfig(c Crowd, m Member) shardlimit.Config {
-	config := shardlimit.Config{Participant: m.Name, CallTimeout: callTimeout}
+	config := shardlimit.Config{Participant: m.Name, Weight: m.Weight, CallTimeout: callTimeout}
 	if c.Gateway {
-		config.Participant = "gateway"
+		config.Participant, config.Weight = "gateway", 0
 	}
 	for i, addr := range c.Addrs {
 		config.Nodes = append(config.Nodes, shardlimit.Node{Name: NodeName(i), Redis: distant(option(addr), m.Far)})
@@ -75,7 +75,9 @@ func limiterTake(ctx context.Context, client *shardlimit.Client, c Crowd, m Memb
 	if err != nil {
 		return nil, err
 	}
-	limiter = asMember(limiter, m)
+	if c.Gateway {
+		limiter = limiter.As(m.Name, m.Weight)
+	}
 	return func(ctx context.Context, n int64) (granted int64, err error) {
 		var (
 			mu    sync.Mutex
@@ -95,17 +97,6 @@ func limiterTake(ctx context.Context, client *shardlimit.Client, c Crowd, m Memb
 		calls.Wait()
 		return granted, err
 	}, nil
-}
-
-// asMember is the limiter as this participant sees it.
-func asMember(limiter *shardlimit.Limiter, m Member) *shardlimit.Limiter {
-	type sharing interface {
-		As(participant string, weight float64) *shardlimit.Limiter
-	}
-	if l, ok := any(limiter).(sharing); ok {
-		return l.As(m.Name, m.Weight)
-	}
-	return limiter
 }
 
 // firstComeTake asks our script, without a word about who asks, for all at once.

@@ -61,6 +61,31 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestWeightsCount: of two who want all there is, the one that weighs three times as much gets more.
+func TestWeightsCount(t *testing.T) {
+	c, f := crowd(t, Coalesced), start(t, 1)
+	c.Permits, c.Per, c.For = 100, 500*time.Millisecond, 2*time.Second
+	c.Members = []Member{{Name: "light", Weight: 1, Rate: 400}, {Name: "heavy", Weight: 3, Rate: 400}}
+	for _, gateway := range []bool{false, true} {
+		c.Gateway, c.Limit = gateway, "weights"+map[bool]string{true: "-gateway"}[gateway]
+		g, err := f.Gather(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]int64
+		for i, trail := range g.Trails {
+			for _, take := range trail.Takes {
+				if take.At > 800_000 { // until somebody has been refused, first come is first served
+					got[i] += take.Granted
+				}
+			}
+		}
+		if 2*got[1] < 3*got[0] {
+			t.Errorf("gateway %v: %d and %d", gateway, got[0], got[1])
+		}
+	}
+}
+
 func TestGatherFails(t *testing.T) {
 	c, boom := crowd(t, FirstCome), errors.New("boom")
 	if _, err := start(t, 1).Gather(t.Context(), c, Mark{0, func() error { return boom }}); !errors.Is(err, boom) {

@@ -9,8 +9,12 @@ import (
 	"github.com/zeromicro/go-zero/core/stores/redis"
 )
 
-// Its package stat prints a line every minute in any program that has it linked in.
-func init() { logx.DisableStat() }
+// It prints a line every minute, and some at a signal, in any program that has it
+// linked in.
+func init() {
+	logx.Disable()
+	logx.DisableStat()
+}
 
 // goZero is its PeriodLimit. Its TokenLimiter goes on locally when the server
 // is slow, which would be measured as speed.
@@ -19,7 +23,6 @@ var goZero = Rival{
 	Module:    "github.com/zeromicro/go-zero",
 	Algorithm: "fixed window (PeriodLimit), one script",
 	Open: func(_ context.Context, addr string, l Limit) (Handle, error) {
-		logx.Disable()
 		store, err := redis.NewRedis(redis.RedisConf{Host: addr, Type: redis.NodeType})
 		if err != nil {
 			return nil, err
