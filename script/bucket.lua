@@ -9,6 +9,7 @@
 -- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
+local retire_at, ebb, back
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
 local retired = false    -- it leaves to another algorithm
@@ -77,37 +78,6 @@ local function move(n)
   date, level = date + us, level - n
 end
 
--- The exact opposite of move.
-local function back(n)
-  local us, less = muldiv(window, n, 0, share)
-  date, part = date - us, part - less
-  if part < 0 then
-    date, part = date - 1, part + share
-  end
-end
-
-local function retire_at(at)
-  date, part = at > now and at or now, 0
-end
-
--- What a retired bucket still keeps: never more than before.
-local function ebb()
-  local left = date - now
-  if left >= window then
-    return share
-  end
-  local keep, more = muldiv(burst, left > 0 and left or 0, 0, window)
-  if more > 0 then
-    keep = keep + 1
-  end
-  return keep
-end
-
--- How long a retired bucket keeps its share was counted in the old window.
-local function regrid()
-  retired = false
-end
-
 local function used()
   return room - level
 end
@@ -141,12 +111,47 @@ local function soonest()
   return us < 0 and reset() or us
 end
 
-local function releases(reply)
-  local from, step = level, ceil((room - level) / 32)
-  while from < room do
-    local to = from + step < room and from + step or room
-    reply[#reply + 1] = retry(to)
-    reply[#reply + 1] = to - from
-    from = to
+if not as_proposed then
+  function retire_at(at)
+    date, part = at > now and at or now, 0
+  end
+
+  -- What a retired bucket still keeps: never more than before.
+  function ebb()
+    local left = date - now
+    if left >= window then
+      return share
+    end
+    local keep, more = muldiv(burst, left > 0 and left or 0, 0, window)
+    if more > 0 then
+      keep = keep + 1
+    end
+    return keep
+  end
+
+  -- How long a retired bucket keeps its share was counted in the old window.
+  function regrid()
+    retired = false
+  end
+end
+
+if not TAKES then
+  -- The exact opposite of move.
+  function back(n)
+    local us, less = muldiv(window, n, 0, share)
+    date, part = date - us, part - less
+    if part < 0 then
+      date, part = date - 1, part + share
+    end
+  end
+
+  function releases(reply)
+    local from, step = level, ceil((room - level) / 32)
+    while from < room do
+      local to = from + step < room and from + step or room
+      reply[#reply + 1] = retry(to)
+      reply[#reply + 1] = to - from
+      from = to
+    end
   end
 end

@@ -25,10 +25,6 @@ local function text()
   return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
 end
 
-local function begin()
-  opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
-end
-
 local function advance()
   local passed = floor((now - opened) / window)
   if passed <= 0 then
@@ -47,41 +43,6 @@ local function advance()
   end
 end
 
--- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
-local function regrid(was)
-  local old, from, forgotten = counts, opened, since
-  begin()
-  since = forgotten
-  for i = 1, 8 do
-    local later = floor((from + (i - 1) * was - opened) / window)
-    if later < 0 then
-      later = 0
-    end
-    counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
-    ahead = ahead or later > 0 and old[i] > 0
-  end
-end
-
-local function retire()
-end
-
-local function reshape()
-end
-
-local function lasts()
-  return window
-end
-
-local function held()
-  local most = 0
-  for i = 1, 8 do
-    if counts[i] > most then
-      most = counts[i]
-    end
-  end
-  return most
-end
-
 local function used()
   return counts[1]
 end
@@ -92,27 +53,6 @@ end
 
 local function grant(n)
   counts[1] = counts[1] + n
-end
-
-local function booked()
-  local sum = 0
-  for i = 2, 8 do
-    sum = sum + counts[i]
-  end
-  return sum
-end
-
-local function refund(n, at)
-  local i = floor((at - opened) / window) + 1
-  if at < since or i < 1 or i > 8 then
-    return 0
-  end
-  if n > counts[i] then
-    n = counts[i]
-  end
-  counts[i] = counts[i] - n
-  ahead = ahead and booked() > 0
-  return n
 end
 
 local function soonest()
@@ -140,28 +80,6 @@ local function retry(n)
   return i > 1 and opened + (i - 1) * window - now or 0
 end
 
-local function promise(n, after)
-  if after == 0 and n <= free() then
-    return 0, true
-  end
-  local most, i = share < target and share or target, floor((now + after - opened) / window) + 1
-  if n > most then
-    return -1, false
-  end
-  while i <= 8 and counts[i] + n > most do
-    i = i + 1
-  end
-  local us = opened + (i - 1) * window - now
-  return us < after and after or us, i <= 8
-end
-
-local function book(n, us)
-  local i = floor((now + us - opened) / window) + 1
-  counts[i] = counts[i] + n
-  ahead = ahead or i > 1
-  return now + us
-end
-
 local function receipt()
   return now
 end
@@ -170,8 +88,94 @@ local function pace()
   return 0, 0
 end
 
-local function releases(reply)
-  if counts[1] > 0 then
-    reply[11], reply[12] = opened + window - now, counts[1]
+if not as_proposed then
+  function begin()
+    opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+  end
+
+  -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+  function regrid(was)
+    local old, from, forgotten = counts, opened, since
+    begin()
+    since = forgotten
+    for i = 1, 8 do
+      local later = floor((from + (i - 1) * was - opened) / window)
+      if later < 0 then
+        later = 0
+      end
+      counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
+      ahead = ahead or later > 0 and old[i] > 0
+    end
+  end
+
+  function retire()
+  end
+
+  function reshape()
+  end
+
+  function lasts()
+    return window
+  end
+
+  function held()
+    local most = 0
+    for i = 1, 8 do
+      if counts[i] > most then
+        most = counts[i]
+      end
+    end
+    return most
+  end
+end
+
+if not TAKES then
+  function booked()
+    local sum = 0
+    for i = 2, 8 do
+      sum = sum + counts[i]
+    end
+    return sum
+  end
+
+  function refund(n, at)
+    local i = floor((at - opened) / window) + 1
+    if at < since or i < 1 or i > 8 then
+      return 0
+    end
+    if n > counts[i] then
+      n = counts[i]
+    end
+    counts[i] = counts[i] - n
+    ahead = ahead and booked() > 0
+    return n
+  end
+
+  function promise(n, after)
+    if after == 0 and n <= free() then
+      return 0, true
+    end
+    local most, i = share < target and share or target, floor((now + after - opened) / window) + 1
+    if n > most then
+      return -1, false
+    end
+    while i <= 8 and counts[i] + n > most do
+      i = i + 1
+    end
+    local us = opened + (i - 1) * window - now
+    return us < after and after or us, i <= 8
+  end
+
+  function book(n, us)
+    local i = floor((now + us - opened) / window) + 1
+    counts[i] = counts[i] + n
+    ahead = ahead or i > 1
+    return now + us
+  end
+
+  function releases(reply)
+    if counts[1] > 0 then
+      reply[11], reply[12] = opened + window - now, counts[1]
+    end
   end
 end

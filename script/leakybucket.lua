@@ -22,43 +22,6 @@ local function advance()
   measure()
 end
 
-local function begin()
-  date, part = now, 0
-  measure()
-end
-
--- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
-local function reshape()
-  if not (target == 0 and burst > 0) then
-    date, part = full(), 0
-    if retired then -- the next turn was a window before
-      date = date - window > now and date - window or now
-    end
-  end
-  measure()
-end
-
--- What acted in the window that ends now is at most what its rate lets act from then on until the last turn.
-local function retire()
-  retire_at(full() - idle + window)
-end
-
--- The queue may be longer than a window.
-local function lasts()
-  local us, rest = window, 0
-  if target > 0 and burst > target then
-    us, rest = muldiv(window, burst, 0, target)
-  end
-  return rest > 0 and us + 1 or us
-end
-
-local function held()
-  if target == 0 and burst > 0 then
-    return ebb()
-  end
-  return full() > now and share or 0
-end
-
 local function receipt()
   return now
 end
@@ -74,49 +37,90 @@ function retry(n)
   return share > target and reset() or wait(n)
 end
 
--- An ask acts with its last permit.
-local function turn(n)
-  local us, rest = muldiv(window, n - 1, part, share)
-  return date + us + (rest > 0 and 1 or 0) - now
+if not as_proposed then
+  function begin()
+    date, part = now, 0
+    measure()
+  end
+
+  -- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
+  function reshape()
+    if not (target == 0 and burst > 0) then
+      date, part = full(), 0
+      if retired then -- the next turn was a window before
+        date = date - window > now and date - window or now
+      end
+    end
+    measure()
+  end
+
+  -- What acted in the window that ends now is at most what its rate lets act from then on until the last turn.
+  function retire()
+    retire_at(full() - idle + window)
+  end
+
+  -- The queue may be longer than a window.
+  function lasts()
+    local us, rest = window, 0
+    if target > 0 and burst > target then
+      us, rest = muldiv(window, burst, 0, target)
+    end
+    return rest > 0 and us + 1 or us
+  end
+
+  function held()
+    if target == 0 and burst > 0 then
+      return ebb()
+    end
+    return full() > now and share or 0
+  end
 end
 
-local function promise(n, after)
-  if n > free() then
-    return retry(n), false
+if not TAKES then
+  -- An ask acts with its last permit.
+  local function turn(n)
+    local us, rest = muldiv(window, n - 1, part, share)
+    return date + us + (rest > 0 and 1 or 0) - now
   end
-  local us = turn(n)
-  return us < after and after or us, true
-end
 
--- Where the turns are to come later than they would, nobody has those before.
-local function book(n, us)
-  date = date + us - turn(n)
-  move(n)
-  measure()
-  return now + us
-end
+  function promise(n, after)
+    if n > free() then
+      return retry(n), false
+    end
+    local us = turn(n)
+    return us < after and after or us, true
+  end
 
-local function booked()
-  return used()
-end
+  -- Where the turns are to come later than they would, nobody has those before.
+  function book(n, us)
+    date = date + us - turn(n)
+    move(n)
+    measure()
+    return now + us
+  end
 
--- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
-local function refund(n, at)
-  if share == 0 or retired or at <= now then
-    return 0
+  function booked()
+    return used()
   end
-  local last, rest, had = date, part, level
-  back(1)
-  if full() ~= at then
-    date, part = last, rest
-    return 0
+
+  -- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
+  function refund(n, at)
+    if share == 0 or retired or at <= now then
+      return 0
+    end
+    local last, rest, had = date, part, level
+    back(1)
+    if full() ~= at then
+      date, part = last, rest
+      return 0
+    end
+    if n > room - level then
+      n = room - level
+    end
+    if n > 1 then
+      back(n - 1)
+    end
+    measure()
+    return level - had < n and level - had or n
   end
-  if n > room - level then
-    n = room - level
-  end
-  if n > 1 then
-    back(n - 1)
-  end
-  measure()
-  return level - had < n and level - had or n
 end

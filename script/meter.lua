@@ -1,4 +1,4 @@
--- One-string algorithms, part 1 of every operation: the names that all parts share.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
@@ -25,5 +25,18 @@
 --   receipt()       what refund needs as `at`, after a grant       pace()  delay of the first permit granted next: us, and a part of a us over share
 local sub, format, floor, ceil = string.sub, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
-local now = 0
 local epoch, target, share, start, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+-- To make a function costs more than most calls of it, so those that few calls need are made only then.
+local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
+local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local as_proposed = false -- the string begins with what a take or a reservation proposes
+local stepped = false -- the clock went back: the new offset must be stored
+if head then
+  if #head < 150 or sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
+    return {-1, 1}
+  end
+  as_proposed = sub(head, 1, 46) == ARGV[1]
+end

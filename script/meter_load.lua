@@ -1,14 +1,5 @@
--- One-string algorithms, part 3 of every operation but drop: read the clock and the state, bring it to now.
-local time = redis.call('TIME')
-now = time[1] * 1000000 + time[2]
-local head = redis.pcall('GET', KEYS[1])
-local as_proposed = false -- the string begins with what a take or a reservation proposes
-local stepped = false -- the clock went back: the new offset must be stored
+-- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 if head then
-  if #head < 150 or sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
-    return {-1, 1}
-  end
-  as_proposed = sub(head, 1, 46) == ARGV[1]
   local sound, own = pcall(function()
     epoch, target, share, start, window = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0
     closed_until, offset, touched, burst = sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0

@@ -2,6 +2,7 @@ package script
 
 import (
 	_ "embed"
+	"fmt"
 
 	"github.com/redis/rueidis"
 )
@@ -54,9 +55,9 @@ func withMeters(all [programCount]program) [programCount]program {
 		AlgorithmTokenBucket:    luaBucket + luaTokenBucket,
 		AlgorithmLeakyBucket:    luaBucket + luaLeakyBucket,
 	} {
-		magic := "local MAGIC = '" + magics[a] + "'\n"
 		add := func(operation int, name string, parts ...string) {
-			p := compose(a.String()+" "+name, append([]string{magic}, parts...)...)
+			names := fmt.Sprintf("local MAGIC, TAKES = '%s', %t\n", magics[a], operation == takeProgram)
+			p := compose(a.String()+" "+name, append([]string{names}, parts...)...)
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
 		taken := luaTaken

@@ -14,10 +14,6 @@ local function text()
   return format('%13d%16d%16d', used_now, opened, since) .. cells
 end
 
-local function begin()
-  used_now, opened, since, cells = 0, 0, now, ''
-end
-
 local function advance()
   local cut, from = now - window, 1
   while from < #cells and sub(cells, from, from + 15) + 0 <= cut do
@@ -28,24 +24,6 @@ local function advance()
     since = sub(cells, from - 29, from - 14) + 1
     cells = sub(cells, from)
   end
-end
-
-local function regrid()
-  advance()
-end
-
-local function retire()
-end
-
-local function reshape()
-end
-
-local function lasts()
-  return window
-end
-
-local function held()
-  return used_now
 end
 
 local function used()
@@ -65,14 +43,6 @@ local function past()
   return last
 end
 
-local function booked()
-  local sum = 0
-  for from = past() + 1, #cells, 29 do
-    sum = sum + sub(cells, from + 16, from + 28)
-  end
-  return sum
-end
-
 local function grant(n)
   used_now = used_now + n
   local last = past()
@@ -86,30 +56,6 @@ local function grant(n)
     before = before .. format('%16d%13d', now, n)
   end
   cells = before .. after
-end
-
-local function refund(n, at)
-  if at < since then
-    return 0
-  end
-  for from = 1, #cells, 29 do
-    if sub(cells, from, from + 15) + 0 >= at then
-      local permits = sub(cells, from + 16, from + 28) + 0
-      if n > permits then
-        n = permits
-      end
-      local rest = sub(cells, from + 29)
-      if n < permits then
-        rest = sub(cells, from, from + 15) .. format('%13d', permits - n) .. rest
-      elseif rest == '' then
-        opened = 0
-      end
-      cells = sub(cells, 1, from - 1) .. rest
-      used_now = used_now - n
-      return n
-    end
-  end
-  return 0
 end
 
 local function soonest()
@@ -138,35 +84,6 @@ local function retry(n)
   return reset()
 end
 
-local function promise(n, after)
-  if after == 0 and n <= free() then
-    return 0, true
-  end
-  local us = retry(n)
-  if us < 0 then
-    return us, false
-  end
-  local newest = cells ~= '' and sub(cells, #cells - 28, #cells - 13) - now or 0
-  return math.max(us, after, newest), #cells < 696
-end
-
--- Bookings closer than the resolution share a cell, dated like the later one.
-local function book(n, us)
-  local size, date = #cells, now + us
-  if us == 0 then
-    grant(n)
-  else
-    used_now = used_now + n
-    local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
-    if newest > now and (date - newest) * 16 < window then
-      cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
-    else
-      cells = cells .. format('%16d%13d', date, n)
-    end
-  end
-  return date
-end
-
 local function receipt()
   return now
 end
@@ -175,9 +92,96 @@ local function pace()
   return 0, 0
 end
 
-local function releases(reply)
-  for from = 1, #cells, 29 do
-    reply[#reply + 1] = sub(cells, from, from + 15) + window - now
-    reply[#reply + 1] = sub(cells, from + 16, from + 28) + 0
+if not as_proposed then
+  function begin()
+    used_now, opened, since, cells = 0, 0, now, ''
+  end
+
+  function regrid()
+    advance()
+  end
+
+  function retire()
+  end
+
+  function reshape()
+  end
+
+  function lasts()
+    return window
+  end
+
+  function held()
+    return used_now
+  end
+end
+
+if not TAKES then
+  function booked()
+    local sum = 0
+    for from = past() + 1, #cells, 29 do
+      sum = sum + sub(cells, from + 16, from + 28)
+    end
+    return sum
+  end
+
+  function refund(n, at)
+    if at < since then
+      return 0
+    end
+    for from = 1, #cells, 29 do
+      if sub(cells, from, from + 15) + 0 >= at then
+        local permits = sub(cells, from + 16, from + 28) + 0
+        if n > permits then
+          n = permits
+        end
+        local rest = sub(cells, from + 29)
+        if n < permits then
+          rest = sub(cells, from, from + 15) .. format('%13d', permits - n) .. rest
+        elseif rest == '' then
+          opened = 0
+        end
+        cells = sub(cells, 1, from - 1) .. rest
+        used_now = used_now - n
+        return n
+      end
+    end
+    return 0
+  end
+
+  function promise(n, after)
+    if after == 0 and n <= free() then
+      return 0, true
+    end
+    local us = retry(n)
+    if us < 0 then
+      return us, false
+    end
+    local newest = cells ~= '' and sub(cells, #cells - 28, #cells - 13) - now or 0
+    return math.max(us, after, newest), #cells < 696
+  end
+
+  -- Bookings closer than the resolution share a cell, dated like the later one.
+  function book(n, us)
+    local size, date = #cells, now + us
+    if us == 0 then
+      grant(n)
+    else
+      used_now = used_now + n
+      local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
+      if newest > now and (date - newest) * 16 < window then
+        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+      else
+        cells = cells .. format('%16d%13d', date, n)
+      end
+    end
+    return date
+  end
+
+  function releases(reply)
+    for from = 1, #cells, 29 do
+      reply[#reply + 1] = sub(cells, from, from + 15) + window - now
+      reply[#reply + 1] = sub(cells, from + 16, from + 28) + 0
+    end
   end
 end

@@ -39,11 +39,6 @@ local function advance()
   end
 end
 
-local function begin()
-  date, part, returned, bookings = now, 0, 0, ''
-  measure()
-end
-
 local function yield()
   local later = 0
   for last = #bookings, 1, -45 do
@@ -55,45 +50,6 @@ local function yield()
     end
   end
   measure()
-end
-
--- The same permits under another rate. Receipts from before are worth nothing: they count refill at the old one.
-local function reshape()
-  if target == 0 and burst > 0 then
-    return measure()
-  end
-  local had = level
-  returned = returned + full() - now
-  date, part = now, 0
-  measure()
-  if had < room and share > 0 then
-    move(room - had)
-  end
-  yield()
-end
-
--- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
--- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
-local function retire()
-  returned = returned + full() - now
-  local us, rest = 0, 0
-  if level < share then
-    us, rest = span(share - level, 0)
-  end
-  retire_at(now + us + (rest > 0 and 1 or 0))
-  bookings = ''
-end
-
-local function lasts()
-  return window
-end
-
--- What is reserved was promised at the rate in force.
-local function held()
-  if target == 0 and burst > 0 then
-    return ebb()
-  end
-  return (level < 0 or bookings ~= '') and share or 0
 end
 
 local function receipt()
@@ -111,64 +67,112 @@ function retry(n)
   return wait(n)
 end
 
-local function promise(n, after)
-  local us = retry(n)
-  return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
-end
+if not as_proposed then
+  function begin()
+    date, part, returned, bookings = now, 0, 0, ''
+    measure()
+  end
 
-local function book(n, us)
-  move(n)
-  local at = receipt()
-  if us > 0 then
-    local last = #bookings
-    while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
-      last = last - 45
+  -- The same permits under another rate. Receipts from before are worth nothing: they count refill at the old one.
+  function reshape()
+    if target == 0 and burst > 0 then
+      return measure()
     end
-    bookings = sub(bookings, 1, last) .. format('%16d%16d%13d', now + us, at, n) .. sub(bookings, last + 1)
-    yield() -- the date was rounded up
+    local had = level
+    returned = returned + full() - now
+    date, part = now, 0
+    measure()
+    if had < room and share > 0 then
+      move(room - had)
+    end
+    yield()
   end
-  return at
+
+  -- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
+  -- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
+  function retire()
+    returned = returned + full() - now
+    local us, rest = 0, 0
+    if level < share then
+      us, rest = span(share - level, 0)
+    end
+    retire_at(now + us + (rest > 0 and 1 or 0))
+    bookings = ''
+  end
+
+  function lasts()
+    return window
+  end
+
+  -- What is reserved was promised at the rate in force.
+  function held()
+    if target == 0 and burst > 0 then
+      return ebb()
+    end
+    return (level < 0 or bookings ~= '') and share or 0
+  end
 end
 
-local function booked()
-  local sum = 0
-  for last = #bookings, 1, -45 do
-    sum = sum + sub(bookings, last - 12, last)
+if not TAKES then
+  function promise(n, after)
+    local us = retry(n)
+    return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
   end
-  return sum
-end
 
-local function cancel(n, at)
-  for last = #bookings, 1, -45 do
-    if sub(bookings, last - 28, last - 13) + 0 == at then
-      local left = sub(bookings, last - 12, last) - n
-      local entry = left > 0 and sub(bookings, last - 44, last - 13) .. format('%13d', left) or ''
-      bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
-      return
+  function book(n, us)
+    move(n)
+    local at = receipt()
+    if us > 0 then
+      local last = #bookings
+      while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
+        last = last - 45
+      end
+      bookings = sub(bookings, 1, last) .. format('%16d%16d%13d', now + us, at, n) .. sub(bookings, last + 1)
+      yield() -- the date was rounded up
+    end
+    return at
+  end
+
+  function booked()
+    local sum = 0
+    for last = #bookings, 1, -45 do
+      sum = sum + sub(bookings, last - 12, last)
+    end
+    return sum
+  end
+
+  local function cancel(n, at)
+    for last = #bookings, 1, -45 do
+      if sub(bookings, last - 28, last - 13) + 0 == at then
+        local left = sub(bookings, last - 12, last) - n
+        local entry = left > 0 and sub(bookings, last - 44, last - 13) .. format('%13d', left) or ''
+        bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
+        return
+      end
     end
   end
-end
 
-local function refund(n, at)
-  local unused, had = at - returned - now, level
-  if share == 0 or retired or unused <= 0 or unused > full() - now or returned > 4e15 then
-    return 0
+  function refund(n, at)
+    local unused, had = at - returned - now, level
+    if share == 0 or retired or unused <= 0 or unused > full() - now or returned > 4e15 then
+      return 0
+    end
+    if n > room - level then
+      n = room - level
+    end
+    local us, more = muldiv(window, n, 0, share)
+    if more > 0 then
+      us = us + 1
+    end
+    if us <= unused then
+      back(n)
+      returned = returned + us
+    else
+      date = date - unused
+      returned = returned + unused
+    end
+    cancel(n, at)
+    yield()
+    return level - had < n and level - had or n
   end
-  if n > room - level then
-    n = room - level
-  end
-  local us, more = muldiv(window, n, 0, share)
-  if more > 0 then
-    us = us + 1
-  end
-  if us <= unused then
-    back(n)
-    returned = returned + us
-  else
-    date = date - unused
-    returned = returned + unused
-  end
-  cancel(n, at)
-  yield()
-  return level - had < n and level - had or n
 end
