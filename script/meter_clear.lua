@@ -9,7 +9,8 @@ if share > target then
 end
 closed_until, contended = 0, 0
 begin()
-local done = redis.pcall('SET', KEYS[1], state(), 'KEEPTTL')
+local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
 if type(done) == 'table' and done.err then
   return {-2, done.err}
 end

@@ -20,7 +20,8 @@ if share > target and not closed then
   end
 end
 if refunded > 0 or lowered then
-  local done = redis.pcall('SET', KEYS[1], state(), 'KEEPTTL')
+  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+  local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
   if type(done) == 'table' and done.err then
     return {-2, done.err}
   end

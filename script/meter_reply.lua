@@ -4,7 +4,8 @@
 local again = reset()
 if renew then
   local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 44)
-  local done = redis.pcall('SET', KEYS[1], state(), 'PX', format('%d', life))
+  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+  local done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   if type(done) == 'table' and done.err then
     return {-2, done.err}
   end

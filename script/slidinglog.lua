@@ -42,11 +42,11 @@ if head then
   end
   local sound
   sound, share, start, window, touched, entries, base, oldest, opened, before, newest, total =
-    pcall(function()
+    pcall(function(head, sub) -- what a function is given costs less than what it refers to
       return sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 124) + 0,
         sub(head, 125, 139) + 0, sub(head, 140, 155) + 0, sub(head, 156, 171) + 0, sub(head, 172, 186) + 0, sub(head, 187, 202) + 0,
         sub(head, 203, 217) + 0
-    end)
+    end, head, sub)
   if sound and not (as_proposed and sub(head, 73, 104) == CALM and sub(head, 218, 249) == CALM) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
       return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
