@@ -96,7 +96,7 @@ func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 		"a node comes, a node goes": {(*minutely).add, (*minutely).drain},
 		"the driver dies":           {(*minutely).abandon},
 	} {
-		for load, pause := range map[string]time.Duration{"evenly": 40 * time.Millisecond, "at once": 5 * time.Millisecond} {
+		for load, pause := range map[string]time.Duration{"evenly": 40 * time.Millisecond, "at once": 12 * time.Millisecond} {
 			t.Run(name+", used "+load, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { movesInUse(newMinutely(t), pause, changes) })

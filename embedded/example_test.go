@@ -1,8 +1,10 @@
 package embedded_test
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
@@ -43,4 +45,36 @@ func ExampleServers_Stop() {
 	// Output:
 	// reachable: false
 	// reachable: true
+}
+
+// A node that comes back empty is what a limiter has to notice: see Config.AfterLoss.
+func ExampleServers_Lose() {
+	servers, err := embedded.Start(1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine, CallTimeout: 10 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(5))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := limiter.AllowN(ctx, 3)
+	fmt.Println(d.Allowed, err)
+	_ = servers.Lose(0)
+	for d, err = limiter.Allow(ctx); err != nil; d, err = limiter.Allow(ctx) {
+		time.Sleep(10 * time.Millisecond) // until the connection is there again
+	}
+	fmt.Println(d.Allowed, "because nobody knows any more that only 3 of 5 were used")
+	// Output:
+	// true <nil>
+	// false because nobody knows any more that only 3 of 5 were used
 }

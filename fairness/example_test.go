@@ -22,3 +22,27 @@ func ExampleJain() {
 	fmt.Println(fairness.Jain([]float64{1, 1, 1, 1}), fairness.Jain([]float64{1, 0, 0, 0}))
 	// Output: 1 0.25
 }
+
+// Ann and Bob, who has three times her weight, want more than the 100 permits that a shard grants in any second.
+func ExampleBook() {
+	const second, tick = 1_000_000, 10_000 // microseconds
+	var book fairness.Book
+	seats := []fairness.Seat{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000}, {ID: "00000000000000bb", Slot: -1, Weight: 3000, Turned: 5000}}
+	asks := []fairness.Ask{{Size: 1, Count: 5, Seat: 0}, {Size: 1, Count: 5, Seat: 1}}
+	var log [second / tick]int64 // what every tick of the last second was granted
+	var got [2]int64
+	free := int64(100)
+	for i := range 20 * len(log) {
+		free += log[i%len(log)]
+		term := fairness.Term{Now: int64(i) * tick, Window: second, Share: 100}
+		perAsk, granted, _ := book.Grant(nil, term, free, seats, asks)
+		free -= granted
+		book.Settle(nil, term, free, 0)
+		log[i%len(log)] = granted
+		if i >= 10*len(log) {
+			got[0], got[1] = got[0]+perAsk[0], got[1]+perAsk[1]
+		}
+	}
+	fmt.Printf("Bob got about %.0f times what Ann did\n", float64(got[1])/float64(got[0]))
+	// Output: Bob got about 3 times what Ann did
+}

@@ -60,3 +60,24 @@ func ExampleDecisionOf() {
 	fmt.Println("permits that were not used can be given back")
 	// Output: permits that were not used can be given back
 }
+
+// One limit for all requests of a route.
+func ExampleOne() {
+	var limiter *shardlimit.Limiter // of client.Limiter, or of shardlimit.All
+	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{
+		Cost: func(r *http.Request) int64 { return 1 + r.ContentLength/1_000_000 }, // a permit for each megabyte
+	})
+	http.NewServeMux().Handle("POST /upload", limit(http.NotFoundHandler()))
+	fmt.Println("requests that are too many are answered with 429")
+	// Output: requests that are too many are answered with 429
+}
+
+// Anonymous callers are told apart by their addresses; those of IPv6 by the network, because a household has a whole one.
+func ExampleRemoteIP() {
+	for _, address := range []string{"192.0.2.7:4711", "[2001:db8:1:2:3:4:5:6]:4711"} {
+		fmt.Println(httplimit.RemoteIP(&http.Request{RemoteAddr: address}))
+	}
+	// Output:
+	// 192.0.2.7
+	// 2001:db8:1:2::/64
+}

@@ -1,0 +1,83 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// A job that must keep to two limits waits until both have room.
+func ExampleSet_Wait() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	perHour, err := client.Limiter(ctx, "hourly", shardlimit.PerHour(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	perDay, err := client.Limiter(ctx, "daily", shardlimit.Limit{Permits: 20, Per: 24 * time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mails := shardlimit.All(perHour, perDay)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		err := mails.Wait(ctx)
+		cancel()
+		fmt.Println(err == nil, errors.Is(err, shardlimit.ErrWaitTooLong))
+	}
+	// Output:
+	// true false
+	// true false
+	// false true
+}
+
+func ExampleReservation_Cancel() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "calls", shardlimit.PerHour(10))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := limiter.AllowN(ctx, 10); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 { // what was cancelled makes room for who comes next
+		later, err := limiter.Reserve(ctx, 10)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("in", later.Delay().Round(time.Minute))
+		if err := later.Cancel(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// in 1h0m0s
+	// in 1h0m0s
+}
+
+// Peek tells when so many permits will be free together.
+func ExampleState_When() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "batch", shardlimit.PerHour(10))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := limiter.AllowN(ctx, 6); err != nil {
+		log.Fatal(err)
+	}
+	state, err := limiter.Peek(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(state.When(4), state.When(5).Round(time.Minute))
+	// Output: 0s 1h0m0s
+}
