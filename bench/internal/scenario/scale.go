@@ -41,7 +41,8 @@ Efficiency is decisions per second over N times those of one node in the same
 round. Three things make it: how many decisions share a call, how much of their quota
 the nodes use, and the CPU time that a call costs a node; each has its table. What a call costs depends on
 how many others a node finds when it looks: on a machine whose cores are all busy (last table) the clients answer late, and
-calls come one by one. The busiest node is the one with the most script calls; nodes that
+calls come one by one; ` + "`script`" + `, which shares nothing, suffers from that alike. "At equal cost" is efficiency without this third part: times
+what a call cost a node over what it cost the single node. The busiest node is the one with the most script calls; nodes that
 are all at the end of their quota differ by what a call costs them.`,
 	Run: runScale,
 }
@@ -128,6 +129,7 @@ func scaleViews() []report.View {
 	return []report.View{
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "nodes", Plot: true},
 		{Metric: "efficiency", Title: "Efficiency", Unit: "of N times one node", X: "nodes", Plot: true},
+		{Metric: "equal", Title: "Efficiency at equal cost of a call", Unit: "of N times one node", X: "nodes"},
 		{Metric: "calls", Title: "Script calls per second and node", Unit: "calls/s", X: "nodes", Plot: true},
 		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all", X: "nodes", Plot: true},
 		{Metric: "batch", Title: "Decisions per script call", Unit: "decisions", X: "nodes"},
@@ -287,6 +289,9 @@ func (p scalePoint) nodeCPU() (seconds float64) {
 	return seconds
 }
 
+// callCPU is what a script call cost the nodes, in seconds.
+func (p scalePoint) callCPU() float64 { return p.nodeCPU() / sum(p.calls()) }
+
 // busiest is the most of the loads over their mean; 0 if there is no load.
 func busiest(loads []float64) float64 {
 	total := sum(loads)
@@ -316,14 +321,16 @@ func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int) {
 			}
 			add("rate", func(i int) float64 { return points[i].report.PerSecond() })
 			if c.load == 0 {
-				add("efficiency", func(i int) float64 {
+				efficiency := func(i int) float64 {
 					return points[i].report.PerSecond() / float64(n) / single[i].report.PerSecond() * float64(nodes[0])
-				})
+				}
+				add("efficiency", efficiency)
+				add("equal", func(i int) float64 { return efficiency(i) * points[i].callCPU() / single[i].callCPU() })
 			}
 			add("calls", func(i int) float64 { return points[i].callsPerSecond() / float64(n) })
 			add("busiest", func(i int) float64 { return busiest(points[i].calls()) })
 			add("batch", func(i int) float64 { return float64(points[i].report.Decisions()) / sum(points[i].calls()) })
-			add("node-cpu", func(i int) float64 { return 1e6 * points[i].nodeCPU() / sum(points[i].calls()) })
+			add("node-cpu", func(i int) float64 { return 1e6 * points[i].callCPU() })
 			add("quota", func(i int) float64 {
 				return 100 * points[i].nodeCPU() / points[i].report.Elapsed.Seconds() / float64(n) / cappedQuota.Part()
 			})
