@@ -22,6 +22,7 @@ type account struct {
 	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used[0] and turned[0] are what the shared account was charged for it
 	used   [2]int64 // permits in this window and the one before
 	turned [2]int64 // thousandths
+	due    int64    // when the permits come that it was promised last, us
 }
 
 // roll begins a new window in the counters.

@@ -16,6 +16,7 @@ const shared = "****************"
 // concurrent use. A call looks at a bounded number of accounts, except that a participant whose slot is not known is searched for.
 type Book struct {
 	accounts []account // the first is the shared one; none: the book is empty
+	promised int64     // until then the permits that come back have been promised, us; see queue
 	level    level
 	sweep    sweep
 	open     []entry // the seats of the call under way
@@ -80,7 +81,7 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 func (b *Book) seat(t Term, seats []Seat) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
-		b.level, b.sweep = level{}, sweep{next: -1}
+		b.promised, b.level, b.sweep = 0, level{}, sweep{next: -1}
 	}
 	b.open = b.open[:0]
 	for i := range seats {
@@ -174,21 +175,28 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 
 // hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there. One
 // that is not paced gets none: what is free, and when more will be, it learns exactly from elsewhere.
+//
+// Who is refused wants a part of what its account can hold at once, so that a few calls bring much. Who got all it asked for, but wants more than its part
+// and would be refused now, need not come to hear it.
 func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
 		return 0
 	}
+	a := &b.accounts[entry.from]
 	window, deep := float64(t.Window), depth(entry.e)
-	credit := float64(b.accounts[entry.from].credit) / micro
+	credit, refused, unserved := float64(a.credit)/micro, float64(entry.refused), entry.unserved
 	wait := func(want float64) float64 { return min(window/4, (want-credit)*window/entry.e) }
-	if entry.unserved == 0 {
+	if unserved == 0 {
 		if credit < 1 {
 			return int64(math.Ceil(wait(1)))
 		}
-		return 0
+		if float64(a.claim) < entry.e*milli || b.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
+			return 0
+		}
+		refused, unserved = 1, 1
 	}
-	need, retry := float64(entry.refused-free), 0.0
-	want := max(1, min(float64(entry.refused), deep), min(entry.unserved, entry.e/64))
+	need, retry := refused-float64(free), 0.0
+	want := max(1, min(refused, deep), min(unserved, math.Floor(deep/2)))
 	if credit < want {
 		retry = wait(want)
 	} else {
@@ -197,5 +205,27 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if need > 0 {
 		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
 	}
+	if float64(a.claim) >= entry.e*milli { // it wants more than its part
+		if a.due <= t.Now || a.due-t.Now > 3*t.Window {
+			a.due = t.Now + b.queue(t, want)
+		}
+		retry = max(retry, float64(a.due-t.Now))
+	}
 	return int64(math.Ceil(max(min(retry, window), window/1024)))
+}
+
+// queue promises a participant the permits that come back after those that are promised already, and returns in how many microseconds the last of
+// them is there. Without it all who wait for permits would come at the same release, and all but the first in vain. A promise is a hint like any
+// other: what is free goes to whoever asks and has the credit, so that nothing is lost if somebody does not come back. Promises reach a quarter of
+// a window ahead, and nobody has two at once.
+func (b *Book) queue(t Term, want float64) int64 {
+	ahead := b.promised - t.Now
+	if ahead < 0 || ahead > 3*t.Window { // further than promises reach: the clock was set back
+		ahead = 0
+	}
+	if ahead*4 <= t.Window {
+		ahead += int64(math.Ceil(want * float64(t.Window) / float64(max(t.Share, 1))))
+		b.promised = t.Now + ahead
+	}
+	return ahead
 }

@@ -9,16 +9,16 @@ import (
 
 // The text of a book, as it is kept in Redis: a header and one record for each account, all of fixed width and padded with blanks. 1-based:
 //
-//	header  1 magic(4)  5 accounts(5)  10 spare(16)  26 heavy(11)  and of the sweep:
-//	        37 next(5)  42 began(16)  58 light(20)  78 heavy(11)  89 claims(20)  109 weight(11)  120 count(5)
+//	header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  and of the sweep:
+//	        53 next(5)  58 began(16)  74 light(20)  94 heavy(11)  105 claims(20)  125 weight(11)  136 count(5)
 //	record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)
-//	        106 used(13)  119 used before(13)  132 turned(16)  148 turned before(16)
+//	        106 used(13)  119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)
 const (
-	magic        = "SLB1"
-	headerLength = 124
-	recordLength = 163
-	headerForm   = magic + "%5d%16d%11d%5d%16d%20d%11d%20d%11d%5d"
-	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d"
+	magic        = "SLB2"
+	headerLength = 140
+	recordLength = 179
+	headerForm   = magic + "%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d"
+	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d"
 )
 
 // ErrText tells that a text is not that of a book.
@@ -31,12 +31,12 @@ func (b *Book) Text() string {
 	}
 	var text strings.Builder
 	s := &b.sweep
-	fmt.Fprintf(&text, headerForm, len(b.accounts), b.level.spare, b.level.heavy,
+	fmt.Fprintf(&text, headerForm, len(b.accounts), b.promised, b.level.spare, b.level.heavy,
 		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count)
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		fmt.Fprintf(&text, recordForm, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.turned[0], a.turned[1])
+			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due)
 	}
 	return text.String()
 }
@@ -52,6 +52,7 @@ func ParseBook(text string) (*Book, error) {
 		return nil, ErrText
 	}
 	count := header.number(5)
+	b.promised = header.number(16)
 	b.level = level{spare: header.number(16), heavy: header.number(11)}
 	b.sweep = sweep{
 		next: int(header.number(5)), began: header.number(16), light: float64(header.number(20)), heavy: header.number(11),
@@ -65,7 +66,7 @@ func ParseBook(text string) (*Book, error) {
 		a := account{
 			id:     text[f.at-IDLength : f.at],
 			weight: f.number(7), seen: f.number(16), claim: f.number(16), filled: f.number(16), credit: f.number(20), cell: f.number(13),
-			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)},
+			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)}, due: f.number(16),
 		}
 		if f.bad || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 {
 			return nil, ErrText

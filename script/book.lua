@@ -3,7 +3,7 @@
 -- KEYS   1 head, last book: of any algorithm
 -- Reply status, contended (0, 1), now, window us, share, book as it is stored
 local book = redis.pcall('GET', KEYS[#KEYS])
-if book and type(book) ~= 'string' or book and sub(book, 1, 4) ~= 'SLB1' then
+if book and type(book) ~= 'string' or book and sub(book, 1, 3) ~= 'SLB' then
   return {-1, #KEYS}
 end
 local contends = contended > 0 and contended + 2 * window > now

@@ -1,10 +1,10 @@
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
 -- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 spare(16)  26 heavy(11)  37 next(5)  42 began(16)  58 light(20)  78 heavy(11)  89 claims(20)
---           109 weight(11)  120 count(5)
+--   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
+--           105 claims(20)  125 weight(11)  136 count(5)
 --   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)
+--           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)
 -- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
 --          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
 --
@@ -34,29 +34,32 @@ if marked > 0 then
   end
 end
 if contending then
-  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '123')
-  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 4) ~= 'SLB1') then
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '139')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS}
+  end
+  if sub(header, 4, 4) ~= '2' then -- of another version: thrown away
+    header = ''
   end
   contending, book = pcall(function()
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 124, 163, 1024
-    local b = {header = header, accounts = {}, entries = {}, count = 1, spare = 0, heavy = 0, grants = {}}
+    local HEADER, RECORD, MOST = 140, 179, 1024
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 36) + 0
+      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     b.stored = b.count
     local placed = {}
     local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
-      return {id = id, weight = weight, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0}
+      return {id = id, weight = weight, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0}
     end
     local function parse(text)
       return {
         id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
         used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
-        turned_before = sub(text, 148, 163) + 0,
+        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
       }
     end
     local function roll(a)

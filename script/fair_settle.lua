@@ -14,17 +14,25 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 163, 124, 16, 1024
+    local b, RECORD, HEADER, SLICE, MOST = book, 179, 140, 16, 1024
+    local promised = b.promised
     for _, entry in ipairs(b.entries) do
-      local a = entry.a
-      local e, credit, retry = entry.e, a.credit / 1000000, 0
-      if e > 0 and entry.unserved == 0 then
+      local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      local credit, retry = a.credit / 1000000, 0
+      if e > 0 and unserved == 0 then
         if credit < 1 then
           retry = ceil(min(window / 4, (1 - credit) * window / e))
+        elseif a.claim >= e * 1000 and (left < 1 or a.credit < entry.full) then
+          -- It wants more than its part: if it would be refused now, it need not come to hear it.
+          local slope = b.reserve / entry.depth
+          if left < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+            refused, unserved = 1, 1
+          end
         end
-      elseif e > 0 then
-        local need = entry.refused - left
-        local want = max(1, min(entry.refused, entry.depth), min(entry.unserved, e / 64))
+      end
+      if e > 0 and unserved > 0 then
+        local need = refused - left
+        local want = max(1, min(refused, entry.depth), min(unserved, floor(entry.depth / 2)))
         if credit < want then
           retry = min(window / 4, (want - credit) * window / e)
         else
@@ -33,25 +41,40 @@ if contending then
         if need > 0 then
           retry = max(retry, soonest + (need - 1) * window / max(share, 1))
         end
+        -- The permits that come back are promised to one after the other, or all would come at the same release.
+        if a.claim >= e * 1000 then
+          if a.due <= now or a.due - now > 3 * window then
+            local ahead = promised - now
+            if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
+              ahead = 0
+            end
+            if ahead * 4 <= window then
+              ahead = ahead + ceil(want * window / max(share, 1))
+              promised = now + ahead
+            end
+            a.due = now + ahead
+          end
+          retry = max(retry, a.due - now)
+        end
         retry = ceil(max(min(retry, window), window / 1024))
       end
       reply[#reply + 1] = entry.own
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB1%5d%16d%11d%5d%16d%20d%11d%20d%11d%5d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d'
+    local HEADER_FORM, RECORD_FORM = 'SLB2%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d'
     local function place(slot)
       return format('%d', HEADER + slot * RECORD)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before)
+      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
     else
-      upcoming, began = sub(header, 37, 41) + 0, sub(header, 42, 57) + 0
+      upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
     for slot = b.stored, b.count - 1 do
       redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
@@ -65,8 +88,8 @@ if contending then
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
     local due = upcoming < 0 and not (now >= began and (now - began) * 20 < window)
     if upcoming < 0 and not due then
-      if b.count ~= b.stored then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', b.count))
+      if b.count ~= b.stored or promised ~= b.promised then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
       end
       return
     end
@@ -74,8 +97,8 @@ if contending then
       upcoming, began = 0, now
       redis.call('PEXPIRE', KEYS[#KEYS], sub(ARGV[2], 44))
     else
-      light, heavy, claims, weight, count = sub(header, 58, 77) + 0, sub(header, 78, 88) + 0, sub(header, 89, 108) + 0,
-        sub(header, 109, 119) + 0, sub(header, 120, 124) + 0
+      light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
+        sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
     end
     local whole = upcoming == 0 and b.count <= SLICE
     local demands, weights = {}, {}
@@ -165,6 +188,6 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
   end)
 end

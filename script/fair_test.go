@@ -79,19 +79,22 @@ func TestBookIsNoDanger(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, err := command(t, client, "GET", ref.book).ToString()
-		if err != nil || len(good) != 124+2*163 {
+		if err != nil || len(good) != 140+2*179 {
 			t.Fatalf("%q %v", good, err)
 		}
 		for name, text := range map[string]string{
-			"count":    "SLB1   99" + good[9:],
-			"huge":     "SLB199999" + good[9:],
-			"no count": "SLB1    x" + good[9:],
+			"count":    "SLB2   99" + good[9:],
+			"huge":     "SLB299999" + good[9:],
+			"no count": "SLB2    x" + good[9:],
 			"short":    good[:200],
-			"header":   good[:124],
-			"stub":     "SLB1",
+			"header":   good[:140],
+			"stub":     "SLB2",
 			"credit":   strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
-			"infinite": good[:9] + "             inf" + good[25:],
-			"nan":      good[:9] + "             nan          1" + good[36:],
+			"infinite": good[:25] + "             inf" + good[41:],
+			"nan":      good[:25] + "             nan          1" + good[52:],
+			"promise":  good[:9] + "             nan" + good[25:],
+			"far":      good[:9] + "9999999999999999" + good[25:],
+			"version":  "SLB1" + good[4:],
 			"gone":     "",
 		} {
 			command(t, client, "SET", ref.book, text)

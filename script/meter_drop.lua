@@ -5,8 +5,8 @@ local head = redis.pcall('GET', KEYS[1])
 if head and (type(head) ~= 'string' or string.sub(head, 1, 4) ~= MAGIC) then
   return {-1, 1}
 end
-local book = redis.pcall('GETRANGE', KEYS[2], '0', '3')
-if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB1') then
+local book = redis.pcall('GETRANGE', KEYS[2], '0', '2')
+if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
   return {-1, 2}
 end
 local gone = redis.pcall('DEL', KEYS[1], KEYS[2])

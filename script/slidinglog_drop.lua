@@ -12,8 +12,8 @@ if redis.call('TYPE', KEYS[2]).ok ~= 'none' then
     return {-1, 2}
   end
 end
-local book = redis.pcall('GETRANGE', KEYS[3], '0', '3')
-if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB1') then
+local book = redis.pcall('GETRANGE', KEYS[3], '0', '2')
+if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
   return {-1, 3}
 end
 local gone = redis.pcall('DEL', KEYS[1], KEYS[2], KEYS[3])

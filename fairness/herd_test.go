@@ -1,0 +1,110 @@
+package fairness
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSimulatedOverload: a demand far beyond the limit, after a window that has filled the log evenly. Calls for a permit do not grow with it: the
+// participants do not all come when a permit does.
+func TestSimulatedOverload(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		for _, times := range []float64{1, 10, 100} {
+			s := newSim(t, 200, shards)
+			for k := range 4 {
+				c := s.add(1000, func(now int64) float64 {
+					if now < 1.1*simWindow {
+						return 50
+					}
+					return times * 50
+				})
+				c.even, c.due = true, float64(k)/4
+			}
+			s.run(12, 2)
+			r := s.result(10)
+			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), r.jain, r.least, r.use, r.calls)
+			if r.calls > 1.2 || r.jain < 0.999 || r.least < 0.95 || r.use < 0.97 { // seen: 1.10, .9999, .970, .980; without promises 3.1 calls
+				t.Error("participants come in vain, or permits are wasted")
+			}
+		}
+	}
+}
+
+// TestSimulatedWaiters: participants with ten callers each that wait.
+func TestSimulatedWaiters(t *testing.T) {
+	for _, limit := range []int64{2000, 20000} {
+		for _, people := range []int{20, 100} {
+			for _, shards := range []int{1, 8} {
+				s := newSim(t, limit, shards)
+				for range people {
+					s.add(1000, nil).waiters = 10
+				}
+				s.run(12, 2)
+				r := s.result(10)
+				t.Logf("waiters %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(limit, " ", people, " ", shards), r.jain, r.least, r.use, r.calls)
+				if r.calls > 1.7 || r.jain < 0.995 || r.least < 0.9 || r.use < 0.98 { // seen: 1.53, .9985, .910, .993
+					t.Error("waiters ask in vain, or permits are wasted")
+				}
+			}
+		}
+	}
+}
+
+// refuse asks in vain for somebody and returns when to come back.
+func refuse(b *Book, t Term, who int) int64 {
+	seat := []Seat{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
+	b.Grant(nil, t, 0, seat, []Ask{{Size: 1, Count: 1}})
+	return b.Settle(nil, t, 0, 1000)[0].Retry
+}
+
+// TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its permit takes to come back.
+func TestPromisesAreSpaced(t *testing.T) {
+	b, term := crowd(20, 1000)
+	term.Now += 2_000 // promises made so far are over, credit has come
+	b.promised = 0
+	for i := range b.accounts {
+		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
+	}
+	last := refuse(b, term, 0)
+	for who := 1; who < 20; who++ {
+		next := refuse(b, term, who)
+		if next < last || who > 4 && next != last+1000 {
+			t.Errorf("number %d is told %d us, the one before %d", who, next, last)
+		}
+		last = next
+	}
+}
+
+// TestOnePromiseEach: who asks again and again before its time does not put off the others.
+func TestOnePromiseEach(t *testing.T) {
+	b, term := crowd(20, 1000)
+	b.promised = term.Now + 20_000
+	for i := range b.accounts {
+		b.accounts[i].due = 0
+	}
+	first := refuse(b, term, 1)
+	before := b.promised
+	for range 50 {
+		if again := refuse(b, term, 1); again < first-50 || again > first {
+			t.Fatalf("told %d us, then %d", first, again)
+		}
+		term.Now++
+	}
+	if b.promised != before {
+		t.Errorf("one participant was promised all until %d us later", b.promised-before)
+	}
+}
+
+// TestPromisesAreBounded: they reach little more than a quarter of a window ahead, and what lies further is of another clock.
+func TestPromisesAreBounded(t *testing.T) {
+	b, term := crowd(1000, 1000)
+	for who := range 1000 {
+		if retry := refuse(b, term, who); retry > term.Window/4+3*1000 {
+			t.Fatalf("number %d is told %d us", who, retry)
+		}
+	}
+	term.Now -= 100 * term.Window
+	if retry := refuse(b, term, 1); retry > term.Window/4+3*1000 {
+		t.Errorf("told %d us after the clock was set back", retry)
+	}
+}
