@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // TestLeasesNeverExceedTheLimit has several processes with leases compete for a
@@ -62,6 +63,25 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// A lease is there to answer without Redis.
+func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
+	server := redistest.Standalone(t)
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
+	l := limiter(t, f.client(t), "held", limit)
+	watcher := server.Client(t)
+	before := scriptCalls(t, watcher)
+	const calls = 2000
+	for range calls {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if scripts := scriptCalls(t, watcher) - before; scripts > calls/20 {
+		t.Errorf("%d calls took %d scripts", calls, scripts)
 	}
 }
 
