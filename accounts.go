@@ -22,8 +22,8 @@ type accounts struct {
 
 // of returns the account of a participant of the limit.
 func (as *accounts) of(who participant) *account {
-	if who.name == as.own.who.name {
-		return as.own
+	if own := as.own; who.name == own.who.name && who.weight == own.who.weight {
+		return own
 	}
 	as.mu.Lock()
 	defer as.mu.Unlock()

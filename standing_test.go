@@ -78,6 +78,27 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 	}
 }
 
+// The process' own name is a name like others: what As says of its weight counts.
+func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
+	f := standalone(t)
+	client, err := shardlimit.New(shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, Participant: "me", CallTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	own := limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: 30 * 24 * time.Hour, Shards: 1})
+	for _, weight := range []float64{1, 3, 1} {
+		for range 3 { // to be granted once, to be refused, to be seen again
+			if _, err := own.As("me", weight).AllowN(t.Context(), 9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := standings(t, own, "me")["me"].Weight; got != weight {
+			t.Errorf("weight %v, want %v", got, weight)
+		}
+	}
+}
+
 func TestParticipantsTellsEntitlements(t *testing.T) {
 	for _, place := range []string{"embedded", "standalone"} {
 		l := limiter(t, places[place](t).client(t), "l", shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
