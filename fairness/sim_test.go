@@ -72,6 +72,8 @@ type simClient struct {
 	weight    int64
 	rate      func(now int64) float64 // calls per second
 	newName   bool                    // another name with every call
+	boast     int64                   // thousandths of a permit that it claims to have turned away, with every call, and permits to wait for
+	hasty     bool                    // it heeds no hint
 	even      bool                    // its calls come evenly, else at random
 	due       float64
 	waiters   int64   // callers that wait for a permit, and then for the next one
@@ -208,15 +210,20 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 			count--
 		}
 		seat := Seat{ID: c.id, Slot: c.slot[i], Weight: c.weight, Turned: int64(c.turned[i])}
+		c.turned[i] -= float64(seat.Turned)
+		seat.Turned += c.boast
+		seat.Waiting = c.boast / milli
 		if c.short {
 			seat.Waiting = (c.waiters + int64(n) - 1) / int64(n)
 		}
-		c.turned[i] -= float64(seat.Turned)
 		got, hint := s.shards[i].ask(now, &seat, count)
 		c.asked++
 		c.slot[i], c.open[i] = hint.Slot, now+hint.Retry
 		if got < count && hint.Retry < 1000 {
 			c.open[i] = now + 1000
+		}
+		if c.hasty {
+			c.open[i] = now
 		}
 		granted, left = granted+got, left-got
 	}
