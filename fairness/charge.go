@@ -27,11 +27,13 @@ func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
 	return max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
 }
 
-// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now, whenever they may be used.
-func (b *Book) Charge(permits int64) {
+// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now, and it is not silent
+// before date, when they may be used.
+func (b *Book) Charge(permits, date int64) {
 	entry := &b.open[0]
 	a := &b.accounts[entry.from]
 	a.use(permits)
+	a.seen = max(a.seen, date)
 	if entry.own > 0 && entry.own != entry.from {
 		b.accounts[entry.own].use(permits)
 	}

@@ -54,9 +54,9 @@ func (f *fair) charges(t fairness.Term, who *Seat) bool {
 
 // due returns the microseconds until the participant's credit can pay for a booking; then charge must follow, with what was granted. It is the
 // twin of fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted int64)) {
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, date int64)) {
 	if !open || !f.charges(t, &r.Seat) {
-		return 0, func(int64) {}
+		return 0, func(int64, int64) {}
 	}
 	return f.book.Due(t, r.Seat, r.Permits), f.book.Charge
 }

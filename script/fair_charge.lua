@@ -2,7 +2,7 @@
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
 -- Reads what fair.lua does but free. Sets permits, and pay, the us until the participant's credit can pay for it, and, if
--- there is something to write, charge(granted), to be called at the end.
+-- there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '139')
@@ -29,7 +29,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     if e > 0 and a.credit < want then
       wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
-    return wait, function(granted)
+    return wait, function(granted, delay)
+      a.seen = max(a.seen, now + delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
       if newcomer then
         newcomer.used = granted

@@ -1,6 +1,10 @@
 package script
 
-import "github.com/shardlimit/shardlimit/fairness"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
 
 // mostBooked is the number of closed entries with which nothing is booked any more.
 const mostBooked = 512
@@ -45,7 +49,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.Retry = duration(date - v.now)
 		reply.Full = paced == 0 && r.refusedFull(0, date-v.now)
 	}
-	charge(granted)
+	charge(granted, int64(reply.Delay/time.Microsecond)+v.now)
 	return reply
 }
 
