@@ -213,6 +213,7 @@ func TestAKilledMasterIsReplacedWhileTheOthersServe(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
 	limiters := f.group(t, 3, "l", limit)
 	callers := newTraffic(t)
+	callers.dying = true
 	callers.start(2, limiters...)
 	awaitAllShards(t, limiters[0])
 	cluster.Masters()[0].Kill()

@@ -36,6 +36,7 @@ type traffic struct {
 	denials  atomic.Int64
 	refunds  atomic.Int64
 	failures atomic.Int64
+	dying    bool // a server is killed meanwhile: what it granted cannot be given back
 
 	mu      sync.Mutex
 	failure error // the first
@@ -113,7 +114,9 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 		t.nap(min(d.RetryAfter, limit.Per/8, 20*time.Millisecond))
 	case rng.IntN(10) == 0:
 		if err := l.Refund(context.Background(), d); err != nil {
-			t.fail(err)
+			if !t.dying {
+				t.fail(err)
+			}
 			return
 		}
 		t.refunds.Add(1)
