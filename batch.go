@@ -122,6 +122,17 @@ func (b *batch) leave(a *ask) {
 	b.calls--
 }
 
+// singles reports whether nobody on board wants several permits or none: when so many
+// are free together only the shard can tell.
+func (b *batch) singles() bool {
+	for i := range b.classes {
+		if b.classes[i].size > 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // groups appends the classes as the script wants them.
 func (b *batch) groups(dst []script.Group) []script.Group {
 	for i := range b.classes {

@@ -204,6 +204,10 @@ func (l *lane) depart() *batch {
 // fly sends batches until nobody waits.
 func (l *lane) fly() {
 	for b := l.depart(); b != nil; b = l.depart() {
+		if now := l.core.client.now(); b.singles() && l.known.shut(now) {
+			l.deny(b, now)
+			continue
+		}
 		f := l.flight.Load()
 		if f == nil {
 			f = newFlight(l)
@@ -216,6 +220,13 @@ func (l *lane) fly() {
 		// that the next batch carries all of them and not every other one.
 		runtime.Gosched()
 	}
+}
+
+// deny answers a batch that boarded while the call before it was under way, which has
+// found that nothing is free for a while: to ask again would be in vain.
+func (l *lane) deny(b *batch, now int64) {
+	b.now, b.retry = now, unknownRetry // from what is known of all shards
+	l.land(b, make([]int64, len(b.classes)), nil)
 }
 
 // land wakes everybody on board. asks are those granted of each of its groups, or err tells

@@ -1,0 +1,40 @@
+package shardlimit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Calls that come while one is under way that finds the shard empty are answered by what
+// that one has learnt. The lane has no node: whoever sends a call fails.
+func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		first, several := l.call(t.Context(), 1, false), (*outcomeOf)(nil)
+		l.serve(1)
+		synctest.Wait()
+		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
+		l.known.shutUntil.Store(l.core.client.now() + int64(time.Second))
+		l.fly()
+		synctest.Wait()
+		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
+			if !o.ended.Load() || o.err != nil || o.granted != 0 || o.retry != unknownRetry {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+		if first.granted != 1 {
+			t.Errorf("the first: %+v", first)
+		}
+		l.flying = true
+		several = l.call(t.Context(), 2, false)
+		if b := l.head; b.singles() {
+			t.Error("when two permits are free together is not known")
+		}
+		l.serve(0)
+		synctest.Wait()
+		if several.err != nil || several.granted != 0 {
+			t.Errorf("two at once: %+v", several)
+		}
+	})
+}
