@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -100,9 +101,15 @@ func (s *Server) view(ctx context.Context) (view, error) {
 }
 
 // settled tells whether every living node knows all others, believes the living
-// ones well, agrees on the owner of every slot and accepts commands.
+// ones well, agrees on the owner of every slot and on the config epoch of every
+// living master, and accepts commands.
+//
+// The epochs matter: a master that takes a slot gives itself an epoch above those it
+// knows of. Had it not heard of the last one, the old owner's next message would win
+// the slot back from it, and each of the two would name the other for good.
 func (c *Cluster) settled(ctx context.Context) error {
 	var agreed *[slotCount]string
+	var epochs map[string]int64
 	for _, s := range c.servers {
 		if !s.alive() {
 			continue
@@ -119,6 +126,11 @@ func (c *Cluster) settled(ctx context.Context) error {
 			return fmt.Errorf("%s does not agree on the owners of the slots", s.Addr())
 		}
 		agreed = owners
+		known := c.epochs(v)
+		if epochs != nil && !maps.Equal(known, epochs) {
+			return fmt.Errorf("%s does not agree on the config epochs", s.Addr())
+		}
+		epochs = known
 		if err := s.clusterOK(ctx); err != nil {
 			return err
 		}
@@ -127,6 +139,17 @@ func (c *Cluster) settled(ctx context.Context) error {
 		return final{errors.New("redistest: no node of the cluster is alive")}
 	}
 	return nil
+}
+
+// epochs are the config epochs of the living masters, by id.
+func (c *Cluster) epochs(v view) map[string]int64 {
+	epochs := make(map[string]int64)
+	for id, m := range v {
+		if s := c.byID[id]; s != nil && s.alive() && m.flags["master"] {
+			epochs[id] = m.epoch
+		}
+	}
+	return epochs
 }
 
 // wellKnown tells whether a view has all nodes, with nothing wrong about the
