@@ -44,7 +44,7 @@ type seat struct {
 	reported  atomic.Int64 // of turned
 }
 
-// paced reports whether the participant is to keep away from the shard for now.
+// paced reports whether the participant is to keep away from the shard at this time.
 func (s *seat) paced(now int64) bool { return now < s.notBefore.Load() }
 
 // shut reports whether the shard is known to have nothing for this participant.

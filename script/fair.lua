@@ -62,20 +62,7 @@ if contending then
         turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
       }
     end
-    local function roll(a)
-      if a.cell ~= cell then
-        if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
-        else
-          a.used_before, a.turned_before = 0, 0
-        end
-        a.used, a.turned, a.cell = 0, 0, cell
-      end
-    end
-    local function state(a, waiting)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
-    end
+    -- include counters
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then

@@ -32,21 +32,7 @@ local function everybody()
   end
   return accounts[0]
 end
-local function roll(a)
-  if a.cell ~= cell then
-    if a.cell == cell - 1 then
-      a.used_before, a.turned_before = a.used, a.turned
-    else
-      a.used_before, a.turned_before = 0, 0
-    end
-    a.used, a.turned, a.cell = 0, 0, cell
-  end
-end
-local function state(a, waiting)
-  local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-  a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
-  a.seen = now
-end
+-- include counters
 -- A participant's own account and its slot, nil if it has none.
 local function find(id, slot)
   local a
@@ -78,6 +64,7 @@ local function find(id, slot)
       s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
     end
     state(s, 0)
+    s.seen = now
   end
   return a
 end

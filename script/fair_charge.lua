@@ -24,6 +24,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     a.weight = weight
     roll(a)
     state(a, ARGV[10] + 0)
+    a.seen = now
     local e, full = fill(a)
     local want, wait = min(permits * 1000000, full), 0
     if e > 0 and a.credit < want then

@@ -1,4 +1,4 @@
--- One-string algorithms, reserve: grant permits for now, or book them for the first instant at which there is room.
+-- One-string algorithms, reserve: grant permits at once, or book them for the first instant at which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be  5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
 --       7.. the seat, as fair_charge.lua says, which comes before

@@ -34,6 +34,8 @@ var (
 	luaFairSettle string
 	//go:embed fair_account.lua
 	luaFairAccount string
+	//go:embed fair_counters.lua
+	luaFairCounters string
 	//go:embed fair_charge.lua
 	luaFairCharge string
 	//go:embed fair_restore.lua
@@ -114,16 +116,23 @@ var programs = withMeters([programCount]program{
 	dropRecordProgram:  compose("drop record", luaRecordDrop),
 })
 
+// inclusionDepth is how deep inclusions lie in one another: counters in account, in restore.
+const inclusionDepth = 3
+
 // inclusions are parts that few calls need, included where they are needed: defining a function costs every call that passes by.
 var inclusions = strings.NewReplacer(
 	"-- include leave\n", luaLeave,
 	"-- include account\n", luaFairAccount,
-	"-- include restore\n", strings.ReplaceAll(luaFairRestore, "-- include account\n", luaFairAccount),
+	"-- include restore\n", luaFairRestore,
+	"-- include counters\n", luaFairCounters,
 )
 
 // compose joins the parts.
 func compose(name string, parts ...string) program {
-	text := inclusions.Replace(strings.Join(parts, ""))
+	text := strings.Join(parts, "")
+	for range inclusionDepth {
+		text = inclusions.Replace(text)
+	}
 	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
 	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }

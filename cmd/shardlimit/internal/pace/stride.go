@@ -22,7 +22,7 @@ type stride struct {
 	at    time.Time
 }
 
-// next returns how many of the given lines (at least 1) to ask for now, under a
+// next returns how many of the given lines (at least 1) to ask for at once, under a
 // limit of permits in a window, or else how long to wait before asking again.
 func (s *stride) next(now time.Time, lines, permits int64, window time.Duration) (ask int64, wait time.Duration) {
 	part := max(1, permits/partOfLimit)
