@@ -133,6 +133,16 @@ func (b *batch) singles() bool {
 	return true
 }
 
+// heldBack reports whether the shard wants to see nobody on board at this time.
+func (b *batch) heldBack(now int64) bool {
+	for _, s := range b.seats {
+		if !s.paced(now) {
+			return false
+		}
+	}
+	return true
+}
+
 // groups appends the classes as the script wants them.
 func (b *batch) groups(dst []script.Group) []script.Group {
 	for i := range b.classes {

@@ -38,3 +38,32 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		}
 	})
 }
+
+// Calls of a participant that come while one of its own is under way that is told to keep
+// away are answered by that. If somebody else is on board, the batch goes.
+func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		first := l.call(t.Context(), 1, false)
+		l.serve(1)
+		synctest.Wait()
+		behind := l.call(t.Context(), 1, false)
+		l.seat().notBefore.Store(l.core.client.now() + int64(time.Second))
+		l.fly()
+		synctest.Wait()
+		if first.granted != 1 || !behind.ended.Load() || behind.err != nil || behind.granted != 0 || behind.retry != unknownRetry {
+			t.Errorf("the first: %+v; behind it: %+v", first, behind)
+		}
+		now := l.core.client.now()
+		other := newAccount(l.core, newParticipant("other", 1)).seat(l)
+		b := newBatch(l)
+		b.take(&ask{n: 1, seat: l.seat(), since: now})
+		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {
+			t.Error("the time at which the shard wants to see it again is not heeded")
+		}
+		b.take(&ask{n: 1, seat: other, since: now})
+		if b.heldBack(now) {
+			t.Error("one is held back with another that shares its batch")
+		}
+	})
+}

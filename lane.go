@@ -204,7 +204,7 @@ func (l *lane) depart() *batch {
 // fly sends batches until nobody waits.
 func (l *lane) fly() {
 	for b := l.depart(); b != nil; b = l.depart() {
-		if now := l.core.client.now(); b.singles() && l.known.shut(now) {
+		if now := l.core.client.now(); b.singles() && (l.known.shut(now) || b.heldBack(now)) {
 			l.deny(b, now)
 			continue
 		}
@@ -223,7 +223,7 @@ func (l *lane) fly() {
 }
 
 // deny answers a batch that boarded while the call before it was under way, which has
-// found that nothing is free for a while: to ask again would be in vain.
+// found that nothing is free for a while, or not for those on board: to ask again would be in vain.
 func (l *lane) deny(b *batch, now int64) {
 	b.now, b.retry = now, unknownRetry // from what is known of all shards
 	l.land(b, make([]int64, len(b.classes)), nil)
