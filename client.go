@@ -191,6 +191,10 @@ func (c *Client) everyCore() []*core {
 // not jump, and that is never zero.
 func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }
 
+// patience is how long one exchange may take that declares, changes, resets or deletes a limit: these
+// are rare, and may have to connect first.
+func (c *Client) patience() time.Duration { return max(leastPatience, c.cfg.CallTimeout) }
+
 // spawn runs a task that ends with the Client. It reports false if that is closed.
 func (c *Client) spawn(task func(ctx context.Context)) bool {
 	c.mu.Lock()

@@ -92,7 +92,9 @@ type Config struct {
 	Weight float64
 	// CallTimeout bounds the time that one decision may spend on Redis; 0
 	// means DefaultCallTimeout. A shorter context wins. A single script call
-	// gets half of it when there is another shard to go to.
+	// gets half of it when there is another shard to go to. Peek and Participants
+	// get as long; what declares, changes, resets or deletes a limit gets it for each step, but at least
+	// two seconds for an exchange with the nodes that keep the record.
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy

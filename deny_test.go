@@ -67,3 +67,25 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		}
 	})
 }
+
+// The shard says when the first ask that it refused could be granted. Who wanted another number is told nothing, rather than a time that
+// is not its own; and what one shard tells is not forgotten for another that tells nothing.
+func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		two, three := l.call(t.Context(), 2, false), l.call(t.Context(), 3, false)
+		b := l.depart()
+		b.retry = 5 * time.Second
+		l.land(b, make([]int64, len(b.classes)), nil)
+		synctest.Wait()
+		if two.retry != 5*time.Second || three.retry != unknownRetry {
+			t.Errorf("two permits in %s, three in %s", two.retry, three.retry)
+		}
+	})
+	seen := attempt{retry: unknownRetry}
+	for _, told := range []struct{ retry, want time.Duration }{{7, 7}, {9, 7}, {3, 3}, {0, 0}} {
+		if seen.told(told.retry); seen.retry != told.want {
+			t.Errorf("after %d: %d, want %d", told.retry, seen.retry, told.want)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package shardlimit
 
+import "time"
+
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
 func (l *Limiter) Waiting() int { return l.account.queue.len() }
@@ -42,3 +44,9 @@ func (s *Set) NotBefore() int64 { return s.notBefore.Load() }
 
 // Forget makes the limiter ask Redis with its next call, whatever it knows to be empty.
 func (l *Limiter) Forget() { l.account.doubt(l.core.table.Load()) }
+
+// Paced is how long no shard wants to see this participant again.
+func (l *Limiter) Paced() time.Duration {
+	a := l.account
+	return a.view(l.core.table.Load()).pause(l.core.client.now())
+}

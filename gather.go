@@ -165,6 +165,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 			continue
 		}
 		received := c.client.now()
+		reopens(&peek, t.layout)
 		o.free += peek.Free
 		if peek.Free > 0 {
 			l.known.open() // it was empty and got permits back, perhaps from a collection of another process

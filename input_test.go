@@ -1,6 +1,7 @@
 package shardlimit_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -75,6 +76,32 @@ func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
 		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 			t.Errorf("WaitN(%d): %v", n, err)
 		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+// A nil context is a mistake of the program, and panics as in the standard library: before anything is sent.
+func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].takes.Load()
+	var none context.Context
+	for name, call := range map[string]func(){
+		"Allow":   func() { _, _ = l.Allow(none) },
+		"Wait":    func() { _ = l.Wait(none) },
+		"Reserve": func() { _, _ = l.Reserve(none, 1) },
+		"a Set":   func() { _, _ = shardlimit.All(l).Allow(none) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
 	}
 	if n := posts[0].takes.Load() - sent; n != 0 {
 		t.Errorf("%d script calls", n)

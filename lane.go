@@ -74,7 +74,7 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 
 // room is what the shard holds at the most when nothing is in use: its share, or the part of the burst that goes with it.
 func (l *lane) room(r *script.PeekReply) int64 {
-	if !l.bursty {
+	if !l.bursty || r.Target == 0 { // of a shard that leaves this process may know no terms
 		return min(r.Share, r.Target)
 	}
 	burst := l.terms.Load().most

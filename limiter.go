@@ -98,7 +98,7 @@ func (l *Limiter) Limit() Limit {
 }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing.
-// Shards that do not answer carry an Err; ErrUnavailable means that none did.
+// Shards that do not answer within Config.CallTimeout carry an Err; ErrUnavailable means that none did.
 func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) }
 
 // SetLimit changes the limit for every process, while it is in use: permits,
@@ -131,7 +131,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}
-	return l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
 		_, err := e.scripts.Clear(ctx, ln.ref)
 		if err == nil {
 			ln.known.reset()
@@ -150,7 +150,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 	if err := l.ownLimit("Delete"); err != nil {
 		return err
 	}
-	err := errors.Join(l.core.register.drop(ctx), l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+	err := errors.Join(l.core.register.drop(ctx), l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
 		err := e.scripts.Drop(ctx, ln.ref)
 		ln.known.reset()
 		return err
@@ -171,8 +171,8 @@ func (l *Limiter) ownLimit(method string) error {
 	return nil
 }
 
-// everyShard runs an operation on all shards of the layout at once.
-func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *endpoint) error) error {
+// everyShard runs an operation on all shards of the layout at once, for at most the given time.
+func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane, *endpoint) error) error {
 	if c.invalid != nil {
 		return c.invalid
 	}
@@ -183,7 +183,7 @@ func (c *core) everyShard(ctx context.Context, op func(context.Context, *lane, *
 	if t == nil {
 		return unavailable(c.record().absence())
 	}
-	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	errs := make([]error, len(t.layout.Shards))
 	var wg sync.WaitGroup
@@ -233,7 +233,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
 	}
-	err := c.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+	err := c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)
 		i := t.layout.Index(ln.slot, ln.node.name, ln.algorithm)
 		if i < 0 {
@@ -243,6 +243,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		s.Err = err
 		if err == nil {
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
+			reopens(&r, t.layout)
 			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.room(&r))
 		}
 		return err

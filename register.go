@@ -23,8 +23,8 @@ const (
 	stateKeep      = time.Minute
 	recordKeep     = 7 * 24 * time.Hour // and two windows
 	participantTTL = time.Minute
-	registerWait   = 2 * time.Second // of one exchange with the record's nodes
-	agreeRounds    = 8               // how often it is read again when its places do not agree
+	leastPatience  = 2 * time.Second
+	agreeRounds    = 8 // how often it is read again when its places do not agree
 )
 
 var (
@@ -172,7 +172,7 @@ func (r *register) absence() error {
 
 // look reads the stored limit without declaring anything.
 func (r *register) look(ctx context.Context) (Limit, error) {
-	ctx, cancel := context.WithTimeout(ctx, registerWait)
+	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
 	found, at := r.survey(ctx)
 	layout, err := newest(found)
@@ -194,7 +194,7 @@ func (r *register) drop(ctx context.Context) error {
 		return err
 	}
 	defer r.end()
-	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
+	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
 	var errs []error
 	for _, p := range r.places() {
@@ -216,7 +216,7 @@ func (r *register) sync(ctx context.Context) error {
 		return err
 	}
 	defer r.end()
-	ctx, cancel := context.WithTimeout(ctx, registerWait) // from here on: waiting for its turn is no fault of Redis
+	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
 	for range agreeRounds {
 		if agreed, err := r.exchange(ctx); agreed || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -89,4 +90,35 @@ func TestRetryAfterIsNotEarly(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A participant that has had its part and asks for several permits is told when it is due for them again, not when the shard has
+// as many: until then they are for others.
+func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 1)
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
+		hog := limiter(t, f.client(t), "l", limit)
+		others := newDemand(t, 4*time.Millisecond, limiter(t, f.client(t), "l", limit))
+		held := 0
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			many, err := hog.AllowN(t.Context(), 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many.Allowed {
+				continue
+			}
+			if paced := hog.Paced(); many.RetryAfter < paced {
+				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
+			} else if paced > 0 {
+				held++
+			}
+		}
+		others.stop()
+		if held == 0 {
+			t.Error("it was never paced")
+		}
+	})
 }

@@ -154,6 +154,13 @@ type attempt struct {
 	failure error         // of the last one that did not
 }
 
+// told takes in when a shard may grant what it refused: its permits are there and the participant is not paced.
+func (a *attempt) told(retry time.Duration) {
+	if a.retry == unknownRetry || retry < a.retry {
+		a.retry = retry
+	}
+}
+
 // spill goes on with a call at other shards after the ask at the shard i has ended.
 func (a *account) spill(ctx context.Context, v *view, next *ask, i int, err error, d *Decision) error {
 	n, since := next.n, next.since
@@ -166,8 +173,8 @@ func (a *account) spill(ctx context.Context, v *view, next *ask, i int, err erro
 			if v.seats[i].paced(seen.now) {
 				refused++
 			}
-			if next.retry != unknownRetry && (seen.retry == unknownRetry || next.retry < seen.retry) {
-				seen.retry = next.retry
+			if next.retry != unknownRetry {
+				seen.told(max(next.retry, time.Duration(v.seats[i].notBefore.Load()-seen.now)))
 			}
 		} else {
 			if e := a.core.gone(ctx, err); e != nil {
@@ -286,6 +293,7 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 		if next = o.when(n, v.limit.Per); next <= now {
 			return false
 		}
+		next = max(next, now+int64(v.pause(now)))
 	}
 	c.deny(v.table, now, time.Duration(next-now), d)
 	d.source = sourceMemory

@@ -18,6 +18,7 @@ import (
 // other callers may find those permits taken.
 type Set struct {
 	limiters []*Limiter // no two of one limit
+	invalid  error      // why it cannot be used
 
 	line      turns
 	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
@@ -26,9 +27,13 @@ type Set struct {
 // All returns a Set of the limiters, which may be of different Clients and
 // scopes; a limit that is named twice counts once. A Set costs nothing to make, but callers of Wait line up
 // only behind those of the same Set: share one, where the order of arrival matters. The empty Set allows everything.
+// With a nil among the limiters every call returns ErrInvalidLimit.
 func All(limiters ...*Limiter) *Set {
 	s := &Set{}
-	for _, l := range limiters {
+	for i, l := range limiters {
+		if l == nil {
+			return &Set{invalid: fmt.Errorf("%w: number %d of All is nil", ErrInvalidLimit, i+1)}
+		}
 		if !slices.ContainsFunc(s.limiters, func(other *Limiter) bool { return other.core == l.core }) {
 			s.limiters = append(s.limiters, l)
 		}
@@ -163,6 +168,9 @@ func (s *Set) untilClosed(ctx context.Context) (context.Context, func()) {
 // Refund gives back what a decision of this Set was granted and was not used, to
 // every limit. It works once per decision, like Limiter.Refund.
 func (s *Set) Refund(ctx context.Context, d Decision) error {
+	if s.invalid != nil {
+		return s.invalid
+	}
 	if d.joint == nil {
 		return nil
 	}
@@ -179,10 +187,13 @@ func (s *Set) Refund(ctx context.Context, d Decision) error {
 	return errors.Join(errs...)
 }
 
-// empty is the answer of a Set without limits.
+// empty is the answer of a Set without limits, or of one that cannot be used.
 func (s *Set) empty(ctx context.Context, n int64) (Decision, error) {
+	if s.invalid != nil {
+		return Decision{}, s.invalid
+	}
 	if n < 1 {
-		return Decision{}, fmt.Errorf("%w: %d, ask for at least 1", ErrInvalidPermits, n)
+		return Decision{}, tooFew(n)
 	}
 	if ctx.Err() != nil {
 		return Decision{}, context.Cause(ctx)

@@ -70,3 +70,23 @@ func TestWaitersOfASetLeaveByContextDeadlineAndClose(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// A Set of a limiter that is not there cannot be used, and says so before it asks anybody.
+func TestASetOfNilReturnsAnError(t *testing.T) {
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
+	sent := posts[0].takes.Load()
+	for name, set := range map[string]*shardlimit.Set{"nil": shardlimit.All(nil), "one and nil": shardlimit.All(l, nil)} {
+		_, err := set.Allow(t.Context())
+		for call, err := range map[string]error{
+			"Allow": err, "Wait": set.Wait(t.Context()), "Refund": set.Refund(t.Context(), shardlimit.Decision{}),
+		} {
+			if !errors.Is(err, shardlimit.ErrInvalidLimit) {
+				t.Errorf("%s: %s: %v", name, call, err)
+			}
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}

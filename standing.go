@@ -44,7 +44,7 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 	var mu sync.Mutex
 	all := make(map[string]ParticipantState)
 	answered := false
-	err := l.core.everyShard(ctx, func(ctx context.Context, ln *lane, e *endpoint) error {
+	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
 		book, err := e.scripts.Book(ctx, ln.ref)
 		if err != nil {
 			return err

@@ -59,6 +59,14 @@ func (st State) When(n int64) time.Duration {
 	return time.Duration(o.when(n, st.Limit.Per))
 }
 
+// reopens gives a shard in quarantine the share that the next call after it puts in force, if the
+// layout entitles it to that at once.
+func reopens(r *script.PeekReply, layout shard.Layout) {
+	if r.Closed > 0 && layout.Settled && layout.Epoch == r.Epoch {
+		r.Share = r.Target
+	}
+}
+
 // releasesOf lists what a shard will have free beyond what is free now, and when,
 // on the clock on which the look at it was at received. room is what it holds at the most.
 func releasesOf(r *script.PeekReply, received, room int64) (releases []release) {
@@ -68,7 +76,7 @@ func releasesOf(r *script.PeekReply, received, room int64) (releases []release) 
 		}
 	}
 	if r.Closed > 0 {
-		add(r.Closed, min(r.Share, r.Target)-r.Used)
+		add(r.Closed, room-r.Used)
 	}
 	surplus := max(0, r.Used-room) // comes back without becoming free: it is reserved, or the share follows it down
 	for _, next := range r.Releases {

@@ -99,9 +99,16 @@ func (b *bucket) ebb(f *frame) int64 {
 // regrid: how long a retired bucket keeps its share was counted in the old window.
 func (b *bucket) regrid(*frame, int64) { b.retired = false }
 
-func (b *bucket) used(*frame) int64       { return b.room - b.level }
 func (b *bucket) grant(f *frame, n int64) { b.move(f, n) }
 func (b *bucket) reset(f *frame) int64    { return b.full() - f.now }
+
+// used is, of a shard that leaves to another algorithm, all that it keeps back.
+func (b *bucket) used(f *frame) int64 {
+	if b.retired {
+		return f.share
+	}
+	return b.room - b.level
+}
 
 func (b *bucket) free(f *frame) int64 {
 	if f.share > f.target {

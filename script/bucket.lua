@@ -79,7 +79,7 @@ local function move(n)
 end
 
 local function used()
-  return room - level
+  return retired and share or room - level -- who leaves to another algorithm keeps back what is in use
 end
 
 local function free()

@@ -24,7 +24,7 @@ type PeekReply struct {
 	Window                      time.Duration
 	Closed                      time.Duration // what is left of the quarantine
 	Reset                       time.Duration // until everything is free if nothing more is used
-	// Releases come oldest first and add up to Used; neighbours are merged into the later one, so none is announced too early.
+	// Releases come oldest first and add up to Used, except that a bucket which leaves to another algorithm has none; neighbours are merged into the later one, so none is announced too early.
 	Releases []Release
 }
 

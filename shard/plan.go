@@ -49,8 +49,11 @@ type Step struct {
 //     believes in an old layout would create a shard that has expired or lost
 //     its memory with its old share, after that share was given to others.
 //   - A shard's state outlives its last change by at least C.
-//   - A shard that lost its memory is in quarantine for at least a window
-//     and C, and in quarantine it ignores floors: its share stays 0.
+//   - A shard that lost its memory is in quarantine for at least a window, and in
+//     quarantine it ignores floors: its share stays 0.
+//   - While it is in quarantine, whoever believes in an older layout learns of the newer
+//     one. A quarantine of at least C is sure to do it. After a shorter one, a process
+//     that heard of no shard or record meanwhile may still give the shard its old share.
 //
 // If a bound is not known (Start is Unknown and the shard is not seen at this
 // epoch), nothing may be raised yet. A node that is gone for good must be

@@ -15,13 +15,16 @@ import (
 // adminTimeout bounds one command that looks at or changes a limit.
 const adminTimeout = 10 * time.Second
 
+// adminCall bounds one look at a shard by such a command, which may have to connect first.
+const adminCall = 2 * time.Second
+
 // connect makes a client for the nodes that the flags name.
 func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 	all, err := nodes(cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel"))
 	if err != nil {
 		return nil, err
 	}
-	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix")})
+	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall})
 }
 
 func newClient(config shardlimit.Config) (*shardlimit.Client, error) {

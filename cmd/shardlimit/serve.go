@@ -22,6 +22,8 @@ const serveHelp = `For programs that are not written in Go:
 
   POST /v1/allow  {"limiter": "mails", "key": "", "n": 1}
                   200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...};
+                  "participant": "ann", "weight": 2 say on whose behalf, so that those who contend
+                  share fairly; left out, it is this server, and all such callers are one
                   400 and 404 for what cannot be decided, 503 if no node answers
   GET  /healthz   200, or 503 while it shuts down
   GET  /metrics   for Prometheus
@@ -31,7 +33,8 @@ Limits that are stored already are joined as they are. A file of limits is a JSO
   [{"name": "mails", "rate": "500/s", "shards": 8},
    {"name": "users", "rate": "30/m", "per_key": true, "revision": 2}]
 
-It listens on this machine only unless told otherwise: there is no access control.
+It listens on this machine only unless told otherwise: there is no access control, and
+it believes every participant and weight. Let them come from what you have authenticated.
 
 Example:
 

@@ -20,6 +20,23 @@ type request struct {
 	Limiter string `json:"limiter"`
 	Key     string `json:"key"`
 	N       *int64 `json:"n"` // 1 if left out
+
+	// Participant is on whose behalf the call is made; "" is the server itself.
+	Participant string   `json:"participant"`
+	Weight      *float64 `json:"weight"` // of the participant; 1 if left out
+}
+
+// seenBy is the limiter as the participant of the request sees it.
+func (r *request) seenBy(limiter *shardlimit.Limiter) (*shardlimit.Limiter, error) {
+	switch {
+	case r.Participant == "" && r.Weight != nil:
+		return nil, fmt.Errorf("%w: a weight needs a participant", shardlimit.ErrInvalidConfig)
+	case r.Participant == "":
+		return limiter, nil
+	case r.Weight == nil:
+		return limiter.As(r.Participant, 1), nil
+	}
+	return limiter.As(r.Participant, *r.Weight), nil
 }
 
 // answer is what POST /v1/allow answers with. The names of its fields are a
@@ -89,6 +106,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		n = *req.N
 	}
 	limiter, err := choose(req.Key)
+	if err == nil {
+		limiter, err = req.seenBy(limiter)
+	}
 	var d shardlimit.Decision
 	if err == nil {
 		d, err = limiter.AllowN(r.Context(), n)
@@ -111,7 +131,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 func roundUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 func statusOf(err error) int {
-	for _, bad := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidPermits, shardlimit.ErrExceedsLimit} {
+	for _, bad := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidConfig, shardlimit.ErrInvalidPermits, shardlimit.ErrExceedsLimit} {
 		if errors.Is(err, bad) {
 			return http.StatusBadRequest
 		}

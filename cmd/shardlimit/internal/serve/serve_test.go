@@ -53,6 +53,48 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Who is named contends as himself: what he wants is in an account of his own, with his weight.
+func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
+	nodes, err := embedded.Start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodes.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	limits, err := serve.Declare(t.Context(), client, []serve.Declaration{{Name: "l", Limit: shardlimit.PerHour(3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve.New(limits, http.NotFoundHandler())
+	limiter, err := limits["l"]("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{``, `, "participant": "ann"`, `, "participant": "bob", "weight": 2.5`} {
+		for range 3 {
+			body := strings.NewReader(`{"limiter": "l", "n": 2` + who + `}`)
+			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow", body))
+		}
+	}
+	all, err := limiter.Participants(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := map[string]float64{}
+	for _, p := range all {
+		weights[p.ID] = p.Weight
+	}
+	for name, weight := range map[string]float64{"ann": 1, "bob": 2.5} {
+		if weights[shardlimit.ParticipantID(name)] != weight {
+			t.Errorf("%s is not there with the weight %v: %+v", name, weight, all)
+		}
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	nodes, err := embedded.Start(1)
 	if err != nil {
@@ -86,6 +128,9 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one", "n": 4}`, 400, "more permits than the limit has"},
 		{`{"limiter": "one", "key": "k"}`, 400, "has no keys"},
 		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
+		{`{"limiter": "one", "participant": "ann", "weight": 0}`, 400, `participant \"ann\" is 0`},
+		{`{"limiter": "one", "weight": 2}`, 400, "a weight needs a participant"},
+		{`{"limiter": "one", "participant": "` + strings.Repeat("x", 1000) + `"}`, 400, "the participant has 1000 bytes"},
 		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
 		{`{"limiter": "one", "permits": 1}`, 400, "unknown field"},
 		{`limiter=one`, 400, "the body is not"},
