@@ -155,6 +155,7 @@ func simDemands(ctx context.Context, env Env, result *report.Result, size simSiz
 			result.Add("turned away from memory, %", demand, "demand", percent(float64(r.Local), turned))
 		}
 		result.Add("script calls per permit", demand, "demand", float64(r.AllCalls())/float64(max(r.Granted, 1)))
+		result.Add("script calls in vain, %", demand, "demand", percent(float64(r.Vain), float64(r.AllCalls())))
 		result.Add("script calls overdue, %", demand, "demand", percent(float64(r.Overdue), float64(r.AllCalls())))
 		result.Add("calls that waited too long, %", demand, "demand", percent(float64(r.Late), float64(r.Late+r.Allowed+r.Denied)))
 		result.Add("busiest node", demand, "demand", r.Busiest())

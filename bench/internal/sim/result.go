@@ -20,6 +20,7 @@ type Result struct {
 	Late     int64     // calls that ended because they had waited too long; not among the decisions
 	Overdue  int64     // script calls that took longer than half the call timeout
 	Granted  int64     // permits, when the script granted them
+	Vain     int64     // script calls that brought nothing
 	Calls    []int64   // script calls of each node
 	Got      []int64   // permits of each process, when it heard of them
 	Latency  hist.Hist // of allowed decisions

@@ -133,6 +133,17 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// TestWhatIsKnownIsNotAsked: a process that was told when to come back does not ask before, nor do
+// those of its calls that were waiting when it was told.
+func TestWhatIsKnownIsNotAsked(t *testing.T) {
+	c := asking(quiet(4, 1, 1), 20_000)
+	c.Permits, c.Warm = 200, 2*time.Second
+	r := run(t, c)
+	if r.Granted < 190 || r.Vain > r.AllCalls()/10 {
+		t.Errorf("%d permits granted, %d calls, %d of them in vain", r.Granted, r.AllCalls(), r.Vain)
+	}
+}
+
 // TestFairParts: one process that wants half of twice the limit does not starve the others.
 func TestFairParts(t *testing.T) {
 	cfg := quiet(10, 4, 4)

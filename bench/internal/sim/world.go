@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -203,71 +204,6 @@ func (w *world) catchUp(i int, now int64) {
 	p.since = now
 }
 
-// dispatch sends asks to shards, as route.go does.
-func (w *world) dispatch(i int, now int64, a asks) { w.send(i, now, now, a) }
-
-// send is dispatch with what was shut at the time asof.
-func (w *world) send(i int, asof, now int64, a asks) {
-	p := &w.fleet[i]
-	var spills bool
-	w.places, spills = p.candidates(asof, a.done, w.c.Route.Preferred, w.places)
-	if len(w.places) == 0 {
-		w.denied(i, now, a)
-		return
-	}
-	if w.c.Route.Even || spills {
-		w.rng.Shuffle(len(w.places), func(x, y int) { w.places[x], w.places[y] = w.places[y], w.places[x] })
-	}
-	w.loads, w.got = w.loads[:0], w.got[:0]
-	for _, place := range w.places {
-		w.loads, w.got = append(w.loads, p.lanes[place].load()), append(w.got, 0)
-	}
-	for range w.c.Route.Preferred {
-		if spills {
-			break
-		}
-		place, ok := w.turn(p, asof, a.done)
-		if !ok {
-			break
-		}
-		first, rest := a.split(1)
-		w.join(i, place, now, first)
-		if a = rest; a.n == 0 {
-			return
-		}
-		for k := range w.places {
-			w.loads[k] = p.lanes[w.places[k]].load()
-		}
-	}
-	fill(w.loads, a.n, w.got)
-	for k, place := range w.places {
-		if w.got[k] > 0 {
-			part := a
-			part.n = w.got[k]
-			w.join(i, place, now, part)
-		}
-	}
-}
-
-// turn is the place for a call that finds those it would go to almost idle.
-func (w *world) turn(p *process, asof int64, done uint64) (place int, ok bool) {
-	all := int64(0)
-	for _, n := range w.loads {
-		all += n
-	}
-	few := w.c.Route.Preferred
-	if w.c.Route.Turn == 0 || len(w.places) < few || all >= int64(few) {
-		return 0, false
-	}
-	for k := range few {
-		place = w.c.turn(asof, k)
-		if p.open(asof)&^done&(1<<place) != 0 && p.lanes[place].load() == 0 {
-			return place, true
-		}
-	}
-	return 0, false
-}
-
 // join adds asks to what waits at a lane.
 func (w *world) join(i, place int, now int64, a asks) {
 	l := w.fleet[i].lane(place)
@@ -336,6 +272,9 @@ func (w *world) reached(e event) {
 	})
 	if w.counts {
 		w.result.Granted += l.reply.granted
+		if l.reply.granted == 0 {
+			w.result.Vain++
+		}
 	}
 	w.agenda.put(event{at: executed + w.way(), process: e.process, place: e.place, what: answer})
 }
@@ -363,16 +302,8 @@ func (w *world) answered(e event) {
 		left -= first.n
 		allowed += first.n
 		w.allowed(now, first)
-		if rest.n == 0 {
-			continue
-		}
-		if l.notBefore > now {
-			rest.refused++
-		}
-		if rest.refused == refusals {
-			w.denied(i, now, rest)
-		} else {
-			w.dispatch(i, now, rest)
+		if rest.n > 0 {
+			w.refused(i, l, now, rest)
 		}
 	}
 	l.flying = flying[:0]
@@ -383,10 +314,36 @@ func (w *world) answered(e event) {
 		w.again(i, now, allowed)
 	}
 	l.busy = false
-	if l.waiting > 0 {
+	w.refuseBehind(i, l, now)
+	if l.waiting > 0 && !l.busy {
 		w.depart(i, int(e.place), now, math.MaxInt64)
 	}
 	w.plan(i, now)
+}
+
+// refuseBehind answers what waits at a lane by what the last reply told, if that makes the
+// lane of no use for a while: lane.fly of the root package.
+func (w *world) refuseBehind(i int, l *lane, now int64) {
+	if l.waiting == 0 || l.until() <= now {
+		return
+	}
+	behind := slices.Clone(l.pending) // dispatch may use the lane
+	l.pending, l.waiting = l.pending[:0], 0
+	for _, a := range behind {
+		w.refused(i, l, now, a)
+	}
+}
+
+// refused sends asks on that a shard had nothing for: attempt and spill of the root package.
+func (w *world) refused(i int, l *lane, now int64, a asks) {
+	if l.notBefore > now {
+		a.refused++
+	}
+	if a.refused == refusals {
+		w.denied(i, now, a)
+	} else {
+		w.dispatch(i, now, a)
+	}
 }
 
 // again has callers of a closed loop call again, some of them in time for the
