@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
@@ -77,6 +79,19 @@ func (r *Redisson) Limiter(ctx context.Context, name string) (Allow, error) {
 
 func (r *Redisson) declare(ctx context.Context, name string) error {
 	_, err := r.ask(ctx, nil, "limit %s %d %d", name, r.limit.Permits, r.limit.Per.Milliseconds())
+	return err
+}
+
+// RedissonKeys are the keys of a limit: its settings, what is free, and an entry for each call
+// that was let through.
+func RedissonKeys(name string) []string {
+	return []string{name, "{" + name + "}:value", "{" + name + "}:permits"}
+}
+
+// Shorten makes the window of a limit end earlier, by its settings in Redis, which its script
+// reads with each call: what was used before that has left it then, without a wait.
+func (r *Redisson) Shorten(ctx context.Context, client rueidis.Client, name string, window time.Duration) error {
+	_, err := client.Do(ctx, client.B().Hset().Key(name).FieldValue().FieldValue("interval", strconv.FormatInt(window.Milliseconds(), 10)).Build()).AsInt64()
 	return err
 }
 

@@ -9,13 +9,15 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// openForTest returns nil where Redisson cannot run; that is no failure, and no
-// skip either, for skipped tests do not pass in CI.
-func openForTest(t *testing.T, limit Limit) *Redisson {
+// openForTest returns a connection to the server, too. Where Redisson cannot run it returns
+// nil; that is no failure, and no skip either, for skipped tests do not pass in CI.
+func openForTest(t *testing.T, limit Limit) (*Redisson, rueidis.Client) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
@@ -31,18 +33,18 @@ func openForTest(t *testing.T, limit Limit) *Redisson {
 	r, err := OpenRedisson(t.Context(), s.Addr(), limit, 2)
 	if errors.Is(err, ErrMissing) {
 		t.Logf("not tested: %v", err)
-		return nil
+		return nil, nil
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Close)
-	return r
+	return r, s.Admin()
 }
 
 func TestRedisson(t *testing.T) {
 	const permits = 5
-	r := openForTest(t, Limit{Permits: permits, Per: time.Hour})
+	r, client := openForTest(t, Limit{Permits: permits, Per: time.Hour})
 	if r == nil {
 		return
 	}
@@ -80,6 +82,15 @@ func TestRedisson(t *testing.T) {
 	}
 	if ok, err := allow(t.Context()); err != nil || ok {
 		t.Errorf("after an error: allowed %v, err %v", ok, err)
+	}
+	if n, err := client.Do(t.Context(), client.B().Exists().Key(RedissonKeys("one")...).Build()).AsInt64(); err != nil || n != 3 {
+		t.Errorf("%d of its keys exist, err %v", n, err)
+	}
+	if err := r.Shorten(t.Context(), client, "one", 0); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := allow(t.Context()); err != nil || !ok {
+		t.Errorf("after its window was shortened: allowed %v, err %v", ok, err)
 	}
 	_ = r.cmd.Process.Kill()
 	if _, err := allow(t.Context()); err == nil {

@@ -1,6 +1,6 @@
-// Package yardstick is the fastest script for a sliding log that we know of, kept
-// to the least that a decision needs: what the script of shardlimit is held
-// against.
+// Package yardstick has what the script of shardlimit is held against: the fastest
+// script for a sliding log that we know of (Log), kept to the least that a decision needs,
+// and the one that is usually written (Plain).
 package yardstick
 
 import (
@@ -17,11 +17,13 @@ import (
 //go:embed ring.lua
 var source string
 
-// sha is the name that Redis gives the script.
-var sha = func() string {
+var sha = digest(source)
+
+// digest is the name that Redis gives a script.
+func digest(source string) string {
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
-}()
+}
 
 // Load makes the script known to the server of client.
 func Load(ctx context.Context, client rueidis.Client) error {
