@@ -74,7 +74,7 @@ func runSize(ctx context.Context, env Env, result *report.Result) error {
 	if env.Smoke {
 		exponents, run.windows = []int{2, 7}, []time.Duration{10 * time.Millisecond, time.Hour}
 	}
-	rounds := env.rounds(3)
+	rounds := env.rounds(2)
 	result.Views = sizeViews(run.windows)
 	setting(result, "Limit", "100 to 10 000 000 permits per %s; %d permits per %s to %s", run.usual, sizeWindowed, run.windows[0], run.windows[len(run.windows)-1])
 	setting(result, "Rounds", "%d", rounds)
