@@ -48,6 +48,7 @@ func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 		option := s.ClientOption()
 		option.InitAddress = []string{p.proxy[i].Addr()}
 		option.DialCtxFn = p.dial
+		option.PipelineMultiplex = -1 // one connection, which is there: none has to be made while a test stalls the node
 		p.nodes = append(p.nodes, shardlimit.Node{Name: "n" + string(rune('0'+i)), Redis: option})
 	}
 	cfg := shardlimit.Config{
