@@ -109,6 +109,9 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
 	reply.Grants, reply.Contended = given.Grants, given.Contended
 	reply.At, reply.Retry = own.receipt(&v.frame), wait(retry)
+	if len(r.Groups) == 0 {
+		reply.Start = v.start
+	}
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)
 	}
@@ -149,7 +152,7 @@ func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
 		next, again = closed, max(again, closed)
 	}
 	return TakeReply{
-		Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
+		Epoch: v.epoch, Target: v.target, Share: v.share, Used: own.used(&v.frame),
 		Next: duration(next), Reset: duration(again), Closed: duration(closed),
 	}
 }

@@ -20,6 +20,8 @@ var (
 	luaMeterReserve string
 	//go:embed meter_reserved.lua
 	luaMeterReserved string
+	//go:embed meter_taken.lua
+	luaMeterTaken string
 	//go:embed meter_grant.lua
 	luaMeterGrant string
 	//go:embed meter_reply.lua
@@ -60,7 +62,7 @@ func withMeters(all [programCount]program) [programCount]program {
 			p := compose(a.String()+" "+name, append([]string{names}, parts...)...)
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
-		taken := luaTaken
+		taken := luaMeterTaken
 		if a == AlgorithmLeakyBucket {
 			taken = luaLeakyBucketTaken
 		}

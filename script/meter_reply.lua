@@ -1,5 +1,5 @@
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
--- status, start, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
+-- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
 -- which a take or a reservation goes on with: quarantine left us, epoch, target, share
 local again = reset()
 if renew then
@@ -23,4 +23,4 @@ if closed > 0 then
     again = closed
   end
 end
-local reply = {status, start, available, granted, used(), at, soonest, wait, again}
+local reply = {status, 0, available, granted, used(), at, soonest, wait, again}

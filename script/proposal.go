@@ -96,11 +96,11 @@ func (t Terms) Proposal() (*Proposal, error) {
 
 // layoutText is how a shard's state begins where all that is proposed is in force.
 func layoutText(t Terms) string {
-	text := padded([]byte(magics[t.Algorithm]), t.Epoch, 16)
-	if t.Epoch > 0 {
-		text = padded(padded(text, t.Target, 13), t.Floor, 13)
+	if t.Epoch == 0 {
+		return magics[t.Algorithm] + "0" // how no state begins
 	}
-	return string(text)
+	text := padded([]byte(magics[t.Algorithm]), t.Epoch, 16)
+	return string(padded(padded(text, t.Target, 13), t.Floor, 13))
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.

@@ -116,6 +116,7 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	if n[3] != 0 && (n[3] != r.Permits || n[13] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
+	n[1] = 0 // see TakeReply.Start
 	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14], Paced: duration(n[15])}
 	booking.Delay = duration(n[13])
 	booking.Full = !absent && n[15] == 0 && r.refusedFull(n[3], n[7])

@@ -18,6 +18,8 @@ import (
 var (
 	//go:embed slidinglog.lua
 	luaLoad string
+	//go:embed slidinglog_rest.lua
+	luaRest string
 	//go:embed slidinglog_trim.lua
 	luaTrim string
 	//go:embed slidinglog_adopt.lua
@@ -122,6 +124,7 @@ const inclusionDepth = 3
 // inclusions are parts that few calls need, included where they are needed: defining a function costs every call that passes by.
 var inclusions = strings.NewReplacer(
 	"-- include leave\n", luaLeave,
+	"-- include rest\n", luaRest,
 	"-- include account\n", luaFairAccount,
 	"-- include restore\n", luaFairRestore,
 	"-- include counters\n", luaFairCounters,

@@ -9,6 +9,7 @@ if not head then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten log may still be in use
+  start, entries, opened, before = 0, 0, now, 0
   window = sub(ARGV[2], 2, 14) + 0
   discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
   if discard then

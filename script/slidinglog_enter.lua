@@ -1,8 +1,9 @@
 -- Sliding log, after the grants: write them down, foresee what comes back, reply.
 -- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
 --
--- Makes `reply`: status, start, free before, granted, used, now, next us, retry us (-1 never), reset us
+-- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never), reset us
 -- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+local merged = false -- the grant joined an entry
 if granted > 0 or renew or rewrite then
   -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
   if trimmed then
@@ -16,8 +17,11 @@ if granted > 0 or renew or rewrite then
     end
     entries, rewrite = entries - removed, true
   end
-  local merged, logged = false, false
+  local logged = false
   if granted > 0 then
+    if not entries then
+      -- include rest
+    end
     if date < newest then
       -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
       local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf')
@@ -62,6 +66,7 @@ if granted > 0 or renew or rewrite then
     elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
       newest, merged = date, true
     else
+      -- include rest
       if total ~= before then
         local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), format('%16d%15d%11d', newest, before, newest - opened))
         if type(done) == 'table' then
@@ -96,6 +101,7 @@ if granted > 0 or renew or rewrite then
   if merged and not (renew or rewrite or stepped) then
     done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
   else
+    -- include rest
     local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
     local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
     if renew then
@@ -126,7 +132,7 @@ local need = used + 1 - most -- permits that must leave before one can be grante
 if used > 0 then
   soonest = (oldest > 0 and oldest or newest) + window - now
   reset = newest + window - now
-  if total == before then
+  if not merged and total == (before or tonumber(sub(head, 172, 186))) then
     -- Refunds emptied the open entry: the last closed one leaves last.
     local member = redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
     if member then
@@ -140,6 +146,7 @@ elseif refused and used + refused - most == 1 then
   retry = soonest
 end
 if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+  -- include rest
   -- include leave
   if retry == 0 and refused and used + refused > most then
     retry = leave(used + refused - most)
@@ -157,4 +164,4 @@ if closed > 0 then
     reset = closed
   end
 end
-local reply = {status, start, free, granted, used, now, soonest, retry, reset}
+local reply = {status, 0, free, granted, used, now, soonest, retry, reset}

@@ -24,6 +24,7 @@ if permits <= free and ARGV[6] == '0' and pay == 0 then
 elseif permits > most then
   refused = permits
 else
+  -- include rest
   -- include leave
   date = now + ARGV[6]
   if date < newest then

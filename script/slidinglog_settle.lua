@@ -1,7 +1,7 @@
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
 -- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, no more than that
+--         which creates nothing, magic(4) and 0
 --       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13), and to the end,
 --         not padded: time to live ms
 if damaged then

@@ -23,6 +23,9 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	reply := l.enter(&v, write, given.Granted, v.now)
 	reply.Status, reply.Before, reply.Free = status, free, free-given.Granted
 	reply.Grants, reply.Contended = given.Grants, given.Contended
+	if len(r.Groups) == 0 {
+		reply.Start = l.start
+	}
 	l.foresee(v, refused, &reply)
 	l.fair.settle(term, r, &reply)
 	return reply
@@ -81,7 +84,7 @@ func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 	}
 	l.offset = v.offset
 	return TakeReply{
-		Epoch: l.epoch, Target: l.target, Share: l.share, Start: l.start,
+		Epoch: l.epoch, Target: l.target, Share: l.share,
 		Granted: granted, Used: v.used, At: v.now,
 	}
 }

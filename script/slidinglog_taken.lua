@@ -1,4 +1,8 @@
--- Take, after the permits were entered: what the caller cannot know if all is as it proposed and nobody contends.
-if not as_proposed or contending or closed > 0 then
-  reply[10], reply[11], reply[12], reply[13] = closed, epoch, target, share
+-- Take, after the permits were entered: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
+if not as_proposed or contending or closed > 0 or groups == 0 then
+  if as_proposed and epoch == 0 then -- not read, as calm
+    epoch, target = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0
+  end
+  -- include rest
+  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
 end

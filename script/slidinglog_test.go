@@ -255,8 +255,11 @@ func TestLoweredShareFollowsTheLogDown(t *testing.T) {
 	b.take(0, b.propose(1, 100, 100, time.Second, false), 60, 60)
 	b.take(400_000, b.propose(1, 100, 100, time.Second, false), 30, 30)
 	low := b.propose(2, 20, 0, time.Second, false)
-	if r := b.take(500_000, low, 5, 0); r.Start != 100 || r.Share != 90 || r.Target != 20 {
+	if r := b.take(500_000, low, 5, 0); r.Start != 0 || r.Share != 90 || r.Target != 20 {
 		t.Fatalf("%+v", r)
+	}
+	if r := b.log.Take(500_000, &TakeRequest{Proposal: low}); r.Start != 100 || r.Share != 90 {
+		t.Fatalf("a look is told the start: %+v", r)
 	}
 	if r := b.take(1_000_000, low, 5, 0); r.Share != 30 || r.Retry != 400*time.Millisecond {
 		t.Fatalf("%+v", r)

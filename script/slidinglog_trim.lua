@@ -2,7 +2,8 @@
 -- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
 -- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
-if entries > 0 and oldest <= cut then
+if oldest > 0 and oldest <= cut then
+  -- include rest
   trimmed = true
   if newest <= cut then
     base, before, oldest = total, total, 0

@@ -71,7 +71,7 @@ func TestForeignState(t *testing.T) {
 			"too long":      {ref.head, []string{"SET", ref.head, good + " "}, "take look refund peek clear drop"},
 			"another magic": {ref.head, []string{"SET", ref.head, with(0, "SLG1")}, "take look refund peek clear drop"},
 			"no number":     {ref.head, []string{"SET", ref.head, with(30, "x")}, "take look refund peek clear"},
-			"two numbers":   {ref.head, []string{"SET", ref.head, with(58, " ")}, "take look refund peek clear"},
+			"two numbers":   {ref.head, []string{"SET", ref.head, with(58, " ")}, "look refund peek clear"},
 			"not a number":  {ref.head, []string{"SET", ref.head, with(214, "nan")}, "take look refund peek clear"},
 			"infinite":      {ref.head, []string{"SET", ref.head, with(199, "inf")}, "take look refund peek clear"},
 			"epoch 0":       {ref.head, []string{"SET", ref.head, with(19, "0")}, "take look refund peek clear"},

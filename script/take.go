@@ -60,7 +60,7 @@ type TakeRequest struct {
 type TakeReply struct {
 	Status Status
 	// Epoch is the one stored now: above the caller's, the caller is behind. Target is the share wanted under it, Share the one in
-	// force, Start the one in force when the epoch was adopted.
+	// force, Start the one in force when the epoch was adopted; Start is told only to requests without Groups, else it is 0.
 	Epoch, Target, Share, Start int64
 	Before                      int64 // free permits before the grants
 	Granted                     int64 // permits granted in all
@@ -161,6 +161,9 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	if !natural(n[:7]) || !natural(n[8:]) || n[0] > int64(Lost) {
 		return TakeReply{}, malformed(p, "out of range")
 	}
+	if len(r.Groups) > 0 {
+		n[1] = 0 // told to some
+	}
 	t := common(n[:])
 	t.Grants = r.Room[:0]
 	most := t.Share
@@ -188,7 +191,8 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 }
 
 const (
-	// shortReply is the length of a take's reply if the layout in force is what was proposed, nobody contends and there is no quarantine.
+	// shortReply is the length of a take's reply if permits were asked for, the layout in force is what was proposed, nobody contends and there is
+	// no quarantine.
 	shortReply = 9
 	// takeNumbers is the length of a take's reply while nobody contends.
 	takeNumbers = 13
