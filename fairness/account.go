@@ -19,10 +19,11 @@ type account struct {
 	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
 	filled int64    // when credit was last added, us
 	credit int64    // millionths of a permit; below 0: a debt
-	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used[0] and turned[0] are what the shared account was charged for it
+	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used and turned are what the shared account was charged for it
 	used   [2]int64 // permits in this window and the one before
 	turned [2]int64 // thousandths
 	due    int64    // when the permits come that it was promised last, us
+	denied int64    // when it was last refused, us
 }
 
 // roll begins a new window in the counters.
@@ -60,13 +61,32 @@ func (a *account) top(t Term) {
 	a.credit, a.filled = int64(math.Floor(depth(float64(t.Share))*micro)), t.Now
 }
 
+// spread divides what was turned away in the last span of us among this window and the one before. Of a longer time than a window only the last
+// window counts: else a participant that came late, because nothing was to be had, would seem to want all of it at once.
+func (t Term) spread(turned, span int64) [2]int64 {
+	span = max(span, 1)
+	if span > t.Window {
+		turned = int64(float64(turned) * float64(t.Window) / float64(span))
+		span = t.Window
+	}
+	recent := int64(float64(turned) * float64(min(t.Now%t.Window, span)) / float64(span))
+	return [2]int64{recent, turned - recent}
+}
+
 // state notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing. What the call under way
 // brings is not yet in it: seen at the instants of its own asks, the use before them is what it is on average, and with them one ask more.
-func (a *account) state(t Term, waiting int64) {
+//
+// The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused in
+// the last half of a window may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling.
+func (a *account) state(t Term, waiting, weights int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
-	a.claim = int64(min(used+turned+float64(float64(waiting)*milli), float64(used*2)+4*milli))
+	backed := float64(max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)*2) + 4*milli
+	if since := t.Now - a.denied; since >= 0 && since*2 <= t.Window {
+		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
+	}
+	a.claim = int64(min(used+turned+float64(float64(waiting)*milli), backed))
 	a.seen = t.Now
 }
 

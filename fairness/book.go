@@ -18,6 +18,7 @@ type Book struct {
 	accounts []account // the first is the shared one; none: the book is empty
 	promised int64     // until then the permits that come back have been promised, us; see queue
 	level    level
+	weights  int64 // of those who had a demand when the last pass ended, thousandths
 	sweep    sweep
 	open     []entry // the seats of the call under way
 }
@@ -64,6 +65,7 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 			if refused == 0 {
 				refused = ask.Size
 			}
+			b.deny(t, entry)
 		}
 		account := &b.accounts[entry.from]
 		account.used[0] += count * ask.Size
@@ -77,30 +79,41 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 	return dst, free - left, refused
 }
 
+// deny notes that a participant was refused.
+func (b *Book) deny(t Term, entry *entry) {
+	b.accounts[entry.from].denied = t.Now
+	if entry.own > 0 {
+		b.accounts[entry.own].denied = t.Now
+	}
+}
+
 // seat opens the accounts of a call: what was reported and what credit has come since.
 func (b *Book) seat(t Term, seats []Seat) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
-		b.promised, b.level, b.sweep = 0, level{}, sweep{next: -1}
+		b.promised, b.level, b.weights, b.sweep = 0, level{}, 0, sweep{next: -1}
 	}
 	b.open = b.open[:0]
 	for i := range seats {
 		seat := &seats[i]
 		e := entry{own: b.find(seat)}
+		span := t.Window // of those who are not known
 		if e.own > 0 {
 			e.from = e.own
+			span = t.Now - b.accounts[e.own].seen
 			b.settleIn(t, &b.accounts[e.own])
-		} else if len(b.accounts) <= MaxAccounts {
+		}
+		turned := t.spread(seat.Turned, span)
+		if e.own < 0 && len(b.accounts) <= MaxAccounts {
 			e.own = len(b.accounts)
-			first := account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now}
-			first.turned[0] = seat.Turned
-			b.accounts = append(b.accounts, first)
+			b.accounts = append(b.accounts, account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now, turned: turned})
 		}
 		a := &b.accounts[e.from]
 		a.weight = seat.Weight
 		a.roll(t)
-		a.turned[0] = min(a.turned[0]+seat.Turned, most)
-		a.state(t, seat.Waiting)
+		a.turned[0] = min(a.turned[0]+turned[0], most)
+		a.turned[1] = min(a.turned[1]+turned[1], most)
+		a.state(t, seat.Waiting, b.weights)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
 			a.fill(t, e.e)
@@ -120,11 +133,11 @@ func (b *Book) settleIn(t Term, a *account) {
 	a.cell = a.filled / t.Window
 	s := &b.accounts[0]
 	s.roll(t)
-	if i := s.cell - a.cell; i == 0 || i == 1 {
-		s.used[i] = max(0, s.used[i]-a.used[0])
-		s.turned[i] = max(0, s.turned[i]-a.turned[0])
+	for i := s.cell - a.cell; i == 0 || i == 1; i++ {
+		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
+		s.turned[i] = max(0, s.turned[i]-a.turned[i-s.cell+a.cell])
 	}
-	s.state(t, 0)
+	s.state(t, 0, b.weights)
 }
 
 // find returns the slot of a seat's own account, or -1.
@@ -177,7 +190,7 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 // that is not paced gets none: what is free, and when more will be, it learns exactly from elsewhere.
 //
 // Who is refused wants a part of what its account can hold at once, so that a few calls bring much. Who got all it asked for, but wants more than its part
-// and would be refused now, need not come to hear it.
+// and would be refused now, need not come to hear it: it waits its turn like one that was refused.
 func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
 		return 0
@@ -187,10 +200,10 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	credit, refused, unserved := float64(a.credit)/micro, float64(entry.refused), entry.unserved
 	wait := func(want float64) float64 { return min(window/4, (want-credit)*window/entry.e) }
 	if unserved == 0 {
-		if credit < 1 {
-			return int64(math.Ceil(wait(1)))
+		if float64(a.claim) < entry.e*milli {
+			return int64(math.Ceil(max(wait(1), 0)))
 		}
-		if float64(a.claim) < entry.e*milli || b.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
+		if b.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
 			return 0
 		}
 		refused, unserved = 1, 1

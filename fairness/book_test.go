@@ -96,3 +96,20 @@ func TestPassOverMany(t *testing.T) {
 		t.Errorf("level %v, exact %v", found, exact)
 	}
 }
+
+// TestTurnedAwayIsSpread: what was turned away counts in the windows in which it was, and of a long time only the last window.
+func TestTurnedAwayIsSpread(t *testing.T) {
+	term := Term{Now: epoch + simWindow/10, Window: simWindow, Share: 100}
+	for span, want := range map[int64][2]int64{
+		-simWindow:         {1000, 0}, // the clock was set back
+		0:                  {1000, 0},
+		simWindow / 20:     {1000, 0},
+		simWindow * 4 / 10: {250, 750},
+		simWindow:          {100, 900},
+		simWindow * 2:      {50, 450},
+	} {
+		if got := term.spread(1000, span); got != want {
+			t.Errorf("%v of the last %d us, want %v", got, span, want)
+		}
+	}
+}

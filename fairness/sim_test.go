@@ -25,6 +25,7 @@ type simLog struct {
 	share, used    int64
 	dates, permits []int64
 	opened         int64
+	contended      int64 // when somebody was last refused; 0, or two windows ago: there is no book
 	book           Book
 }
 
@@ -45,7 +46,17 @@ func (l *simLog) ask(now int64, seat *Seat, count int64) (granted int64, hint Hi
 	if count == 0 {
 		asks = nil
 	}
-	_, granted, _ = l.book.Grant(room[:0], t, l.share-l.used, seats, asks)
+	contended := l.contended > 0 && l.contended+2*simWindow > now
+	granted = min(count, l.share-l.used)
+	if contended {
+		_, granted, _ = l.book.Grant(room[:0], t, l.share-l.used, seats, asks)
+	}
+	if granted < count || seat.Turned > 0 || seat.Waiting > 0 {
+		if !contended {
+			l.book.Clear()
+		}
+		l.contended = now
+	}
 	if granted > 0 {
 		if last := len(l.dates) - 1; last >= 32 && now-l.opened < simMerge {
 			l.dates[last], l.permits[last] = now, l.permits[last]+granted
@@ -58,8 +69,10 @@ func (l *simLog) ask(now int64, seat *Seat, count int64) (granted int64, hint Hi
 	if len(l.dates) > 0 {
 		next = l.dates[0] + simWindow - now
 	}
-	var hints [1]Hint
-	hint = l.book.Settle(hints[:0], t, l.share-l.used, next)[0]
+	if hint.Slot = -1; contended {
+		var hints [1]Hint
+		hint = l.book.Settle(hints[:0], t, l.share-l.used, next)[0]
+	}
 	if l.used == l.share {
 		hint.Retry = max(hint.Retry, next) // nothing is free: known without the hint
 	}

@@ -1,7 +1,10 @@
 package fairness
 
-// slice is how many accounts one call looks at.
-const slice = 16
+const (
+	slice  = 16  // how many accounts one call looks at
+	passes = 20  // at most so many in a window
+	anew   = 200 // but so many while there is no level: until one is found, nobody is held back
+)
 
 // sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
 // Newton's iteration towards the water level. The demand met at a level is a concave, piecewise linear function of it, so that
@@ -20,7 +23,11 @@ type sweep struct {
 func (b *Book) look(t Term) {
 	s := &b.sweep
 	if s.next < 0 {
-		if since := t.Now - s.began; since >= 0 && since*20 < t.Window {
+		often := int64(passes)
+		if b.level.heavy == 0 {
+			often = anew
+		}
+		if since := t.Now - s.began; since >= 0 && since*often < t.Window {
 			return
 		}
 		*s = sweep{began: t.Now}
@@ -79,6 +86,7 @@ func (s *sweep) add(l level, demand float64, weight int64) {
 // finish takes one step towards the level, or, if the pass saw all accounts at once, all of them.
 func (b *Book) finish(t Term, whole bool) {
 	s := &b.sweep
+	b.weights = s.weight
 	capacity := t.Share * milli
 	if s.count < 2 || s.claims <= float64(capacity) {
 		b.level = level{}

@@ -11,14 +11,15 @@ import (
 //
 //	header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  and of the sweep:
 //	        53 next(5)  58 began(16)  74 light(20)  94 heavy(11)  105 claims(20)  125 weight(11)  136 count(5)
+//	        and 141 weights(11)
 //	record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)
-//	        106 used(13)  119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)
+//	        106 used(13)  119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)
 const (
-	magic        = "SLB2"
-	headerLength = 140
-	recordLength = 179
-	headerForm   = magic + "%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d"
-	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d"
+	magic        = "SLB3"
+	headerLength = 151
+	recordLength = 195
+	headerForm   = magic + "%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d"
+	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d"
 )
 
 // ErrText tells that a text is not that of a book.
@@ -32,11 +33,11 @@ func (b *Book) Text() string {
 	var text strings.Builder
 	s := &b.sweep
 	fmt.Fprintf(&text, headerForm, len(b.accounts), b.promised, b.level.spare, b.level.heavy,
-		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count)
+		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count, b.weights)
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		fmt.Fprintf(&text, recordForm, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due)
+			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due, a.denied)
 	}
 	return text.String()
 }
@@ -58,6 +59,7 @@ func ParseBook(text string) (*Book, error) {
 		next: int(header.number(5)), began: header.number(16), light: float64(header.number(20)), heavy: header.number(11),
 		claims: float64(header.number(20)), weight: header.number(11), count: int(header.number(5)),
 	}
+	b.weights = header.number(11)
 	if header.bad || count < 1 || count > MaxAccounts+1 || int64(len(text)) < headerLength+count*recordLength || b.level.heavy < 0 {
 		return nil, ErrText
 	}
@@ -66,7 +68,7 @@ func ParseBook(text string) (*Book, error) {
 		a := account{
 			id:     text[f.at-IDLength : f.at],
 			weight: f.number(7), seen: f.number(16), claim: f.number(16), filled: f.number(16), credit: f.number(20), cell: f.number(13),
-			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)}, due: f.number(16),
+			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)}, due: f.number(16), denied: f.number(16),
 		}
 		if f.bad || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 {
 			return nil, ErrText

@@ -238,7 +238,7 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 			log.Reserve(now, &ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
 		}
 		now += 50
-		if text := log.fair.book.Text(); len(text) != 140+179*max((len(text)-140)/179, 0) {
+		if text := log.fair.book.Text(); len(text) != 151+195*max((len(text)-151)/195, 0) {
 			t.Fatalf("%q", text)
 		} else if _, err := fairness.ParseBook(text); err != nil {
 			t.Fatalf("%v: %q", err, text)

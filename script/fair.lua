@@ -2,9 +2,9 @@
 --
 -- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
 --   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)
+--           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
 --   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)
+--           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)
 -- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
 --          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
 --
@@ -34,32 +34,34 @@ if marked > 0 then
   end
 end
 if contending then
-  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '139')
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS}
   end
-  if sub(header, 4, 4) ~= '2' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '3' then -- of another version: thrown away
     header = ''
   end
   contending, book = pcall(function()
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 140, 179, 1024
+    local HEADER, RECORD, MOST = 151, 195, 1024
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
       b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
-    b.stored = b.count
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
     local placed = {}
     local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
-      return {id = id, weight = weight, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0}
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0}
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
         used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
         turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
+        denied = sub(text, 180, 195) + 0,
       }
     end
     -- include counters
@@ -99,7 +101,7 @@ if contending then
     for i = first, #asks, seat do
       local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
       local own = find(id, sub(asks, i + 16, i + 20) + 0)
-      local a, newcomer
+      local a, newcomer, span = nil, nil, window
       if own < 0 then
         if b.count <= MOST then
           own, b.count = b.count, b.count + 1
@@ -109,17 +111,9 @@ if contending then
         a = everybody()
       else
         a = b.accounts[own]
+        span = max(now - a.seen, 1)
         if a.cell == 0 then
-          -- The name has come back: what the shared account was charged for its first ask is its own.
-          a.cell = (a.filled - a.filled % window) / window
-          local s = everybody()
-          roll(s)
-          if s.cell == a.cell then
-            s.used, s.turned = max(0, s.used - a.used), max(0, s.turned - a.turned)
-          elseif s.cell == a.cell + 1 then
-            s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
-          end
-          state(s, 0)
+          settle(a, everybody())
         end
       end
       placed[id] = own >= 0 and own or nil
@@ -128,13 +122,20 @@ if contending then
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if reports then
-        a.turned = min(a.turned + sub(asks, i + 28, i + 43), 1e15)
+        -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
+        local turned = sub(asks, i + 28, i + 43) + 0
+        if span > window then
+          turned, span = floor(turned * window / span), window
+        end
+        local recent = floor(turned * min(now % window, span) / span)
+        a.turned, a.turned_before = min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
         waiting = sub(asks, i + 44, i + 59) + 0
         if newcomer then
-          newcomer.turned = sub(asks, i + 28, i + 43) + 0
+          newcomer.turned, newcomer.turned_before = recent, turned - recent
         end
       end
       state(a, waiting)
+      a.seen = now
       if b.heavy > 0 then
         local e = min(1.01 * weight * b.spare / b.heavy / 1000, share)
         entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))
@@ -177,6 +178,10 @@ if contending then
           entry.refused = size
         end
         b.refused = b.refused or size
+        a.denied = now
+        if entry.newcomer then
+          entry.newcomer.denied = now
+        end
       end
       a.used = a.used + got * size
       if entry.newcomer then

@@ -1,4 +1,5 @@
--- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, floor and min.
+-- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
+-- who had a demand when the last pass ended), floor, max and min.
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then
@@ -11,5 +12,21 @@ local function roll(a)
 end
 local function state(a, waiting)
   local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-  a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, used * 2 + 4000)
+  local backed = max(used, a.used * 1000, a.used_before * 1000) * 2 + 4000
+  local since = now - a.denied
+  if since >= 0 and since * 2 <= window then
+    backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+  end
+  a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, backed)
+end
+-- What the shared account was charged for the first ask of a name that has come back is its own.
+local function settle(a, s)
+  a.cell = (a.filled - a.filled % window) / window
+  roll(s)
+  if s.cell == a.cell then
+    s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+  elseif s.cell == a.cell + 1 then
+    s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+  end
+  state(s, 0)
 end

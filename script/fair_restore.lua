@@ -4,8 +4,8 @@
 -- Reads refunded. The book is never a reason for a refund to fail.
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
-    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '139')
-    if sub(header, 1, 4) ~= 'SLB2' then
+    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '150')
+    if sub(header, 1, 4) ~= 'SLB3' then
       return
     end
     -- include account

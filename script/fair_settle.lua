@@ -14,18 +14,18 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 179, 140, 16, 1024
+    local b, RECORD, HEADER, SLICE, MOST = book, 195, 151, 16, 1024
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
       local credit, retry = a.credit / 1000000, 0
       if e > 0 and unserved == 0 then
-        if credit < 1 then
-          retry = ceil(min(window / 4, (1 - credit) * window / e))
-        elseif a.claim >= e * 1000 and (left < 1 or a.credit < entry.full) then
+        if a.claim < e * 1000 then
+          retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
+        elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
           local slope = b.reserve / entry.depth
-          if left < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+          if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
             refused, unserved = 1, 1
           end
         end
@@ -62,17 +62,17 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB2%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d'
+    local HEADER_FORM, RECORD_FORM = 'SLB3%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d'
     local function place(slot)
       return format('%d', HEADER + slot * RECORD)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due)
+      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -86,7 +86,7 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local due = upcoming < 0 and not (now >= began and (now - began) * 20 < window)
+    local due = upcoming < 0 and not (now >= began and (now - began) * (b.heavy > 0 and 20 or 200) < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
         redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
@@ -155,7 +155,7 @@ if contending then
       end
     end
     if upcoming >= b.count then
-      upcoming = -1
+      upcoming, b.weights = -1, weight
       local capacity = share * 1000
       local lowest = weight
       if count < 2 or claims <= capacity then
@@ -188,6 +188,6 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
   end)
 end
