@@ -289,6 +289,9 @@ func (p scalePoint) nodeCPU() (seconds float64) {
 	return seconds
 }
 
+// batch is how many decisions shared a script call.
+func (p scalePoint) batch() float64 { return float64(p.report.Decisions()) / sum(p.calls()) }
+
 // callCPU is what a script call cost the nodes, in seconds.
 func (p scalePoint) callCPU() float64 { return p.nodeCPU() / sum(p.calls()) }
 
@@ -329,7 +332,7 @@ func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int) {
 			}
 			add("calls", func(i int) float64 { return points[i].callsPerSecond() / float64(n) })
 			add("busiest", func(i int) float64 { return busiest(points[i].calls()) })
-			add("batch", func(i int) float64 { return float64(points[i].report.Decisions()) / sum(points[i].calls()) })
+			add("batch", func(i int) float64 { return points[i].batch() })
 			add("node-cpu", func(i int) float64 { return 1e6 * points[i].callCPU() })
 			add("quota", func(i int) float64 {
 				return 100 * points[i].nodeCPU() / points[i].report.Elapsed.Seconds() / float64(n) / cappedQuota.Part()

@@ -23,9 +23,11 @@ var simulation = Scenario{
 code of packages shard and fairness and the Go twin of the script, with modelled times for
 network and servers (package bench/internal/sim says what is modelled).
 
-It is first held against reality: points of ` + "`scale`" + ` are measured, the time of a script call,
-the quota and how many callers rejoin a batch are taken from the one with one node, and the
-others are predicted from these.
+It is first held against reality: points of ` + "`scale`" + ` are measured and played. What a call costs a node is
+measured with as many nodes as are played, and so is the quota: that cost depends on the machine (it grows with the
+servers that share its cores), not on the limiter. How many callers rejoin a batch is taken from the point with one
+node. From these the simulation predicts how many decisions share a call, how the load spreads, and the calls and
+decisions per second; calls per second follow from cost and quota where all nodes are at the end of theirs.
 
 Then 10,000 processes share one limit of 64 shards on 64 nodes. "Load" is decisions
 asked for, in percent of the script calls that all nodes can serve: above 100 only
@@ -227,19 +229,23 @@ func calibrate(ctx context.Context, env Env, result *report.Result, nodes []int)
 	full := scaleContenders[0]
 	held := make(map[scaleKey][]float64)
 	for round := range rounds {
-		for _, n := range nodes { // the first is the one that calibrates
+		for _, n := range nodes { // the first tells how callers rejoin
 			if err := s.measure(ctx, full, n, round); err != nil {
 				return err
 			}
 			one, here := s.points[scaleKey{full.name, nodes[0]}][round], s.points[scaleKey{full.name, n}][round]
-			r, err := sim.Run(ctx, calibrated(one, n, round))
+			r, err := sim.Run(ctx, calibrated(one, here, round))
 			if err != nil {
 				return err
 			}
-			calls := float64(r.AllCalls()) / r.Elapsed.Seconds()
-			held[scaleKey{"script calls per second", n}] = append(held[scaleKey{"script calls per second", n}], calls/here.callsPerSecond())
-			held[scaleKey{"decisions per second", n}] = append(held[scaleKey{"decisions per second", n}], r.PerSecond()/here.report.PerSecond())
-			held[scaleKey{"busiest node", n}] = append(held[scaleKey{"busiest node", n}], r.Busiest()/busiest(here.calls()))
+			hold := func(what string, simulated, measured float64) {
+				key := scaleKey{what, n}
+				held[key] = append(held[key], simulated/measured)
+			}
+			hold(heldCalls, float64(r.AllCalls())/r.Elapsed.Seconds(), here.callsPerSecond())
+			hold(heldDecisions, r.PerSecond(), here.report.PerSecond())
+			hold(heldBatch, r.Batch(), here.batch())
+			hold(heldBusiest, r.Busiest(), busiest(here.calls()))
 		}
 		env.Progress("held against round %d of %d", round+1, rounds)
 	}
@@ -247,8 +253,16 @@ func calibrate(ctx context.Context, env Env, result *report.Result, nodes []int)
 	return nil
 }
 
+// What the simulation is held against.
+const (
+	heldCalls     = "script calls per second"
+	heldDecisions = "decisions per second"
+	heldBatch     = "decisions per script call"
+	heldBusiest   = "busiest node"
+)
+
 func addHeld(result *report.Result, held map[scaleKey][]float64, nodes []int) {
-	for _, what := range []string{"script calls per second", "decisions per second", "busiest node"} {
+	for _, what := range []string{heldCalls, heldDecisions, heldBatch, heldBusiest} {
 		for _, n := range nodes {
 			each := held[scaleKey{what, n}]
 			result.Add(what, float64(n), "held", each...)
@@ -259,21 +273,22 @@ func addHeld(result *report.Result, held map[scaleKey][]float64, nodes []int) {
 	}
 }
 
-// calibrated is a point of scale on n nodes, with what the point with one node says
-// about servers and callers.
-func calibrated(one scalePoint, n, round int) sim.Config {
+// calibrated is a point of scale, with what it says about its servers, and what the point
+// with one node says about callers.
+func calibrated(one, here scalePoint, round int) sim.Config {
+	n := len(here.nodes)
 	job := scaleJob(scaleContenders[0], make([]string, n), scaleName(scaleContenders[0], n, round))
-	calls, seconds := sum(one.calls()), one.report.Elapsed.Seconds()
+	quota := here.nodeCPU() / float64(n) / here.report.Elapsed.Seconds()
 	c := simFleet(len(job.Participants), n, 0)
 	c.Limit, c.Participants, c.Demand, c.Callers = job.Limit, job.Participants, nil, job.Callers
 	c.Timeout, c.Reaction = 0, 20*time.Microsecond
 	c.Network = sim.Network{Delay: 30 * time.Microsecond, Jitter: 20 * time.Microsecond} // the loopback interface
 	c.Server = sim.Server{
-		Script: time.Duration(one.nodeCPU() / calls * float64(time.Second)),
-		Quota:  time.Duration(one.nodeCPU() / seconds * float64(cappedQuota.Period)),
+		Script: time.Duration(here.callCPU() * float64(time.Second)),
+		Quota:  min(time.Duration(quota*float64(cappedQuota.Period)), cappedQuota.Period),
 		Period: cappedQuota.Period,
 	}
-	c.Route.Rejoin = rejoin(scaleCallers, float64(one.report.Decisions())/calls)
+	c.Route.Rejoin = rejoin(scaleCallers, one.batch())
 	c.Warm, c.For = time.Second, 4*time.Second
 	return c
 }
