@@ -42,8 +42,9 @@ round. Three things make it: how many decisions share a call, how much of their 
 the nodes use, and the CPU time that a call costs a node; each has its table. What a call costs depends on
 how many others a node finds when it looks: on a machine whose cores are all busy (last table) the clients answer late, and
 calls come one by one; ` + "`script`" + `, which shares nothing, suffers from that alike. "At equal cost" is efficiency without this third part: times
-what a call cost a node over what it cost the single node. The busiest node is the one with the most script calls; nodes that
-are all at the end of their quota differ by what a call costs them.`,
+what a call cost a node over what it cost the single node. The busiest node is the one with the most script calls. Nodes that
+are all at the end of their quota differ by what a call costs them, nodes that are not by how many calls are routed to them: the
+last table correlates the calls of the nodes with both.`,
 	Run: runScale,
 }
 
@@ -96,6 +97,9 @@ func runScale(ctx context.Context, env Env, result *report.Result) error {
 	}
 	rounds, span, warm := scaleSpans(env)
 	result.Views = scaleViews()
+	if spreads(nodes) {
+		result.Views = append(result.Views, spreadView)
+	}
 	setting(result, "Limit", "%d permits per %s, never reached", scaleLimit.permits, scaleLimit.per)
 	setting(result, "Node", "%s of CPU time in every %s", cappedQuota.Time, cappedQuota.Period)
 	setting(result, "Clients", "%d processes, %d participants for each node, or %d at all of them, %d callers for each shard that a participant prefers", processes, scaleCrowd, scaleParticipants, scaleCallers)
@@ -344,6 +348,9 @@ func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int) {
 			add("p99", func(i int) float64 { return points[i].latency(0.99) })
 			if points[0].known {
 				add("machine", func(i int) float64 { return points[i].machine })
+			}
+			if c.kind == fleet.Coalesced && n >= spreadFrom {
+				s.addSpread(result, c, n)
 			}
 			remarkScale(result, c, n, points)
 		}

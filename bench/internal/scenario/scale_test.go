@@ -65,3 +65,30 @@ func TestScaleJobKeepsTheLoadOfANode(t *testing.T) {
 		t.Errorf("%d callers, %d shards, %d participants", j.Callers, j.Shards, len(j.Participants))
 	}
 }
+
+func TestCorrelation(t *testing.T) {
+	for _, c := range []struct {
+		xs, ys []float64
+		want   float64
+	}{
+		{[]float64{1, 2, 3}, []float64{10, 20, 30}, 1},
+		{[]float64{1, 2, 3}, []float64{3, 2, 1}, -1},
+		{[]float64{1, 2, 1, 2}, []float64{5, 5, 7, 7}, 0},
+		{[]float64{1, 2}, []float64{4, 4}, 0},
+	} {
+		if got := correlation(c.xs, c.ys); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("correlation of %v and %v is %v, want %v", c.xs, c.ys, got, c.want)
+		}
+	}
+}
+
+// TestPreferring: every participant prefers two shards, or the only one.
+func TestPreferring(t *testing.T) {
+	for nodes, want := range map[int]float64{1: 16, 2: 32, 12: 192} {
+		job := scaleJob(contender{name: "x", kind: fleet.Coalesced}, make([]string, nodes), "l")
+		counts := preferring(job)
+		if len(counts) != nodes || sum(counts) != want {
+			t.Errorf("%d nodes: %v, want %v in all", nodes, counts, want)
+		}
+	}
+}
