@@ -1,42 +1,25 @@
 package shardlimit
 
-import (
-	"context"
-	"time"
-
-	"go.opentelemetry.io/otel/trace"
-)
+import "time"
 
 // ask is what one call wants from one shard, and what it gets. It lives on the
 // caller's stack: a batch knows how many asks it carries, not which. The callers
 // who sleep are many, and what lies on their stacks has left the caches when they
-// wake: so the functions on the way to where they sleep pass a pointer to this
-// from one to the other, and keep little else.
+// wake. So the functions that put it on a batch, and those that read the answer, are
+// called before and after the caller sleeps, and not around it.
 type ask struct {
 	seat  *seat // whom it is for
 	n     int64
-	since int64 // when the call began, on the client's clock
-	upTo  bool  // take what there is, up to n; else all or nothing
+	table *table // in force when the call began; nil unless it is the first of a call
+	since int64  // when the call began, on the client's clock
+	upTo  bool   // take what there is, up to n; else all or nothing
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
 	batch  *batch
 	place  int64  // how many of the class came before
 	serial uint64 // no other ask of the batch has it
-
-	link *trace.Link // to the caller's span, if that is sampled
 	answer
-}
-
-// linkTo returns a link to the span of a context if that is sampled. A span's
-// context is large: inlined, it would lie on the stack of every caller that sleeps.
-//
-//go:noinline
-func linkTo(ctx context.Context) *trace.Link {
-	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
-		return &trace.Link{SpanContext: s}
-	}
-	return nil
 }
 
 // shape is how the ask appears in a call: count asks of size permits each.

@@ -18,42 +18,51 @@ import (
 // the lane does no work for each.
 //
 // The lane's lock guards it until it has landed. After that it does not change.
+//
+// Callers of two processors join by turns, and every line of memory that they write
+// changes hands then. So what a join needs lies together: as a rule it writes the first
+// line of the batch, the line of crowd, and one of the lane.
 type batch struct {
 	classes []class
-	room    [2]class // for most batches
-	seats   []*seat  // the participants on board
-	only    [1]*seat // for most batches
-	calls   int64    // on board; of those who left after it departed, too
 	serials uint64   // how many ever joined
 	oldest  int64    // when the first of their calls began; callers who left count
-	links   []trace.Link
-	next    *batch // the one behind it
-	sent    bool   // departed: who leaves now may have spent permits
+	room    [2]class // for most batches
 
-	crowd   sync.Cond       // those who need not watch a context of their own
+	seats   []*seat         // the participants on board
+	only    [1]*seat        // for most batches
 	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
+	crowd   sync.Cond       // those who need not watch a context of their own
 	landed  chan struct{}   // closed at the end, for those who watch; nil if nobody does
 
 	// The outcome, valid once over is set.
 	over    atomic.Bool
 	err     error
-	number  uint64 // of the call
-	at      int64  // shard time of the grants, microseconds
-	now     int64  // when the reply came, on the client's clock
-	retry   time.Duration
+	number  uint64            // of the call
+	at      int64             // shard time of the grants, microseconds
+	now     int64             // when the reply came, on the client's clock
 	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
-	refused int64             // size of the first ask that was refused: the one retry is about; 0: none
+	retry   time.Duration
+	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
+
+	sent  bool   // departed: who leaves now may have spent permits
+	left  uint64 // how many left before it departed
+	links []trace.Link
+	next  *batch // the one behind it
 }
 
 // class is the asks of one size for one participant in a batch.
 type class struct {
-	seat        int // of the batch's seats
+	seat        *seat
 	size, count int64
-	left        int64 // of count: their callers left after the batch had departed
+	place       int32 // of the seat among those of the batch
 	gaps        bool  // somebody left, so that places do not tell the order any more
+	left        int64 // of count: their callers left after the batch had departed
 	granted     int64
 	claimed     atomic.Int64 // only used if some left, and some were refused or the permits have turns
 }
+
+// calls is how many are on board; of those who left after it departed, too.
+func (b *batch) calls() int64 { return int64(b.serials - b.left) }
 
 // gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
 // not take it again: all of a batch wake at once, and only read.
@@ -69,20 +78,22 @@ func newBatch(l *lane) *batch {
 	return b
 }
 
+// link ties the call of the batch to the span of one of its callers.
+//
+//go:noinline
+func (b *batch) link(l *trace.Link) { b.links = append(b.links, *l) }
+
 // take finds a place for the ask and reports false if the batch has none.
 func (b *batch) take(a *ask) bool {
 	size, count := a.shape()
 	i := 0
 	for ; i < len(b.classes); i++ {
-		if k := &b.classes[i]; k.size == size && b.seats[k.seat] == a.seat && k.count+count <= script.MaxPermits {
+		if k := &b.classes[i]; k.size == size && k.seat == a.seat && k.count+count <= script.MaxPermits {
 			break
 		}
 	}
-	if i == len(b.classes) {
-		if i == script.MaxGroups {
-			return false
-		}
-		b.classes = append(b.classes, class{seat: b.seat(a.seat), size: size})
+	if i == len(b.classes) && !b.open(a.seat, size) {
+		return false
 	}
 	a.place = b.classes[i].count
 	b.classes[i].count += count
@@ -91,21 +102,30 @@ func (b *batch) take(a *ask) bool {
 		b.oldest = a.since
 	}
 	b.serials++
-	b.calls++
-	if a.link != nil {
-		b.links = append(b.links, *a.link)
+	return true
+}
+
+// open adds a class, unless there are as many as a call can have. Inlined, it would
+// enlarge the stack of every caller.
+//
+//go:noinline
+func (b *batch) open(s *seat, size int64) bool {
+	if len(b.classes) == script.MaxGroups {
+		return false
 	}
+	b.classes = append(b.classes, class{seat: s, place: b.seat(s), size: size})
 	return true
 }
 
 // seat returns the place of a participant, a new one if it has none. There is one
 // for each class if need be.
-func (b *batch) seat(s *seat) int {
-	if i := slices.Index(b.seats, s); i >= 0 {
-		return i
+func (b *batch) seat(s *seat) int32 {
+	i := slices.Index(b.seats, s)
+	if i < 0 {
+		i = len(b.seats)
+		b.seats = append(b.seats, s)
 	}
-	b.seats = append(b.seats, s)
-	return len(b.seats) - 1
+	return int32(i)
 }
 
 // leave takes an ask out. If the batch has departed its permits are spent, unless
@@ -119,7 +139,7 @@ func (b *batch) leave(a *ask) {
 		return
 	}
 	k.count -= count
-	b.calls--
+	b.left++
 }
 
 // singles reports whether nobody on board wants several permits or none: when so many
@@ -147,7 +167,7 @@ func (b *batch) heldBack(now int64) bool {
 func (b *batch) groups(dst []script.Group) []script.Group {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.count > 0 {
-			dst = append(dst, script.Group{Size: k.size, Count: k.count, Seat: k.seat})
+			dst = append(dst, script.Group{Size: k.size, Count: k.count, Seat: int(k.place)})
 		}
 	}
 	return dst
@@ -213,35 +233,15 @@ func (k *class) claim(count int64) (got, taken int64) {
 	return min(max(k.granted-(end-count), 0), count), min(end, k.granted)
 }
 
-// await sleeps until the batch of the ask has landed, or ctx ends and the ask has
-// left: then it returns false. The lane's lock is held at first, and not after.
-func (l *lane) await(ctx context.Context, a *ask) bool {
-	b, done := a.batch, ctx.Done()
-	if done != nil && done != b.watched {
-		return l.watch(a, done)
-	}
-	for {
-		b.crowd.Wait() // lets go of the lock
-		if b.over.Load() {
-			return true
-		}
-		l.mu.Lock() // who watched the context woke the crowd
-		switch {
-		case b.over.Load():
-			l.mu.Unlock()
-			return true
-		case ctx.Err() != nil:
-			l.quit(a)
-			l.mu.Unlock()
-			return false
-		}
-	}
-}
+// sleep waits until somebody wakes the crowd of the ask's batch. The lane's lock is held
+// at first, and not after. It is part of the function that calls it.
+func (a *ask) sleep() { a.batch.crowd.Wait() }
 
-// watch is await for a caller that looks after its context itself: whoever is the
+// watch waits for the answer on behalf of a caller that looks after its context itself: whoever is the
 // first of the batch with it. The many others of a program that hands the same
-// context to all its calls then sleep without, which takes half the time.
-func (l *lane) watch(a *ask, done <-chan struct{}) bool {
+// context to all its calls then sleep without, which takes half the time. The
+// lane's lock is held at first, and not after.
+func (l *lane) watch(ctx context.Context, a *ask, done <-chan struct{}) error {
 	b := a.batch
 	if b.landed == nil {
 		b.landed = make(chan struct{})
@@ -253,18 +253,21 @@ func (l *lane) watch(a *ask, done <-chan struct{}) bool {
 	l.mu.Unlock()
 	select {
 	case <-b.landed:
-		return true
+		return l.read(ctx, a)
 	case <-done:
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if forAll {
 		b.watched = nil // or one that joins after this would not be woken
 		b.crowd.Broadcast()
 	}
-	if b.over.Load() {
-		return true
+	over := b.over.Load()
+	if !over {
+		l.quit(a)
 	}
-	l.quit(a)
-	return false
+	l.mu.Unlock()
+	if over {
+		return l.read(ctx, a)
+	}
+	return context.Cause(ctx)
 }

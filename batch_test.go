@@ -183,7 +183,7 @@ func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
 		synctest.Wait()
 		late := ask{n: 1}
 		l.join(&late)
-		if l.await(ctx, &late) {
+		if l.watch(ctx, &late, ctx.Done()) == nil {
 			t.Error("the ask was answered, but no batch has landed")
 		}
 		l.serve(9)
@@ -288,4 +288,25 @@ func TestABatchUnderLoad(t *testing.T) {
 	if n := l.waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
+}
+
+// A caller of the crowd may be woken because a context that others have ended, or
+// for nothing: it sleeps on, and gets its answer.
+func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		stays := l.call(context.Background(), 1, false)
+		for range 3 {
+			l.tail.crowd.Broadcast()
+			synctest.Wait()
+			if stays.ended.Load() {
+				t.Fatal("answered before its batch has landed")
+			}
+		}
+		l.serve(1)
+		synctest.Wait()
+		if stays.err != nil || stays.granted != 1 || l.waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.waiting.Load())
+		}
+	})
 }

@@ -55,6 +55,7 @@ type table struct {
 	lanes  []*lane // to the live shards, in the order of the layout
 	order  []*lane // the same in this participant's order of preference
 	split  bool    // whether the limit has more than one shard
+	memory int64   // nanoseconds after which what was granted is free again
 
 	participants *atomic.Int64 // how many processes use the limit, as last heard
 }
@@ -117,7 +118,7 @@ func (c *core) adopt(layout shard.Layout) error {
 // newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
 func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	live := layout.Live()
-	t := &table{layout: layout, limit: limit, split: len(live) > 1, participants: &c.record().participants}
+	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()), participants: &c.record().participants}
 	for _, s := range live {
 		l := c.lane(s)
 		if l == nil {

@@ -11,27 +11,54 @@ import (
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
 func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) error {
-	c := a.core
-	start := c.client.now()
-	t, err := a.admit(ctx, n, upTo)
-	if err != nil {
-		return err
+	first := ask{n: n, upTo: upTo}
+	boarded, err := a.begin(ctx, &first, d)
+	if boarded {
+		first.sleep()
+		err = a.end(ctx, &first, d)
 	}
+	return err
+}
+
+// begin is decide up to where the caller sleeps. If boarded is false it is over.
+// Else the caller must call sleep and then end.
+func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded bool, err error) {
+	n := first.n
+	first.since = a.core.client.now()
+	t, err := a.admit(ctx, n, first.upTo)
+	if err != nil {
+		return false, err
+	}
+	first.table = t
 	switch {
 	case t == nil:
-		err = a.unknown(n, upTo, d)
-	case upTo:
-		err = a.some(ctx, t, n, start, d)
+		err = a.unknown(n, first.upTo, d)
+	case first.upTo:
+		err = a.some(ctx, t, n, first.since, d)
 	case t.limit.Lease > 0:
-		err = a.leased(ctx, t, n, start, d)
+		err = a.leased(ctx, t, n, first.since, d)
 	default:
-		err = a.whole(ctx, t, n, start, d)
+		if boarded, err = a.board(ctx, first, d); boarded {
+			return true, nil
+		}
 	}
-	if err == nil && d.Granted < n {
-		a.turnedAway(d, n)
-	}
-	c.client.tel.decided(ctx, c, d, n, start, err)
+	a.decided(ctx, first, d, err)
+	return false, err
+}
+
+// end is the rest of decide, after the caller has slept.
+func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
+	err := a.settle(ctx, first, first.seat.lane.wake(ctx, first), d)
+	a.decided(ctx, first, d, err)
 	return err
+}
+
+// decided tells fairness and telemetry how a call ended.
+func (a *account) decided(ctx context.Context, first *ask, d *Decision, err error) {
+	if err == nil && d.Granted < first.n {
+		a.turnedAway(d, first.n)
+	}
+	a.core.client.tel.decided(ctx, a.core, d, first.n, first.since, err)
 }
 
 // unknown decides on a limit that could not be declared yet.

@@ -97,7 +97,7 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
 	received = l.core.client.now()
 	l.report(e, err)
-	l.core.client.tel.endCall(ctx, span, l, f.batch.calls, time.Duration(received-now), err)
+	l.core.client.tel.endCall(ctx, span, l, f.batch.calls(), time.Duration(received-now), err)
 	if err == nil {
 		f.req.SeatRoom = reply.Seats
 		l.known.learn(now, received, t.window, &reply)

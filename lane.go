@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -28,6 +30,14 @@ var errDissolved = errors.New("the batch was dissolved")
 // at most one call of this limiter under way, however many callers there are.
 // No lock is held while Redis is waited for.
 type lane struct {
+	// What a join writes, apart from what is only read.
+	mu      sync.Mutex
+	waiting atomic.Int64 // asks that wait or are in flight
+	head    *batch       // departs next; nil if nobody waits
+	tail    *batch       // takes newcomers: head, unless that is full
+	flying  bool         // somebody will look for the head
+	_       [24]byte     // to the end of a cache line
+
 	core      *core
 	slot      int
 	node      *node
@@ -37,13 +47,6 @@ type lane struct {
 	tag       string
 	ref       script.ShardRef
 	terms     atomic.Pointer[terms]
-
-	waiting atomic.Int64 // asks that wait or are in flight
-
-	mu     sync.Mutex
-	head   *batch // departs next; nil if nobody waits
-	tail   *batch // takes newcomers: head, unless that is full
-	flying bool   // somebody will look for the head
 
 	flight  atomic.Pointer[flight] // changed only by the goroutine that flies
 	flights uint64                 // calls so far, counted by that goroutine; makes tickets unique
@@ -91,9 +94,6 @@ func (l *lane) room(r *script.PeekReply) int64 {
 func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
 	l := s.lane
 	a.seat = s
-	if l.core.client.tel.tracing {
-		a.link = linkTo(ctx)
-	}
 	if age := time.Duration(now - a.since); age > l.core.client.cfg.CallTimeout/2 {
 		return l.askLate(ctx, a, age)
 	}
@@ -113,13 +113,55 @@ func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) error {
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.
 func (l *lane) fill(ctx context.Context, a *ask) error {
+	boarded, err := l.board(ctx, a)
+	if boarded {
+		a.sleep()
+		err = l.wake(ctx, a)
+	}
+	return err
+}
+
+// board puts an ask on a batch. If boarded is false it is over: answered or failed. Else
+// the lane's lock is held; the caller must call sleep, which lets go of it, and then wake.
+func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
+	}
+	var link *trace.Link
+	if l.core.client.tel.tracing {
+		link = linkTo(spanOf(ctx))
 	}
 	l.join(a)
-	if !l.await(ctx, a) {
-		return context.Cause(ctx)
+	if link != nil {
+		a.batch.link(link)
 	}
+	if done := ctx.Done(); done != nil && done != a.batch.watched {
+		return false, l.watch(ctx, a, done)
+	}
+	return true, nil
+}
+
+// wake reads the answer to an ask whose caller has slept. A caller that was woken because
+// ctx has ended leaves; one that was woken for another reason sleeps on.
+func (l *lane) wake(ctx context.Context, a *ask) error {
+	for !a.batch.over.Load() {
+		l.mu.Lock() // who watched the context woke the crowd
+		if a.batch.over.Load() {
+			l.mu.Unlock()
+			break
+		}
+		if ctx.Err() != nil {
+			l.quit(a)
+			l.mu.Unlock()
+			return context.Cause(ctx)
+		}
+		a.sleep()
+	}
+	return l.read(ctx, a)
+}
+
+// read has the answer to an ask from its batch, which has landed.
+func (l *lane) read(ctx context.Context, a *ask) error {
 	err := a.batch.read(a)
 	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return l.askAgain(ctx, a)
@@ -187,7 +229,7 @@ func (l *lane) depart() *batch {
 		if l.head == nil {
 			l.tail = nil
 		}
-		if b.calls == 0 {
+		if b.calls() == 0 {
 			l.mu.Unlock()
 			continue
 		}
@@ -238,7 +280,7 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 		lost = b.grant(asks)
 	}
 	b.over.Store(true)
-	l.waiting.Add(-b.calls)
+	l.waiting.Add(-b.calls())
 	l.mu.Unlock()
 	if lost > 0 {
 		l.core.client.tel.lost(l.core, lost)

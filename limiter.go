@@ -44,7 +44,12 @@ func (l *Limiter) Name() string { return l.core.name }
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	err = l.account.decide(ctx, 1, false, &d)
+	first := ask{n: 1}
+	boarded, err := l.account.begin(ctx, &first, &d)
+	if boarded {
+		first.sleep()
+		err = l.account.end(ctx, &first, &d)
+	}
 	return d, err
 }
 
@@ -55,7 +60,12 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. A call that ends by its context may
 // have spent its permits; they are counted as lost.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.account.decide(ctx, n, false, &d)
+	first := ask{n: n}
+	boarded, err := l.account.begin(ctx, &first, &d)
+	if boarded {
+		first.sleep()
+		err = l.account.end(ctx, &first, &d)
+	}
 	return d, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -40,6 +41,12 @@ const refusals = 4
 // that may have, so that demand that spills spreads evenly. size is the least
 // share that is of use. It returns -1 when there is none left.
 func (v *view) choose(now int64, size int64, done *tried) int {
+	if len(v.seats) == 1 { // how busy it is does not matter
+		if v.open(0, now, size, done) {
+			return 0
+		}
+		return -1
+	}
 	best, seen, ties := -1, 0, uint64(0)
 	var least, all int64
 	spills := false
@@ -116,25 +123,45 @@ func (v *view) pause(now int64) time.Duration {
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
 func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
+	first := ask{n: n, since: since, table: t}
+	boarded, err := a.board(ctx, &first, d)
+	if boarded {
+		first.sleep()
+		err = a.settle(ctx, &first, first.seat.lane.wake(ctx, &first), d)
+	}
+	return err
+}
+
+// board is the first step of whole: it puts the first ask of a call on a batch, as
+// lane.board does, or decides the call without.
+func (a *account) board(ctx context.Context, first *ask, d *Decision) (boarded bool, err error) {
+	t := first.table
 	if t.limit.Scope == PerParticipant {
-		a.apart(&t.limit, n, false, d)
-		return nil
+		a.apart(&t.limit, first.n, false, d)
+		return false, nil
 	}
 	v := a.view(t)
-	if n > 1 && v.knownDenial(n, since, d) {
-		return nil
+	if first.n > 1 && v.knownDenial(first.n, first.since, d) {
+		return false, nil
 	}
-	i := v.choose(since, n, nil)
+	i := v.choose(first.since, first.n, nil)
 	if i < 0 {
-		return a.unasked(ctx, v, n, since, d)
+		return false, a.unasked(ctx, v, first.n, first.since, d)
 	}
-	first := ask{n: n, since: since}
-	err := v.seats[i].ask(ctx, &first, since)
-	if err == nil && first.granted == n {
-		a.core.take(t, &first, d)
+	first.seat = v.seats[i]
+	if boarded, err = first.seat.lane.board(ctx, first); boarded {
+		return true, nil
+	}
+	return false, a.settle(ctx, first, err, d)
+}
+
+// settle is the last step of whole, with the answer to the first ask or err.
+func (a *account) settle(ctx context.Context, first *ask, err error, d *Decision) error {
+	if err == nil && first.granted == first.n {
+		a.core.take(first.table, first, d)
 		return nil
 	}
-	return a.spill(ctx, v, &first, i, err, d)
+	return a.spill(ctx, a.view(first.table), first, err, d)
 }
 
 // unasked ends a call that has no shard to go to.
@@ -161,9 +188,9 @@ func (a *attempt) told(retry time.Duration) {
 	}
 }
 
-// spill goes on with a call at other shards after the ask at the shard i has ended.
-func (a *account) spill(ctx context.Context, v *view, next *ask, i int, err error, d *Decision) error {
-	n, since := next.n, next.since
+// spill goes on with a call at other shards after its first ask has ended.
+func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *Decision) error {
+	n, since, i := next.n, next.since, slices.Index(v.seats, next.seat)
 	seen := attempt{retry: unknownRetry}
 	refused := 0
 	for {
@@ -346,7 +373,7 @@ func (c *core) complete(d *Decision, t *table, now int64) {
 	d.Remaining = t.free()
 	d.ResetAfter = t.resetAfter(now)
 	d.core = c
-	d.until = now + int64(t.limit.memory())
+	d.until = now + t.memory
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}

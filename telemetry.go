@@ -202,7 +202,7 @@ func (t *telemetry) decided(ctx context.Context, c *core, d *Decision, n, start 
 	if !t.tracing {
 		return
 	}
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+	if span := spanOf(ctx); span != nil && span.IsRecording() {
 		describe(span, c, d, result, permits)
 	}
 }
@@ -244,6 +244,36 @@ func (t *telemetry) lost(c *core, n int64) {
 	t.unknown.Add(context.Background(), n, c.metrics.limiter...)
 }
 
+// noSpan is what a context without a span carries.
+var noSpan = trace.SpanFromContext(context.Background())
+
+// spanOf returns the span of a context, nil if it has none.
+func spanOf(ctx context.Context) trace.Span {
+	if span := trace.SpanFromContext(ctx); span != noSpan {
+		return span
+	}
+	return nil
+}
+
+// linkTo returns a link to a span if that is sampled, nil otherwise.
+func linkTo(span trace.Span) *trace.Link {
+	if span == nil {
+		return nil
+	}
+	return sampled(span)
+}
+
+// sampled is linkTo for a span that there is. A span's context is large: inlined,
+// it would lie on the stack of every caller.
+//
+//go:noinline
+func sampled(span trace.Span) *trace.Link {
+	if s := span.SpanContext(); s.IsSampled() {
+		return &trace.Link{SpanContext: s}
+	}
+	return nil
+}
+
 // startCall opens the span of a script call if one of the calls that it serves
 // is traced: as a child of the first such call, linked to all of them.
 func (t *telemetry) startCall(ctx context.Context, l *lane, b *batch) (context.Context, trace.Span) {
@@ -259,8 +289,8 @@ func (t *telemetry) startCall(ctx context.Context, l *lane, b *batch) (context.C
 		attribute.String("ratelimit.shard", l.tag),
 		attribute.String("ratelimit.node", l.node.name),
 	}
-	if b.calls > 1 {
-		attrs = append(attrs, attribute.Int64("db.operation.batch.size", b.calls))
+	if b.calls() > 1 {
+		attrs = append(attrs, attribute.Int64("db.operation.batch.size", b.calls()))
 	}
 	return t.tracer.Start(ctx, "EVALSHA slidinglog_take", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithLinks(b.links...), trace.WithAttributes(attrs...))
