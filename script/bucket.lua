@@ -72,7 +72,7 @@ local function span(n, more)
   return FAR, 0
 end
 
-local function move(n)
+local function grant(n)
   local us
   us, part = span(n, part)
   date, level = date + us, level - n
@@ -84,10 +84,6 @@ end
 
 local function free()
   return share <= target and level > 0 and level or 0
-end
-
-local function grant(n)
-  move(n)
 end
 
 local function reset()
@@ -136,7 +132,7 @@ if not as_proposed then
 end
 
 if not TAKES then
-  -- The exact opposite of move.
+  -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)
     date, part = date - us, part - less

@@ -4,15 +4,14 @@
 -- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
 local ahead = false -- something is reserved in a later window
-local BLANK = string.rep(' ', 91)
+local BLANK = '                                                                                           '
 
 local function parse(head)
   opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
-  local later = sub(head, 195)
-  if later ~= BLANK then
+  if find(head, BLANK, 195, true) ~= 195 then
     ahead = true
     for i = 2, 8 do
-      counts[i] = sub(later, 13 * i - 25, 13 * i - 13) + 0
+      counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
     end
   end
   return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
@@ -78,14 +77,6 @@ local function retry(n)
     i = i + 1
   end
   return i > 1 and opened + (i - 1) * window - now or 0
-end
-
-local function receipt()
-  return now
-end
-
-local function pace()
-  return 0, 0
 end
 
 if not as_proposed then

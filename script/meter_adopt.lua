@@ -11,7 +11,7 @@ if not head then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, sub(ARGV[2], 31, 43) + 0, true, 2
+  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
   window = sub(ARGV[2], 2, 14) + 0
   local most = lasts()
   if sub(ARGV[2], 1, 1) % 2 == 1 then

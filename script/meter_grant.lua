@@ -1,7 +1,9 @@
 -- One-string algorithms, take, after the grants are known: book them.
 local delay, part, wait = 0, 0, 0
 if granted > 0 then
-  delay, part = pace()
+  if pace then
+    delay, part = pace()
+  end
   grant(granted)
   renew = true
 end
@@ -11,4 +13,4 @@ if refused then
     wait = refused <= most and closed or -1
   end
 end
-local at = receipt()
+local at = receipt and receipt() or now

@@ -20,6 +20,8 @@ var (
 	luaMeterReserve string
 	//go:embed meter_reserved.lua
 	luaMeterReserved string
+	//go:embed meter_rest.lua
+	luaMeterRest string
 	//go:embed meter_taken.lua
 	luaMeterTaken string
 	//go:embed meter_grant.lua

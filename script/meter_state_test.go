@@ -115,6 +115,42 @@ func TestMeterTimeToLive(t *testing.T) {
 
 // TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten cannot be in use; then a token bucket is empty. Resume starts
 // as new.
+// TestMeterLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a state, and the others leave it long enough.
+func TestMeterLifeIsRenewed(t *testing.T) {
+	overMeters(t, func(t *testing.T, a Algorithm) {
+		const keep, slice = time.Minute, 100 * time.Millisecond
+		c := newClock(t)
+		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+		offer := Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: 16 * slice, Keep: keep, Algorithm: a}
+		if a.bursty() {
+			offer.Burst = 1_000_000
+		}
+		p, kept := terms(t, offer), 0
+		for i := range 200 {
+			permits := int64(1)
+			if i == 105 { // in the middle of a slice: what was granted is not forgotten, however long it takes to come back
+				permits = max(offer.Burst, offer.Target) / 2
+			}
+			before := c.TTL(ref.head)
+			reply, err := endpoint.Take(ctx, ref, ones(p, permits))
+			if err != nil || reply.Granted != permits {
+				t.Fatalf("%d: %+v %v", i, reply, err)
+			}
+			life := c.TTL(ref.head)
+			if life < keep+2*p.Window()-slice || life < keep+reply.Reset {
+				t.Fatalf("%d: lives %v; all is free in %v", i, life, reply.Reset)
+			}
+			if life == before {
+				kept++
+			}
+			c.forward(7 * time.Millisecond)
+		}
+		if kept < 80 {
+			t.Fatalf("%d of 200 grants left the time to live as it was", kept)
+		}
+	})
+}
+
 func TestAShardLosesItsMemory(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) { losesItsMemory(t, a) })

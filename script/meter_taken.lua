@@ -1,4 +1,5 @@
 -- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
+  -- include metered
   reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
 end

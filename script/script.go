@@ -125,6 +125,7 @@ const inclusionDepth = 3
 var inclusions = strings.NewReplacer(
 	"-- include leave\n", luaLeave,
 	"-- include rest\n", luaRest,
+	"-- include metered\n", luaMeterRest,
 	"-- include account\n", luaFairAccount,
 	"-- include restore\n", luaFairRestore,
 	"-- include counters\n", luaFairCounters,

@@ -84,14 +84,6 @@ local function retry(n)
   return reset()
 end
 
-local function receipt()
-  return now
-end
-
-local function pace()
-  return 0, 0
-end
-
 if not as_proposed then
   function begin()
     used_now, opened, since, cells = 0, 0, now, ''

@@ -74,6 +74,8 @@ func TestForeignState(t *testing.T) {
 			"two numbers":   {ref.head, []string{"SET", ref.head, with(58, " ")}, "look refund peek clear"},
 			"not a number":  {ref.head, []string{"SET", ref.head, with(214, "nan")}, "take look refund peek clear"},
 			"infinite":      {ref.head, []string{"SET", ref.head, with(199, "inf")}, "take look refund peek clear"},
+			"no beginning":  {ref.head, []string{"SET", ref.head, with(50, "x")}, "look refund peek clear"},
+			"opened later":  {ref.head, []string{"SET", ref.head, with(170, "9")}, "look refund peek clear"},
 			"epoch 0":       {ref.head, []string{"SET", ref.head, with(19, "0")}, "take look refund peek clear"},
 			"booked else":   {ref.head, []string{"SET", ref.head, with(248, "7")}, "take look refund peek clear"},
 			"over its used": {ref.head, []string{"SET", ref.head, with(215, "11")}, "take look refund peek clear"},

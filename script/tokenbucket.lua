@@ -14,6 +14,7 @@
 -- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
 -- there on: yield sees to that.
 local returned, bookings = 0, ''
+local yield
 
 local function parse(head)
   date, part, returned = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0
@@ -39,25 +40,8 @@ local function advance()
   end
 end
 
-local function yield()
-  local later = 0
-  for last = #bookings, 1, -45 do
-    later = later + sub(bookings, last - 12, last)
-    local us, rest = span(later, 0)
-    local least = sub(bookings, last - 44, last - 29) + us
-    if date < least or date == least and part < rest then
-      date, part = least, rest
-    end
-  end
-  measure()
-end
-
-local function receipt()
+function receipt()
   return full() + returned
-end
-
-local function pace()
-  return 0, 0
 end
 
 function retry(n)
@@ -65,6 +49,21 @@ function retry(n)
     return -1
   end
   return wait(n)
+end
+
+if not (TAKES and as_proposed) then
+  function yield()
+    local later = 0
+    for last = #bookings, 1, -45 do
+      later = later + sub(bookings, last - 12, last)
+      local us, rest = span(later, 0)
+      local least = sub(bookings, last - 44, last - 29) + us
+      if date < least or date == least and part < rest then
+        date, part = least, rest
+      end
+    end
+    measure()
+  end
 end
 
 if not as_proposed then
@@ -83,7 +82,7 @@ if not as_proposed then
     date, part = now, 0
     measure()
     if had < room and share > 0 then
-      move(room - had)
+      grant(room - had)
     end
     yield()
   end
@@ -120,7 +119,7 @@ if not TAKES then
   end
 
   function book(n, us)
-    move(n)
+    grant(n)
     local at = receipt()
     if us > 0 then
       local last = #bookings
