@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2" //nolint:depguard // nobody imports the benchmark, and it sets the clock
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server"
