@@ -3,7 +3,7 @@ package fairness
 const (
 	slice  = 16  // how many accounts one call looks at
 	passes = 20  // at most so many in a window
-	anew   = 200 // but so many while there is no level: until one is found, nobody is held back
+	anew   = 200 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
 )
 
 // sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
@@ -25,7 +25,7 @@ func (b *Book) look(t Term) {
 	if s.next < 0 {
 		often := int64(passes)
 		if b.level.heavy == 0 {
-			often = anew
+			often = max(passes, int64(anew*slice/max(slice, len(b.accounts))))
 		}
 		if since := t.Now - s.began; since >= 0 && since*often < t.Window {
 			return

@@ -86,7 +86,8 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local due = upcoming < 0 and not (now >= began and (now - began) * (b.heavy > 0 and 20 or 200) < window)
+    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
         redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
