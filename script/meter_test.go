@@ -72,6 +72,7 @@ func (c *slidingCounter) text() string {
 }
 
 func (t *tokenBucket) text() string {
+	t.bare()
 	text := fmt.Sprintf("%16d%13d%16d", t.date, t.part, t.returned)
 	for _, b := range t.bookings {
 		text += fmt.Sprintf("%16d%16d%13d", b.date, b.receipt, b.permits)

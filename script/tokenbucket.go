@@ -7,6 +7,9 @@ type tokenBucket struct {
 	bucket
 	returned int64     // us of refill that refunds have taken off the date so far
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
+
+	ownDate, ownPart int64 // the date without what yield adds to it, while raised
+	raised           bool
 }
 
 // booking is a number of permits that may be used from date on.
@@ -19,26 +22,64 @@ const (
 )
 
 func (t *tokenBucket) advance(f *frame) {
+	t.bare()
 	t.measure(f)
 	if t.level == t.room && t.returned > manyReturned { // receipts from before are larger than any to come
 		t.returned = 0
 	}
-	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
-		t.bookings = t.bookings[1:]
+	if len(t.bookings) > 0 {
+		t.overflow(f)
+		t.yield(f)
 	}
 }
 
-// yield keeps the level, up to the date of each booking, below the room by what is booked from there on.
+// overflow drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+func (t *tokenBucket) overflow(f *frame) {
+	later := t.booked(f)
+	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
+		t.atLeast(f, t.bookings[0].date, later)
+		later -= t.bookings[0].permits
+		t.bookings = t.bookings[1:]
+	}
+	if later > 0 {
+		t.atLeast(f, f.now, later)
+	}
+	t.measure(f)
+}
+
+// atLeast keeps the level, up to the instant, below the room by so many permits.
+func (t *tokenBucket) atLeast(f *frame, instant, permits int64) {
+	us, rest := t.span(f, permits, 0)
+	if least := instant + us; t.date < least || t.date == least && t.part < rest {
+		t.date, t.part = least, rest
+	}
+}
+
+// yield keeps the level, up to the date of each booking, below the room by what is booked from there on: until bare undoes it, as
+// a booking may be canceled before anything flows over.
 func (t *tokenBucket) yield(f *frame) {
+	t.ownDate, t.ownPart, t.raised = t.date, t.part, len(t.bookings) > 0
 	later := int64(0)
 	for _, b := range slices.Backward(t.bookings) {
 		later += b.permits
-		us, rest := t.span(f, later, 0)
-		if least := b.date + us; t.date < least || t.date == least && t.part < rest {
-			t.date, t.part = least, rest
-		}
+		t.atLeast(f, b.date, later)
 	}
 	t.measure(f)
+}
+
+// bare undoes yield.
+func (t *tokenBucket) bare() {
+	if t.raised {
+		t.date, t.part, t.raised = t.ownDate, t.ownPart, false
+	}
+}
+
+func (t *tokenBucket) grant(f *frame, n int64) {
+	t.bare()
+	t.move(f, n)
+	if len(t.bookings) > 0 {
+		t.yield(f)
+	}
 }
 
 func (t *tokenBucket) begin(f *frame) {
@@ -56,7 +97,7 @@ func (t *tokenBucket) retire(f *frame) {
 		}
 	}
 	t.retireAt(f, f.now+us)
-	t.bookings = nil
+	t.bookings, t.raised = nil, false
 }
 
 func (t *tokenBucket) reshape(f *frame) {
@@ -64,9 +105,9 @@ func (t *tokenBucket) reshape(f *frame) {
 		t.measure(f)
 		return
 	}
-	had := t.level
+	had := t.level // under the old rate, and what bookings require of it
 	t.returned += t.full() - f.now
-	t.date, t.part = f.now, 0
+	t.date, t.part, t.raised = f.now, 0, false
 	t.measure(f)
 	if had < t.room && f.share > 0 {
 		t.move(f, t.room-had)
@@ -84,10 +125,15 @@ func (t *tokenBucket) held(f *frame) int64 {
 	return 0
 }
 
-func (t *tokenBucket) receipt(*frame) int64        { return t.full() + t.returned }
 func (t *tokenBucket) pace(*frame) (int64, int64)  { return 0, 0 }
 func (t *tokenBucket) soonest(f *frame) int64      { return t.soonestBy(f, t.retry) }
 func (t *tokenBucket) releases(f *frame) []Release { return t.releasesBy(f, t.retry) }
+
+func (t *tokenBucket) receipt(*frame) int64 {
+	own := *t
+	own.bare()
+	return own.full() + t.returned
+}
 
 func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	if n > t.room {
@@ -104,13 +150,14 @@ func (t *tokenBucket) promise(f *frame, n, after int64) (us int64, room bool) {
 }
 
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
-	t.move(f, n)
+	t.grant(f, n)
 	at = t.receipt(f)
 	if us > 0 {
 		i := len(t.bookings)
 		for i > 0 && t.bookings[i-1].date > f.now+us {
 			i--
 		}
+		t.bare()
 		t.bookings = slices.Insert(slices.Clone(t.bookings), i, booking{f.now + us, at, n})
 		t.yield(f) // the date was rounded up
 	}
@@ -124,25 +171,45 @@ func (t *tokenBucket) booked(*frame) (sum int64) {
 	return sum
 }
 
-// cancel takes n permits off the booking with this receipt, if there is one.
-func (t *tokenBucket) cancel(n, at int64) {
+// cancel takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
+func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
 	for i, b := range slices.Backward(t.bookings) {
-		if b.receipt != at {
+		if b.receipt != at || canceled == n {
 			continue
 		}
 		t.bookings = slices.Clone(t.bookings)
-		if t.bookings[i].permits -= n; t.bookings[i].permits <= 0 {
+		part := min(n-canceled, b.permits)
+		canceled += part
+		if t.bookings[i].permits -= part; t.bookings[i].permits == 0 {
 			t.bookings = slices.Delete(t.bookings, i, i+1)
 		}
-		return
 	}
+	return canceled
 }
 
-func (t *tokenBucket) refund(f *frame, n, at int64) int64 {
-	unused, had := at-t.returned-f.now, t.level
-	if f.share == 0 || t.retired || unused <= 0 || unused > t.full()-f.now || t.returned > mostReturned {
+func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
+	if f.share == 0 || t.retired || t.returned > mostReturned {
 		return 0
 	}
+	t.bare()
+	t.measure(f)
+	was := t.full()
+	if refunded = t.cancel(n, at); refunded > 0 {
+		t.back(f, refunded) // it was not used yet, so it is all there
+	} else {
+		refunded = t.regain(f, n, at-t.returned-f.now)
+	}
+	t.returned += was - t.full()
+	t.yield(f)
+	return refunded
+}
+
+// regain puts back what is left to gain, for so many us, of n permits that were granted, and returns how many these are.
+func (t *tokenBucket) regain(f *frame, n, unused int64) int64 {
+	if unused <= 0 || unused > t.full()-f.now {
+		return 0
+	}
+	had := t.level
 	n = min(n, t.room-t.level)
 	us, more := mulDiv(f.window, n, 0, f.share)
 	if more > 0 {
@@ -151,11 +218,8 @@ func (t *tokenBucket) refund(f *frame, n, at int64) int64 {
 	if us <= unused {
 		t.back(f, n)
 	} else {
-		us = unused
-		t.date -= us
+		t.date -= unused
 	}
-	t.returned += us
-	t.cancel(n, at)
-	t.yield(f)
+	t.measure(f)
 	return min(t.level-had, n)
 }

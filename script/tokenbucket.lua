@@ -12,9 +12,9 @@
 --
 -- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
 -- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
--- there on: yield sees to that.
+-- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
 local returned, bookings = 0, ''
-local yield
+local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 
 local function parse(head)
   date, part, returned = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0
@@ -23,7 +23,60 @@ local function parse(head)
 end
 
 local function text()
-  return format('%16d%13d%16d', date, part, returned) .. bookings
+  return format('%16d%13d%16d', raised and own_date or date, raised and own_part or part, returned) .. bookings
+end
+
+local yield, bare, overflow, sum_booked -- made only where something may be booked
+
+local function prepare()
+  -- Keeps the level, up to the instant, below the room by so many permits.
+  local function at_least(instant, permits)
+    local us, rest = span(permits, 0)
+    local least = instant + us
+    if date < least or date == least and part < rest then
+      date, part = least, rest
+    end
+  end
+
+  function sum_booked()
+    local sum = 0
+    for last = #bookings, 1, -45 do
+      sum = sum + sub(bookings, last - 12, last)
+    end
+    return sum
+  end
+
+  function yield()
+    own_date, own_part, raised = date, part, bookings ~= ''
+    local later = 0
+    for last = #bookings, 1, -45 do
+      later = later + sub(bookings, last - 12, last)
+      at_least(sub(bookings, last - 44, last - 29) + 0, later)
+    end
+    measure()
+  end
+
+  -- Undoes yield.
+  function bare()
+    if raised then
+      date, part, raised = own_date, own_part, false
+    end
+  end
+
+  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+  function overflow()
+    local later, from = sum_booked(), 1
+    while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
+      at_least(sub(bookings, from, from + 15) + 0, later)
+      later = later - sub(bookings, from + 32, from + 44)
+      from = from + 45
+    end
+    bookings = sub(bookings, from)
+    if later > 0 then
+      at_least(now, later)
+    end
+    measure()
+  end
 end
 
 local function advance()
@@ -31,16 +84,29 @@ local function advance()
   if level == room and returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
     returned = 0
   end
-  local from = 1
-  while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
-    from = from + 45
-  end
-  if from > 1 then
-    bookings = sub(bookings, from)
+  if bookings ~= '' then
+    if TAKES and as_proposed then
+      prepare()
+    end
+    overflow()
+    yield()
   end
 end
 
+local move = grant
+local function grant(n)
+  if bookings == '' and not raised then
+    return move(n)
+  end
+  bare()
+  move(n)
+  yield()
+end
+
 function receipt()
+  if raised then
+    return (own_part > 0 and own_date + 1 or own_date) + returned
+  end
   return full() + returned
 end
 
@@ -52,23 +118,12 @@ function retry(n)
 end
 
 if not (TAKES and as_proposed) then
-  function yield()
-    local later = 0
-    for last = #bookings, 1, -45 do
-      later = later + sub(bookings, last - 12, last)
-      local us, rest = span(later, 0)
-      local least = sub(bookings, last - 44, last - 29) + us
-      if date < least or date == least and part < rest then
-        date, part = least, rest
-      end
-    end
-    measure()
-  end
+  prepare()
 end
 
 if not as_proposed then
   function begin()
-    date, part, returned, bookings = now, 0, 0, ''
+    date, part, returned, bookings, raised = now, 0, 0, '', false
     measure()
   end
 
@@ -77,12 +132,12 @@ if not as_proposed then
     if target == 0 and burst > 0 then
       return measure()
     end
-    local had = level
+    local had = level -- under the old rate, and what bookings require of it
     returned = returned + full() - now
-    date, part = now, 0
+    date, part, raised = now, 0, false
     measure()
     if had < room and share > 0 then
-      grant(room - had)
+      move(room - had)
     end
     yield()
   end
@@ -96,7 +151,7 @@ if not as_proposed then
       us, rest = span(share - level, 0)
     end
     retire_at(now + us + (rest > 0 and 1 or 0))
-    bookings = ''
+    bookings, raised = '', false
   end
 
   function lasts()
@@ -122,6 +177,7 @@ if not TAKES then
     grant(n)
     local at = receipt()
     if us > 0 then
+      bare()
       local last = #bookings
       while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
         last = last - 45
@@ -132,30 +188,29 @@ if not TAKES then
     return at
   end
 
-  function booked()
-    local sum = 0
-    for last = #bookings, 1, -45 do
-      sum = sum + sub(bookings, last - 12, last)
-    end
-    return sum
-  end
+  booked = sum_booked
 
+  -- Takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
   local function cancel(n, at)
+    local canceled = 0
     for last = #bookings, 1, -45 do
-      if sub(bookings, last - 28, last - 13) + 0 == at then
-        local left = sub(bookings, last - 12, last) - n
-        local entry = left > 0 and sub(bookings, last - 44, last - 13) .. format('%13d', left) or ''
+      if canceled < n and sub(bookings, last - 28, last - 13) + 0 == at then
+        local had = sub(bookings, last - 12, last) + 0
+        local part = had < n - canceled and had or n - canceled
+        local entry = part < had and sub(bookings, last - 44, last - 13) .. format('%13d', had - part) or ''
         bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
-        return
+        canceled = canceled + part
       end
     end
+    return canceled
   end
 
-  function refund(n, at)
-    local unused, had = at - returned - now, level
-    if share == 0 or retired or unused <= 0 or unused > full() - now or returned > 4e15 then
+  -- Puts back what is left to gain, for so many us, of n permits that were granted, and returns how many these are.
+  local function regain(n, unused)
+    if unused <= 0 or unused > full() - now then
       return 0
     end
+    local had = level
     if n > room - level then
       n = room - level
     end
@@ -165,13 +220,28 @@ if not TAKES then
     end
     if us <= unused then
       back(n)
-      returned = returned + us
     else
       date = date - unused
-      returned = returned + unused
     end
-    cancel(n, at)
-    yield()
+    measure()
     return level - had < n and level - had or n
+  end
+
+  function refund(n, at)
+    if share == 0 or retired or returned > 4e15 then
+      return 0
+    end
+    bare()
+    measure()
+    local was, unused = full(), at - returned - now
+    local refunded = cancel(n, at)
+    if refunded > 0 then
+      back(refunded) -- it was not used yet, so it is all there
+    else
+      refunded = regain(n, unused)
+    end
+    returned = returned + was - full()
+    yield()
+    return refunded
   end
 end

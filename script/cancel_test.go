@@ -1,0 +1,195 @@
+package script
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// cancelWalk books permits ahead and cancels them before they are due, in pieces and in random order (a leaky bucket's, the newest first),
+// between takes, until so many bookings have been canceled. Beside the shard goes a twin that never books: after every few bookings the two
+// must be the same. A sliding counter is only compared with what it was before: what is booked ends a cell, and finer cells come back sooner.
+func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard cancelShard) {
+	t.Helper()
+	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
+	target := []int64{17, 100, 999_983}[random.IntN(3)]
+	burst := []int64{target, target/2 + 1, 2*target + 1}[random.IntN(3)]
+	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
+	most := target
+	if a.bursty() {
+		most = burst
+	}
+	plain, now, timeless := Twin(nil), int64(epoch0), a == AlgorithmSlidingCounter || a == AlgorithmLeakyBucket
+	if a != AlgorithmSlidingCounter {
+		plain = NewTwin(a)
+	}
+	for canceled := 0; canceled < cancellations; {
+		now += random.Int64N(int64(window / time.Microsecond))
+		take := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1 + random.Int64N(most), Count: 1}}}
+		got := shard.Take(now, take)
+		if plain != nil {
+			if want := plain.Take(now, take); got.Granted != want.Granted || got.Retry != want.Retry {
+				t.Fatalf("%v, %d per %v: after %d cancellations %d granted, %d where nothing was ever booked", a, target, window, canceled, got.Granted, want.Granted)
+			}
+		}
+		want := shard.Peek(now)
+		held, due := bookSome(a, random, shard, p, now, most)
+		if !timeless { // a leaky bucket's permits have their turns one by one until then
+			now += random.Int64N(due - now)
+		}
+		if a != AlgorithmLeakyBucket {
+			random.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+		}
+		cancelAll(t, a, random, shard, held, now)
+		canceled += len(held)
+		if plain != nil {
+			want = plain.Peek(now)
+		}
+		left := shard.Peek(now)
+		if left.Free != want.Free || left.Used != want.Used || left.Reset != want.Reset || plain != nil && !slices.Equal(left.Releases, want.Releases) {
+			t.Fatalf("%v, %d per %v: after %d cancellations\n%+v, where nothing was ever booked\n%+v", a, target, window, canceled, left, want)
+		}
+	}
+}
+
+// cancelAll gives back what was booked, the last of it first, and sees that everything is taken back.
+func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, held []holding, now int64) {
+	t.Helper()
+	for _, h := range slices.Backward(held) {
+		for h.permits > 0 {
+			part := h.permits
+			if a != AlgorithmLeakyBucket {
+				part = 1 + random.Int64N(h.permits)
+			}
+			if got := shard.Refund(now, RefundRequest{Permits: part, At: h.at}).Refunded; got != part {
+				t.Fatalf("%v: %d of %d came back", a, got, part)
+			}
+			h.permits -= part
+		}
+	}
+}
+
+// cancelShard is a twin, or a server at a clock that the test sets.
+type cancelShard interface {
+	Take(now int64, r *TakeRequest) TakeReply
+	Reserve(now int64, r *ReserveRequest) ReserveReply
+	Refund(now int64, r RefundRequest) RefundReply
+	Peek(now int64) PeekReply
+}
+
+// bookSome books ahead a few times, and returns what was booked, in this order, and when the first of it is due.
+func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal, now, most int64) (held []holding, due int64) {
+	due = now + int64(p.Window()/time.Microsecond)
+	for range 1 + random.IntN(16) {
+		r := &ReserveRequest{
+			Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * p.Window(), MaxBooked: MaxPermits,
+			MinDelay: time.Microsecond + time.Duration(random.Int64N(int64(p.Window()))),
+		}
+		if a == AlgorithmLeakyBucket {
+			r.MinDelay = 0 // what is dated later leaves turns out before it, and those are gone
+		}
+		reply := shard.Reserve(now, r)
+		if us := int64(reply.Delay / time.Microsecond); reply.Granted > 0 && us > 0 {
+			held = append(held, holding{permits: reply.Granted, at: reply.At})
+			due = min(due, now+us)
+		}
+	}
+	return held, due
+}
+
+// TestAMillionCancellationsLeaveNoTrace: whatever is booked and canceled, in whatever order, not a permit and not a microsecond is
+// gained or lost by it.
+func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			each := 25_000
+			if underRace {
+				each = 500
+			}
+			for seed := range uint64(40) {
+				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), each, NewTwin(a))
+			}
+		})
+	}
+}
+
+// What flowed over because permits were booked is gone: their cancellation gives the bucket back no more than it holds.
+func TestCancellationDoesNotFillABucketBeyondItsRoom(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
+	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
+	booked := twin.Reserve(now, &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute, MaxBooked: 10})
+	if booked.Granted != 5 || booked.Delay != 300*time.Millisecond {
+		t.Fatalf("%+v", booked)
+	}
+	now += 200_000
+	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 4 {
+		t.Errorf("%d beside 5 that are booked", reply.Granted)
+	}
+	if reply := twin.Refund(now, RefundRequest{Permits: 5, At: booked.At}); reply.Refunded != 5 {
+		t.Errorf("%d came back", reply.Refunded)
+	}
+	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 6 {
+		t.Errorf("%d more at one instant", reply.Granted)
+	}
+}
+
+// served is a shard on a server, whose replies must be good.
+type served struct {
+	t      *testing.T
+	server interface {
+		take(now int64, r *TakeRequest) (TakeReply, error)
+		reserve(now int64, r *ReserveRequest) (ReserveReply, error)
+		refund(now int64, r RefundRequest) (RefundReply, error)
+		peek(now int64) (PeekReply, error)
+	}
+}
+
+func sound[R any](t *testing.T, reply R, err error) R {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func (s served) Take(now int64, r *TakeRequest) TakeReply {
+	reply, err := s.server.take(now, r)
+	return sound(s.t, reply, err)
+}
+
+func (s served) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	reply, err := s.server.reserve(now, r)
+	return sound(s.t, reply, err)
+}
+
+func (s served) Refund(now int64, r RefundRequest) RefundReply {
+	reply, err := s.server.refund(now, r)
+	return sound(s.t, reply, err)
+}
+
+func (s served) Peek(now int64) PeekReply {
+	reply, err := s.server.peek(now)
+	return sound(s.t, reply, err)
+}
+
+// The same against the scripts, by the thousand.
+func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			for seed := range uint64(6) {
+				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
+				s := served{t, clockedMeter{client: client, ref: ref}}
+				if a == AlgorithmSlidingLog {
+					s.server = clocked{client: client, ref: ref}
+				}
+				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 500, s)
+			}
+		})
+	}
+}
