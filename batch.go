@@ -32,7 +32,7 @@ type batch struct {
 	only    [1]*seat        // for most batches
 	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
 	crowd   sync.Cond       // those who need not watch a context of their own
-	landed  chan struct{}   // closed at the end, for those who watch; nil if nobody does
+	landed  chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
 
 	// The outcome, valid once over is set.
 	over    atomic.Bool
@@ -44,11 +44,18 @@ type batch struct {
 	retry   time.Duration
 	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
 
-	sent  bool   // departed: who leaves now may have spent permits
-	left  uint64 // how many left before it departed
-	links []trace.Link
-	next  *batch // the one behind it
+	sent     bool         // departed: who leaves now may have spent permits
+	watchers int32        // who ever waited for landed: one is sent a token, for more it is closed
+	done     atomic.Int32 // of a small batch: how many were woken by its landing and have read
+	left     uint64       // how many left before it departed
+	links    []trace.Link
+	next     *batch // the one behind it
 }
+
+// small is how many calls a batch may have carried to be used again. What is allocated
+// for a larger one is next to nothing for each of its calls, and to count
+// those who are done with it would cost each of them a line of memory.
+const small = 4
 
 // class is the asks of one size for one participant in a batch.
 type class struct {
@@ -71,12 +78,38 @@ type gate struct{ mu *sync.Mutex }
 func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
+// newBatch returns an empty batch of the lane, which may have been used before. l.mu is held.
 func newBatch(l *lane) *batch {
+	if b := l.spare.Swap(nil); b != nil {
+		return b
+	}
 	b := &batch{}
 	b.classes, b.seats = b.room[:0], b.only[:0]
 	b.crowd.L = gate{&l.mu}
 	return b
 }
+
+// recycle is called by each caller whom the landing woke, after it has read. The last one
+// to do so puts a small batch by to be used again; whoever has left never does, so a batch
+// that somebody left is not used again. The lane may still wake the crowd then, for nothing.
+func (l *lane) recycle(b *batch) {
+	all := b.serials
+	if all > small || b.done.Add(1) != int32(all) {
+		return
+	}
+	if b.watchers > 1 {
+		b.landed = nil // it was closed
+	}
+	b.classes, b.seats, b.links = b.room[:0], b.only[:0], nil
+	b.serials, b.oldest, b.left, b.watchers, b.watched = 0, 0, 0, 0, nil
+	b.err, b.paced, b.refused, b.sent, b.next = nil, nil, 0, false, nil
+	b.over.Store(false)
+	b.done.Store(0)
+	l.spare.Store(b)
+}
+
+// keep prevents that the batch is used again: somebody may read it at any time.
+func (b *batch) keep() { b.done.Store(-small - 1) }
 
 // link ties the call of the batch to the span of one of its callers.
 //
@@ -244,8 +277,9 @@ func (a *ask) sleep() { a.batch.crowd.Wait() }
 func (l *lane) watch(ctx context.Context, a *ask, done <-chan struct{}) error {
 	b := a.batch
 	if b.landed == nil {
-		b.landed = make(chan struct{})
+		b.landed = make(chan struct{}, 1)
 	}
+	b.watchers++
 	forAll := b.watched == nil
 	if forAll {
 		b.watched = done
@@ -267,7 +301,7 @@ func (l *lane) watch(ctx context.Context, a *ask, done <-chan struct{}) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return l.read(ctx, a)
+		return l.heed(ctx, a, b.read(a)) // who is not woken by the landing does not recycle
 	}
 	return context.Cause(ctx)
 }

@@ -83,15 +83,9 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	for _, s := range f.batch.seats {
 		f.seats = append(f.seats, s.report(t.shards))
 	}
-	f.req = script.TakeRequest{
-		Proposal: l.proposal(t),
-		Known:    l.core.knownFor(),
-		Seen:     l.remembers(now),
-		Groups:   f.groups,
-		Seats:    f.seats,
-		Room:     f.grants[:0],
-		SeatRoom: f.req.SeatRoom[:0],
-	}
+	f.req.Proposal, f.req.Known, f.req.Seen = l.proposal(t), l.core.knownFor(), l.remembers(now)
+	f.req.Groups, f.req.Seats = f.groups, f.seats
+	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
 	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
 	f.sent.Store(true)
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
@@ -147,6 +141,7 @@ func (f *flight) ring() {
 	}
 	l := f.lane
 	l.flight.Store(nil) // the goroutine of this one may never come back
+	f.batch.keep()      // or come back late, and look
 	if f.sent.Load() {
 		if e := l.node.known(l.slot); e != nil {
 			l.report(e, context.DeadlineExceeded)

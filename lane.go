@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -48,6 +46,7 @@ type lane struct {
 	ref       script.ShardRef
 	terms     atomic.Pointer[terms]
 
+	spare   atomic.Pointer[batch]  // to be used again
 	flight  atomic.Pointer[flight] // changed only by the goroutine that flies
 	flights uint64                 // calls so far, counted by that goroutine; makes tickets unique
 
@@ -86,103 +85,6 @@ func (l *lane) room(r *script.PeekReply) int64 {
 	}
 	return burst
 }
-
-// ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
-// until ctx ends or the call has used up the call timeout. now is the
-// time. An error for which script.NotExecuted is false leaves open whether
-// permits were spent.
-func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
-	l := s.lane
-	a.seat = s
-	if age := time.Duration(now - a.since); age > l.core.client.cfg.CallTimeout/2 {
-		return l.askLate(ctx, a, age)
-	}
-	return l.fill(ctx, a)
-}
-
-// askLate is ask for a call that may run out of time before a batch does.
-func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) error {
-	left := l.core.client.cfg.CallTimeout - age
-	if left <= 0 {
-		return errTooLate
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, left, errTooLate)
-	defer cancel()
-	return l.fill(ctx, a)
-}
-
-// fill gets the answer to an ask from a batch, or from another one if that was dissolved.
-func (l *lane) fill(ctx context.Context, a *ask) error {
-	boarded, err := l.board(ctx, a)
-	if boarded {
-		a.sleep()
-		err = l.wake(ctx, a)
-	}
-	return err
-}
-
-// board puts an ask on a batch. If boarded is false it is over: answered or failed. Else
-// the lane's lock is held; the caller must call sleep, which lets go of it, and then wake.
-func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	var link *trace.Link
-	if l.core.client.tel.tracing {
-		link = linkTo(spanOf(ctx))
-	}
-	l.join(a)
-	if link != nil {
-		a.batch.link(link)
-	}
-	if done := ctx.Done(); done != nil && done != a.batch.watched {
-		return false, l.watch(ctx, a, done)
-	}
-	return true, nil
-}
-
-// wake reads the answer to an ask whose caller has slept. A caller that was woken because
-// ctx has ended leaves; one that was woken for another reason sleeps on.
-func (l *lane) wake(ctx context.Context, a *ask) error {
-	for !a.batch.over.Load() {
-		l.mu.Lock() // who watched the context woke the crowd
-		if a.batch.over.Load() {
-			l.mu.Unlock()
-			break
-		}
-		if ctx.Err() != nil {
-			l.quit(a)
-			l.mu.Unlock()
-			return context.Cause(ctx)
-		}
-		a.sleep()
-	}
-	return l.read(ctx, a)
-}
-
-// read has the answer to an ask from its batch, which has landed.
-func (l *lane) read(ctx context.Context, a *ask) error {
-	err := a.batch.read(a)
-	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
-		return l.askAgain(ctx, a)
-	}
-	return err
-}
-
-// askAgain is for an ask whose batch was dissolved.
-func (l *lane) askAgain(ctx context.Context, a *ask) error {
-	age := l.core.client.now() - a.since
-	if age > l.boarding() {
-		return errTooLate
-	}
-	return l.askLate(ctx, a, time.Duration(age))
-}
-
-// boarding is the age of a call above which it does not depart any more: more
-// than half of the call timeout, or a call that a stalled shard has held up for
-// half its time could not be served by another; less than all, for the sake of
-// the others on board.
-func (l *lane) boarding() int64 { return int64(l.core.client.cfg.CallTimeout / 4 * 3) }
 
 // join puts the ask on the batch that departs next, and keeps the lane's lock:
 // the caller is to be among the sleepers before the batch can depart.
@@ -279,14 +181,18 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 	if b.err = err; err == nil {
 		lost = b.grant(asks)
 	}
-	b.over.Store(true)
 	l.waiting.Add(-b.calls())
+	landed, watchers := b.landed, b.watchers
+	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	l.mu.Unlock()
 	if lost > 0 {
 		l.core.client.tel.lost(l.core, lost)
 	}
-	if b.landed != nil {
-		close(b.landed)
+	switch {
+	case watchers == 1:
+		landed <- struct{}{}
+	case watchers > 1:
+		close(landed)
 	}
 	b.crowd.Broadcast()
 }
@@ -304,8 +210,10 @@ func (l *lane) turnAway(cause error) {
 	b := l.head
 	l.head, l.tail = nil, nil
 	l.mu.Unlock()
-	for err := (&notSentError{cause: errBehind, reason: cause}); b != nil; b = b.next {
+	for err := (&notSentError{cause: errBehind, reason: cause}); b != nil; {
+		next := b.next
 		l.land(b, nil, err)
+		b = next
 	}
 }
 

@@ -19,7 +19,7 @@ func (r *TakeRequest) arguments(args []string) []string {
 	return append(r.proposed(args), r.asks())
 }
 
-// asks is who wants what: see fair.lua.
+// asks is who wants what: see fair.lua. Who asks alone, or with few, often asks the same again.
 func (r *TakeRequest) asks() string {
 	var room [4 + 2*(13+13+3) + 16 + 5 + 7 + 2*16]byte // most requests have one or two groups, of one participant
 	text, reports := padded(room[:0], int64(len(r.Groups)), 3), r.reports()
@@ -38,7 +38,10 @@ func (r *TakeRequest) asks() string {
 			text = padded(padded(text, seat.Turned, 16), seat.Waiting, 16)
 		}
 	}
-	return string(text)
+	if string(text) != r.said {
+		r.said = string(text)
+	}
+	return r.said
 }
 
 // padded appends a number, with blanks before it. It must fit.

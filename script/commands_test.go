@@ -27,3 +27,15 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestThatAsksTheSameAgainIsNotWrittenAnew(t *testing.T) {
+	r := &TakeRequest{Groups: []Group{{Size: 1, Count: 1}}}
+	first := r.asks()
+	if n := testing.AllocsPerRun(100, func() { _ = r.asks() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	r.Groups[0].Count = 2
+	if second, fresh := r.asks(), (&TakeRequest{Groups: r.Groups}).asks(); second != fresh || second == first {
+		t.Errorf("asks %q, want %q", second, fresh)
+	}
+}

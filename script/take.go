@@ -54,6 +54,8 @@ type TakeRequest struct {
 	// Room and SeatRoom are where the reply's Grants and Seats are put, if they are large enough; so that nothing need be allocated.
 	Room     []int64
 	SeatRoom []SeatReply
+
+	said string // what asks said last: a request that is sent again and again need not allocate it
 }
 
 // TakeReply is one shard's answer to a take.

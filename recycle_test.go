@@ -1,0 +1,136 @@
+package shardlimit
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// grantOne serves one permit to a single caller, and returns the batch it was on.
+func grantOne(ctx context.Context, t *testing.T, l *lane) *batch {
+	t.Helper()
+	alone := l.call(ctx, 1, false)
+	b := l.tail
+	l.serve(1)
+	synctest.Wait()
+	if alone.err != nil || alone.granted != 1 {
+		t.Errorf("%+v", alone)
+	}
+	return b
+}
+
+func TestASmallBatchIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		first := grantOne(context.Background(), t, l)
+		// With a context of its own, and without, and as one of two.
+		for range 3 {
+			if grantOne(t.Context(), t, l) != first || grantOne(context.Background(), t, l) != first {
+				t.Fatal("the batch was not used again")
+			}
+			l.call(t.Context(), 1, false)
+			own, cancel := context.WithCancel(t.Context())
+			l.call(own, 2, true)
+			if l.tail != first {
+				t.Fatal("the batch was not used again")
+			}
+			l.serve(2)
+			synctest.Wait()
+			cancel()
+		}
+	})
+}
+
+// Whoever has not read may yet do so: those who left, and what a call that was given up needs.
+func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
+	for name, meddle := range map[string]func(l *lane, leave func()){
+		"somebody left in time":  func(_ *lane, leave func()) { leave() },
+		"somebody left too late": func(l *lane, leave func()) { b := l.depart(); leave(); l.land(b, []int64{2}, nil) },
+		"the call was given up":  func(l *lane, _ func()) { f := newFlight(l); f.batch = l.depart(); f.ring() },
+		"more calls than a few": func(l *lane, _ func()) {
+			l.call(context.Background(), 3, true)
+			l.call(context.Background(), 3, true)
+			l.call(context.Background(), 3, true)
+		},
+		"not everybody has woken": func(l *lane, _ func()) { l.join(&ask{n: 1, seat: l.seat()}); l.mu.Unlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := grounded(t)
+				l.node = &node{name: "n"}
+				l.terms.Store(&terms{})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				stays := l.call(context.Background(), 1, false)
+				l.call(ctx, 1, false)
+				meddle(l, func() { leave(); synctest.Wait() })
+				time.Sleep(2 * watchGrace) // of the bubble
+				l.serve(9)
+				synctest.Wait()
+				if !stays.ended.Load() {
+					t.Error("not answered")
+				}
+				if l.spare.Load() != nil {
+					t.Error("the batch would be used again")
+				}
+			})
+		})
+	}
+}
+
+// For the race detector: batches that are used again and again.
+func TestSmallBatchesUnderLoad(t *testing.T) {
+	l := grounded(t)
+	l.core.client.cfg.CallTimeout = time.Hour
+	stop := make(chan struct{})
+	var flier, callers sync.WaitGroup
+	flier.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				l.mu.Lock()
+				some := l.head != nil
+				l.mu.Unlock()
+				if some {
+					l.serve(9)
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+	shared, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 3 {
+		callers.Go(func() {
+			for range 2000 {
+				ctx, end := shared, func() {}
+				switch rand.IntN(8) {
+				case 0, 1, 2:
+					ctx = context.Background()
+				case 3:
+					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(50))*time.Microsecond)
+				case 4:
+					ctx, end = context.WithCancel(shared)
+				}
+				now := l.core.client.now()
+				a := ask{n: int64(i + 1), since: now}
+				if err := l.seat().ask(ctx, &a, now); err == nil && a.granted != a.n {
+					t.Errorf("%d of %d granted", a.granted, a.n)
+				}
+				end()
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	flier.Wait()
+	if n := l.waiting.Load(); n != 0 {
+		t.Errorf("%d wait for ever", n)
+	}
+}
