@@ -69,3 +69,10 @@ func ExampleLimit_leakyBucket() {
 	// true in 1m0s
 	// true in 2m0s
 }
+
+// Redis knows participants by a hash of their names. To find somebody among those who contend, compare IDs.
+func ExampleParticipantID() {
+	id := shardlimit.ParticipantID("customer-17")
+	fmt.Println(len(id), id == shardlimit.ParticipantID("customer-17"), id == shardlimit.ParticipantID("customer-42"))
+	// Output: 16 true false
+}

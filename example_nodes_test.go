@@ -78,3 +78,17 @@ func ExampleLimiter_Rebalance() {
 	}
 	// Output: 1 shard, on the other node: true
 }
+
+// Rebalance of a client arranges all limits that it has opened over the nodes as they are now.
+func ExampleClient_Rebalance() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	for _, name := range []string{"mails", "exports"} { // those that nobody here uses are opened for it
+		if _, err := client.Limiter(ctx, name, shardlimit.PerHour(100)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(client.Rebalance(ctx)) // nothing had to move
+	// Output: <nil>
+}
