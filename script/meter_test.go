@@ -81,16 +81,10 @@ func (t *tokenBucket) text() string {
 }
 func (l *leakyBucket) text() string { return fmt.Sprintf("%16d%13d", l.date, l.part) }
 
-// meterServer is a server whose clock a test holds.
+// meterServer is another algorithm's shard on a server whose clock a test holds.
 type meterServer interface {
-	take(now int64, r *TakeRequest) (TakeReply, error)
-	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-	refund(now int64, r RefundRequest) (RefundReply, error)
-	peek(now int64) (PeekReply, error)
-	clear(now int64) (ClearReply, error)
-	standings(now int64) (BookReply, error)
+	clockedShard
 	stored() (head, book string)
-	lose()
 }
 
 // emulatedMeter is a shard on miniredis, which lets tests set its clock.
@@ -250,32 +244,7 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 			s.fit(&step)
 			s.aimTurn(&step)
 			was := twin.head()
-			var want, got any
-			var err error
-			switch {
-			case step.take != nil:
-				reply := twin.Take(step.now, step.take)
-				s.saw(step.take, reply)
-				want = reply
-				got, err = server.take(step.now, step.take)
-			case step.book != nil:
-				reply := twin.Reserve(step.now, step.book)
-				s.saw(&TakeRequest{}, reply.TakeReply)
-				want = reply
-				got, err = server.reserve(step.now, step.book)
-			case step.refund != nil:
-				want = twin.Refund(step.now, *step.refund)
-				got, err = server.refund(step.now, *step.refund)
-			case step.lose:
-				server.lose()
-				twin.book().Clear()
-			case step.clear:
-				want = twin.Clear(step.now)
-				got, err = server.clear(step.now)
-			default:
-				want = twin.Peek(step.now)
-				got, err = server.peek(step.now)
-			}
+			want, got, err := s.play(step, twin, server, twin.book().Clear)
 			if err != nil {
 				head, book := server.stored()
 				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, book, twin.head())

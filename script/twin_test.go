@@ -38,16 +38,19 @@ func (l *SlidingLog) log() []string {
 	return members
 }
 
-// redisLog is a server whose clock a test holds.
-type redisLog interface {
-	take(now int64, r *TakeRequest) (TakeReply, error)
-	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-	refund(now int64, r RefundRequest) (RefundReply, error)
+// clockedShard is a shard on a server whose clock a test holds.
+type clockedShard interface {
+	counter
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
-	stored() (head string, log []string, book string)
-	lose() // the book
 	standings(now int64) (BookReply, error)
+	lose() // the book
+}
+
+// redisLog is a sliding log on such a server.
+type redisLog interface {
+	clockedShard
+	stored() (head string, log []string, book string)
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
@@ -218,37 +221,41 @@ func stored(client rueidis.Client, ref ShardRef) (head string, log []string, boo
 	return head, log, bookOf(book)
 }
 
+// play runs one step on twin and server; forget clears the twin's book.
+func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (want, got any, err error) {
+	switch {
+	case step.take != nil:
+		reply := twin.Take(step.now, step.take)
+		s.saw(step.take, reply)
+		want = reply
+		got, err = server.take(step.now, step.take)
+	case step.book != nil:
+		reply := twin.Reserve(step.now, step.book)
+		s.saw(&TakeRequest{}, reply.TakeReply)
+		want = reply
+		got, err = server.reserve(step.now, step.book)
+	case step.refund != nil:
+		want = twin.Refund(step.now, *step.refund)
+		got, err = server.refund(step.now, *step.refund)
+	case step.lose:
+		server.lose()
+		forget()
+	case step.clear:
+		want = twin.Clear(step.now)
+		got, err = server.clear(step.now)
+	default:
+		want = twin.Peek(step.now)
+		got, err = server.peek(step.now)
+	}
+	return want, got, err
+}
+
 // agree runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
 func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 	s := newStage(t)
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
-			var want, got any
-			var err error
-			switch {
-			case step.take != nil:
-				reply := twin.Take(step.now, step.take)
-				s.saw(step.take, reply)
-				want = reply
-				got, err = server.take(step.now, step.take)
-			case step.book != nil:
-				reply := twin.Reserve(step.now, step.book)
-				s.saw(&TakeRequest{}, reply.TakeReply)
-				want = reply
-				got, err = server.reserve(step.now, step.book)
-			case step.refund != nil:
-				want = twin.Refund(step.now, *step.refund)
-				got, err = server.refund(step.now, *step.refund)
-			case step.lose:
-				server.lose()
-				twin.fair.book.Clear()
-			case step.clear:
-				want = twin.Clear(step.now)
-				got, err = server.clear(step.now)
-			default:
-				want = twin.Peek(step.now)
-				got, err = server.peek(step.now)
-			}
+			want, got, err := s.play(step, twin, server, twin.fair.book.Clear)
 			if err != nil {
 				head, log, book := server.stored()
 				t.Fatalf("%s: %v\nstored %q %q %q\ntwin   %q", describe(step), err, head, log, book, twin.head())
