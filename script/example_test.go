@@ -75,3 +75,45 @@ func ExampleNewTwin() {
 	fmt.Println(reply.Granted, "granted, the next in", reply.Retry)
 	// Output: 10 granted, the next in 100ms
 }
+
+// Permits that turn out not to be needed are given back, and reserved ones have a delay.
+func ExampleEndpoint_Refund() {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	server.SetTime(time.Unix(1_700_000_000, 0))
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	ctx, endpoint, shard := context.Background(), script.NewEndpoint(client), script.ShardKeys("app:", "7", "checkout")
+	proposal, err := script.NewProposal(1, 10, 10, time.Minute, time.Hour, true)
+	if err != nil {
+		log.Fatal(err)
+	}
+	taken, err := endpoint.Take(ctx, shard, &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 10, Count: 1}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	booked, err := endpoint.Reserve(ctx, shard, &script.ReserveRequest{Proposal: proposal, Permits: 2, MaxDelay: time.Hour, MaxBooked: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	back, err := endpoint.Refund(ctx, shard, script.RefundRequest{Permits: 4, At: taken.RefundAt(9)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := endpoint.Peek(ctx, shard)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("granted", taken.Granted, "and", booked.Granted, "in", booked.Delay)
+	fmt.Println("given back", back.Refunded, "in use", state.Used)
+	// Output:
+	// granted 10 and 2 in 1m0s
+	// given back 4 in use 8
+}
