@@ -44,6 +44,10 @@ func (l *Limiter) Name() string { return l.core.name }
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
+	if l.account.leases.current.Load() != nil {
+		err = l.account.fromLease(ctx, 1, &d)
+		return d, err
+	}
 	first := ask{n: 1}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
@@ -60,6 +64,10 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. A call that ends by its context may
 // have spent its permits; they are counted as lost.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
+	if l.account.leases.current.Load() != nil {
+		err = l.account.fromLease(ctx, n, &d)
+		return d, err
+	}
 	first := ask{n: n}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
