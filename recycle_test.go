@@ -94,11 +94,12 @@ func TestSmallBatchesUnderLoad(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				l.mu.Lock()
-				some := l.head != nil
+				extra := ask{n: 1, seat: l.seat(), since: l.core.client.now()} // so that there always is one who stays
+				l.join(&extra)
 				l.mu.Unlock()
-				if some {
-					l.serve(9)
+				l.serve(9)
+				if err := l.read(context.Background(), &extra); err != nil {
+					t.Error(err)
 				}
 				runtime.Gosched()
 			}
