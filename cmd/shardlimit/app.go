@@ -47,32 +47,35 @@ func newApp(con console) *cli.Command {
 	return app
 }
 
-// prepare makes mistakes on the command line return instead of printing pages of help.
+// prepare makes mistakes on the command line return instead of printing pages of help. Each command takes
+// one argument if its ArgsUsage names it, or none.
 func prepare(cmd *cli.Command) {
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 		return usagef("%w; see %s --help", err, cmd.FullName())
 	}
 	for _, c := range cmd.Commands {
 		c.HideHelpCommand = true
+		c.Before = noMore
 		prepare(c)
 	}
 }
 
 // nameArgument returns the only argument of a command, the name of a limit.
 func nameArgument(cmd *cli.Command) (string, error) {
-	switch cmd.Args().Len() {
-	case 0:
+	if cmd.Args().Len() == 0 {
 		return "", usagef("%s needs the NAME of a limit; see %s --help", cmd.FullName(), cmd.FullName())
-	case 1:
-		return cmd.Args().First(), nil
 	}
-	return "", usagef("%s takes one NAME, but also got %q", cmd.FullName(), cmd.Args().Get(1))
+	return cmd.Args().First(), nil
 }
 
-// noArguments refuses arguments that would be ignored.
-func noArguments(cmd *cli.Command) error {
-	if first := cmd.Args().First(); first != "" {
-		return usagef("%s takes no argument, but got %q; see %s --help", cmd.FullName(), first, cmd.FullName())
+// noMore refuses arguments that would be ignored. It comes before every other check, as what else is
+// missing may stand among them: "set mails 5/s" lacks a --rate.
+func noMore(ctx context.Context, cmd *cli.Command) (context.Context, error) {
+	switch args := cmd.Args(); {
+	case cmd.ArgsUsage == "" && args.Len() > 0:
+		return ctx, usagef("%s takes no argument, but got %q; see %s --help", cmd.FullName(), args.First(), cmd.FullName())
+	case args.Len() > 1:
+		return ctx, usagef("%s takes one %s, but also got %q; see %s --help", cmd.FullName(), cmd.ArgsUsage, args.Get(1), cmd.FullName())
 	}
-	return nil
+	return ctx, nil
 }

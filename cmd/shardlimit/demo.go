@@ -56,9 +56,6 @@ func demoCommand(con console) *cli.Command {
 
 func readDemo(cmd *cli.Command) (demo.Config, error) {
 	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"), Workers: cmd.Int("workers")}
-	if err := noArguments(cmd); err != nil {
-		return c, err
-	}
 	var err error
 	if c.Rate, err = rate.Parse(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)

@@ -72,9 +72,6 @@ type paceJob struct {
 }
 
 func readPaceJob(cmd *cli.Command) (*paceJob, error) {
-	if err := noArguments(cmd); err != nil {
-		return nil, err
-	}
 	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"), quiet: cmd.Bool("quiet")}
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")

@@ -72,9 +72,6 @@ type serveJob struct {
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
-	if err := noArguments(cmd); err != nil {
-		return nil, err
-	}
 	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace")}
 	var err error
 	if j.process, err = readProcess(cmd); err != nil {

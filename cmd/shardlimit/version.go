@@ -15,9 +15,6 @@ func versionCommand(con console) *cli.Command {
 		Usage:       "print the version",
 		Description: "Example:\n\n  shardlimit version",
 		Action: func(_ context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
-				return err
-			}
 			_, err := fmt.Fprintln(con.out, versionText())
 			return err
 		},
