@@ -14,13 +14,14 @@ import (
 var waiting = Scenario{
 	Name:  "waiting",
 	Title: "callers that wait for their permits",
-	Takes: 25 * time.Second,
+	Takes: 50 * time.Second,
 	Question: `Callers wait for a permit, and then for the next one, so that as many wait as there are
 callers. "one process": 1,000 callers of one participant. "many": 100 participants with 10
 callers each, in five processes. "large": 20 participants with 10 callers each, and one more
 caller that wants half of what a window has at once, again and again. Reported are script calls
 for each permit granted, the use of the limit, and how long a single caller and the
-large one wait, in windows.`,
+large one wait, in windows. Permits that were taken at once come back at once, so the use is
+known only to what one window has: of 6 windows, to a sixth.`,
 	Run: runWaiting,
 }
 
@@ -49,7 +50,7 @@ func waitingSizes(env Env) waitingSize {
 		}
 	}
 	return waitingSize{
-		permits: 2000, window: time.Second, windows: env.windows(time.Second, 3, 6), lead: 2, shards: []int{1, 8},
+		permits: 2000, window: time.Second, windows: env.windows(time.Second, 6, 12), lead: 2, shards: []int{1, 8},
 		crowds: []waitingCrowd{{"one process", 1, 1, 1000, false}, {"many", 5, 100, 10, false}, {"large", 5, 20, 10, true}},
 	}
 }
