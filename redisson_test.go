@@ -20,7 +20,8 @@ import (
 
 // What went wrong with Redisson's RRateLimiter, by its own issues or by a run of its script,
 // must not go wrong here. Every test names the issue (of github.com/redisson/redisson), if there
-// is one. What concerns keys, their state and their expiry stands in redisson_state_test.go.
+// is one. What concerns keys, their state and their expiry stands in redisson_state_test.go, what
+// concerns callers who wait in redisson_wait_test.go.
 
 // onEither runs a test on a real Redis and on an embedded node.
 func onEither(t *testing.T, test func(t *testing.T, f fleet)) {
@@ -193,65 +194,6 @@ func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
 	})
 }
 
-// No issue of Redisson's; peterkhayes/rolling-rate-limiter #15 describes it: every waiter is told the same
-// delay, comes back at the same time, and all but one in vain. 1 000 waiters took 51 script calls per permit.
-func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
-	onEither(t, func(t *testing.T, f fleet) {
-		f, post := f.behindProxy(t)
-		const waiters = 300
-		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 30, Per: 100 * time.Millisecond})
-		sent := post.takes.Load()
-		var wg sync.WaitGroup
-		for range waiters {
-			wg.Go(func() {
-				if err := l.Wait(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if n := post.takes.Load() - sent; n > 2*waiters {
-			t.Errorf("%d script calls for %d permits", n, waiters)
-		}
-	})
-}
-
-// No issue: a caller that waited for 5 permits beside callers for one got nothing in a minute and 301 tries.
-func TestRedissonACallerForManyPermitsIsNotStarved(t *testing.T) {
-	onEither(t, func(t *testing.T, f fleet) {
-		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond})
-		if err := l.WaitN(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
-		order := make(chan int64, 31)
-		var wg sync.WaitGroup
-		want := func(n int64) {
-			wg.Go(func() {
-				if err := l.WaitN(t.Context(), n); err != nil {
-					t.Error(err)
-				}
-				order <- n
-			})
-		}
-		want(5)
-		awaitThat(t, "it is in line", func() bool { return l.Waiting() == 1 || len(order) > 0 })
-		for range 30 {
-			want(1)
-		}
-		wg.Wait()
-		ahead := 0
-		for n := range order {
-			if n == 5 {
-				break
-			}
-			ahead++
-		}
-		if ahead > 5 { // those that the same release served may have told the test first
-			t.Errorf("%d callers that came later were served before", ahead)
-		}
-	})
-}
-
 // No issue: tryAcquire(-3) succeeded and raised what was free above the limit, tryAcquire(0) made an entry, more
 // than 2^32 permits were cut off.
 func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
@@ -278,23 +220,6 @@ func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
 }
 
 func second[A, B any](_ A, b B) B { return b }
-
-// #4037: a timeout of -1 ms meant "for ever".
-func TestRedisson4037AnExpiredTimeoutDoesNotWait(t *testing.T) {
-	onEither(t, func(t *testing.T, f fleet) {
-		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1))
-		if err := l.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, timeout := range []time.Duration{-time.Millisecond, -time.Second, 0} {
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			if err := l.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, shardlimit.ErrWaitTooLong) {
-				t.Errorf("%s: %v", timeout, err)
-			}
-			cancel()
-		}
-	})
-}
 
 // #2072 (the first call was not counted), #5751 (entries were counted, not their permits), #5687 and PR #5906 (of
 // calls at the same instant some were lost): everything that is granted counts, for what it is.
@@ -342,23 +267,6 @@ func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
 		if worst := keepsTo(t, limit, ops); worst.Permits < 10 {
 			t.Errorf("the busiest window had only %d permits", worst.Permits)
 		}
-	})
-}
-
-// #1524, #1659 (acquire never returned), #6959 (a burst of waiters overflowed the stack): everybody who waits is served.
-func TestRedisson1524And6959ABurstOfWaitersIsServed(t *testing.T) {
-	onEither(t, func(t *testing.T, f fleet) {
-		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 500, Per: 50 * time.Millisecond})
-		ctx := shortly(t, patience)
-		var wg sync.WaitGroup
-		for range 3000 {
-			wg.Go(func() {
-				if err := l.Wait(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
 	})
 }
 
