@@ -184,7 +184,7 @@ func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			for seed := range uint64(6) {
 				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
-				s := served{t, clockedMeter{client: client, ref: ref}}
+				s := served{t, clockedMeter{clocked{client: client, ref: ref}}}
 				if a == AlgorithmSlidingLog {
 					s.server = clocked{client: client, ref: ref}
 				}

@@ -81,6 +81,6 @@ func bucketServers(t *testing.T, a Algorithm) map[string]meterServer {
 	ref := a.Keys(redistest.Prefix(t), "t", "limit")
 	return map[string]meterServer{
 		"miniredis": emulatedMeter{emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
-		"redis":     clockedMeter{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref},
+		"redis":     clockedMeter{clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref}},
 	}
 }

@@ -218,7 +218,7 @@ func TestForgottenQueue(t *testing.T) {
 func TestServerRefusesToWriteMeter(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	overMeters(t, func(t *testing.T, a Algorithm) {
-		one := clockedMeter{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}
+		one := clockedMeter{clocked{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}}
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: time.Hour, Algorithm: a})
 		first, err := one.take(epoch0, ones(p, 8))
 		if err != nil || first.Granted != 8 {

@@ -102,84 +102,10 @@ func storedHead(client rueidis.Client, ref ShardRef) (head, book string) {
 	return head, bookOf(book)
 }
 
-// clockedMeter is a shard on a real server, by scripts that take TIME and uptime from their last arguments.
-type clockedMeter struct {
-	client rueidis.Client
-	uptime int64
-	ref    ShardRef
-}
-
-var clockedMeters = func() map[int]*rueidis.Lua {
-	texts := map[int]*rueidis.Lua{}
-	for _, a := range meters {
-		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram, bookProgram} {
-			n := ShardRef{algorithm: a}.program(operation)
-			texts[n] = rueidis.NewLuaScript(clockedText(n))
-		}
-	}
-	return texts
-}()
-
-func (c clockedMeter) run(operation int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
-	args = append(args, strconv.FormatInt(now, 10))
-	n := c.ref.program(operation)
-	reply, err := clockedMeters[n].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.book}, args).ToArray()
-	if err != nil {
-		return nil, err
-	}
-	return reply, failure(&programs[n], reply, c.ref.keys())
-}
-
-func (c clockedMeter) take(now int64, r *TakeRequest) (TakeReply, error) {
-	reply, err := c.run(takeProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
-	if err != nil {
-		return TakeReply{}, err
-	}
-	return parseTake(reply, r)
-}
-
-func (c clockedMeter) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
-	reply, err := c.run(reserveProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
-	if err != nil {
-		return ReserveReply{}, err
-	}
-	return parseReserve(reply, r)
-}
-
-func (c clockedMeter) refund(now int64, r RefundRequest) (RefundReply, error) {
-	reply, err := c.run(refundProgram, now, r.arguments(nil)...)
-	if err != nil {
-		return RefundReply{}, err
-	}
-	return parseRefund(reply)
-}
-
-func (c clockedMeter) peek(now int64) (PeekReply, error) {
-	reply, err := c.run(peekProgram, now)
-	if err != nil {
-		return PeekReply{}, err
-	}
-	return parseMeterPeek(reply)
-}
-
-func (c clockedMeter) standings(now int64) (BookReply, error) {
-	reply, err := c.run(bookProgram, now)
-	if err != nil {
-		return BookReply{}, err
-	}
-	return parseBook(reply)
-}
-
-func (c clockedMeter) clear(now int64) (ClearReply, error) {
-	reply, err := c.run(clearProgram, now)
-	if err != nil {
-		return ClearReply{}, err
-	}
-	return parseClear(reply)
-}
+// clockedMeter is a clocked shard of one string.
+type clockedMeter struct{ clocked }
 
 func (c clockedMeter) stored() (head, book string) { return storedHead(c.client, c.ref) }
-func (c clockedMeter) lose()                       { lose(c.client, c.ref) }
 
 // meterStage draws the same sequences as for the sliding log, for another algorithm.
 type meterStage struct {
@@ -286,7 +212,7 @@ func TestMetersAgreeWithRedis(t *testing.T) {
 				twin := NewTwin(a).(meterTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", "t", strconv.Itoa(run))
-				agreeMeter(t, a, twin, clockedMeter{client: client, uptime: uptime, ref: ref})
+				agreeMeter(t, a, twin, clockedMeter{clocked{client: client, uptime: uptime, ref: ref}})
 				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.book).Build())
 			})
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func (m emulated) standings(now int64) (BookReply, error) {
 }
 func (m emulated) lives() []int64 { return lives(m.endpoint.client, m.ref) }
 
-// clocked is a sliding log on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
+// clocked is a shard on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
 type clocked struct {
 	client rueidis.Client
 	uptime int64
@@ -105,22 +106,26 @@ func clockedText(number int) string {
 	return strings.Replace(text, infoLine, "local info = 'uptime_in_seconds:' .. table.remove(ARGV)\n", 1)
 }
 
-var clockedTexts = map[int]*rueidis.Lua{
-	takeProgram:    rueidis.NewLuaScript(clockedText(takeProgram)),
-	reserveProgram: rueidis.NewLuaScript(clockedText(reserveProgram)),
-	refundProgram:  rueidis.NewLuaScript(clockedText(refundProgram)),
-	peekProgram:    rueidis.NewLuaScript(clockedText(peekProgram)),
-	bookProgram:    rueidis.NewLuaScript(clockedText(bookProgram)),
-	clearProgram:   rueidis.NewLuaScript(clockedText(clearProgram)),
-}
+var clockedTexts = func() map[int]*rueidis.Lua {
+	texts := map[int]*rueidis.Lua{}
+	for a := AlgorithmSlidingLog; a < algorithms; a++ {
+		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram, bookProgram} {
+			n := ShardRef{algorithm: a}.program(operation)
+			texts[n] = rueidis.NewLuaScript(clockedText(n))
+		}
+	}
+	return texts
+}()
 
-func (c clocked) run(number int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
+func (c clocked) run(operation int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
 	args = append(args, strconv.FormatInt(now, 10))
-	reply, err := clockedTexts[number].Exec(context.Background(), c.client, []string{c.ref.head, c.ref.log, c.ref.book}, args).ToArray()
+	n, all := c.ref.program(operation), c.ref.keys()
+	keys := slices.DeleteFunc(slices.Clone(all[:]), func(k string) bool { return k == "" })
+	reply, err := clockedTexts[n].Exec(context.Background(), c.client, keys, args).ToArray()
 	if err != nil {
 		return nil, err
 	}
-	return reply, failure(&programs[number], reply, c.ref.keys())
+	return reply, failure(&programs[n], reply, all)
 }
 
 func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
@@ -152,6 +157,9 @@ func (c clocked) peek(now int64) (PeekReply, error) {
 	if err != nil {
 		return PeekReply{}, err
 	}
+	if c.ref.algorithm != AlgorithmSlidingLog {
+		return parseMeterPeek(reply)
+	}
 	return parsePeek(reply)
 }
 
@@ -162,6 +170,7 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 	}
 	return parseClear(reply)
 }
+
 func (c clocked) standings(now int64) (BookReply, error) {
 	reply, err := c.run(bookProgram, now)
 	if err != nil {
@@ -169,6 +178,7 @@ func (c clocked) standings(now int64) (BookReply, error) {
 	}
 	return parseBook(reply)
 }
+
 func (c clocked) lose()                              { lose(c.client, c.ref) }
 func (c clocked) stored() (string, []string, string) { return stored(c.client, c.ref) }
 func (c clocked) lives() []int64                     { return lives(c.client, c.ref) }

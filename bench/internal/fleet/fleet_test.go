@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/hist"
-	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // chatter makes the workers of this test print what a library might.
@@ -38,23 +38,12 @@ func start(t *testing.T, processes int) *Fleet {
 
 func job(t *testing.T, kind Kind) Job {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
 	j := Job{
 		Kind: kind, Limit: "fleet", Permits: 1e9, Per: time.Second, Shards: 2,
 		Participants: []string{"a", "b", "c"}, Callers: 4, Life: time.Minute,
 	}
 	for range 2 {
-		s, err := server.Start(t.Context(), "redis-server")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		j.Addrs = append(j.Addrs, s.Addr())
+		j.Addrs = append(j.Addrs, servertest.Start(t).Addr())
 	}
 	return j
 }

@@ -1,30 +1,19 @@
 package replay
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestAged: a shard that gets an aged state knows on a real server what it granted, and
 // forgets it when its window has passed.
 func TestAged(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	client, err := rueidis.NewClient(server.Option(s.Addr()))
 	if err != nil {
 		t.Fatal(err)

@@ -1,30 +1,19 @@
 package replay
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestCapturedCommandTakes checks that the bare command does what a take does:
 // it uses up the limit, and the shard sees it.
 func TestCapturedCommandTakes(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	client, err := rueidis.NewClient(server.Option(s.Addr()))
 	if err != nil {
 		t.Fatal(err)

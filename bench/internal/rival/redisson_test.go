@@ -2,8 +2,6 @@ package rival
 
 import (
 	"errors"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
@@ -19,17 +17,7 @@ import (
 // nil; that is no failure, and no skip either, for skipped tests do not pass in CI.
 func openForTest(t *testing.T, limit Limit) (*Redisson, rueidis.Client) {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	r, err := OpenRedisson(t.Context(), s.Addr(), limit, 2)
 	if errors.Is(err, ErrMissing) {
 		t.Logf("not tested: %v", err)

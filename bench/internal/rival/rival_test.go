@@ -1,30 +1,19 @@
 package rival
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestRivalsLimit is what makes the comparison honest: every adapter admits
 // what its limit has and denies the next call, and every one that is not local
 // asks the server for each decision.
 func TestRivalsLimit(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	for _, r := range All() {
 		t.Run(strings.ReplaceAll(r.Name, "/", "_"), func(t *testing.T) { testRival(t, s, r) })
 	}

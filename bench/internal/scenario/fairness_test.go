@@ -9,6 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.
@@ -64,7 +65,7 @@ func TestGroups(t *testing.T) {
 // TestFairnessKeepsWhatItHas: who cannot be measured does not cost the others of the
 // same population their figures, nor those of the next.
 func TestFairnessKeepsWhatItHas(t *testing.T) {
-	redis(t)
+	servertest.Require(t)
 	result := &report.Result{}
 	env := Env{Redis: "redis-server", Lineup: rival.Everybody(), Progress: t.Logf}
 	run := &fairnessRun{found: newFindings(), result: result, size: fairnessSize{

@@ -1,31 +1,19 @@
 package scenario
 
 import (
-	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
-
-// redis skips the test where there is no redis-server, unless there has to be one.
-func redis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-}
 
 // TestSmoke runs every scenario once and checks that it measured what it says
 // it shows. No figure is judged.
 func TestSmoke(t *testing.T) {
-	redis(t)
+	servertest.Require(t)
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel() // most of them wait most of the time

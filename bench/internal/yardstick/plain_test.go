@@ -1,27 +1,14 @@
 package yardstick
 
 import (
-	"os"
-	"os/exec"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"testing"
 	"time"
-
-	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
 // TestPlain: it grants what the limit has and no more, and again once the window has passed.
 func TestPlain(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	client := s.Admin()
 	if err := LoadPlain(t.Context(), client); err != nil {
 		t.Fatal(err)

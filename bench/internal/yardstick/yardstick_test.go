@@ -2,14 +2,11 @@ package yardstick
 
 import (
 	"fmt"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
 // grant is what a log holds.
@@ -19,17 +16,7 @@ type grant struct{ at, n int64 }
 // permits it must be exact; above that it may give permits back later, by no more
 // than its resolution, and never earlier.
 func TestLog(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	s, err := server.Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := servertest.Start(t)
 	client := s.Admin()
 	if err := Load(t.Context(), client); err != nil {
 		t.Fatal(err)
