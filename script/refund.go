@@ -20,7 +20,7 @@ type RefundRequest struct {
 type RefundReply struct {
 	Status Status // OK or Absent
 	// Refunded is how many permits are free again because of this call: 0 if they had left the window or the state is gone. A token bucket takes
-	// back only what it would still hold if it had never been taken, a leaky bucket only the last turns it gave.
+	// back only what has not been gained again since, a leaky bucket only the last turns it gave.
 	Refunded int64
 	Free     int64
 	Epoch    int64

@@ -5,7 +5,7 @@ import "slices"
 // tokenBucket is the Go twin of tokenbucket.lua, which explains it.
 type tokenBucket struct {
 	bucket
-	returned int64     // us of refill that refunds have taken off the date so far
+	returns
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
 	ownDate, ownPart int64 // the date without what yield adds to it, while raised
@@ -15,17 +15,13 @@ type tokenBucket struct {
 // booking is a number of permits that may be used from date on.
 type booking struct{ date, receipt, permits int64 }
 
-const (
-	manyReturned = 1_000_000_000_000_000
-	mostReturned = 4 * manyReturned
-	mostBookings = 64
-)
+const mostBookings = 64
 
 func (t *tokenBucket) advance(f *frame) {
 	t.bare()
 	t.measure(f)
-	if t.level == t.room && t.returned > manyReturned { // receipts from before are larger than any to come
-		t.returned = 0
+	if t.full() == f.now {
+		t.settle()
 	}
 	if len(t.bookings) > 0 {
 		t.overflow(f)
@@ -35,14 +31,22 @@ func (t *tokenBucket) advance(f *frame) {
 
 // overflow drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
 func (t *tokenBucket) overflow(f *frame) {
-	later := t.booked(f)
+	date, part, later := t.date, t.part, t.booked(f)
 	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
-		t.atLeast(f, t.bookings[0].date, later)
-		later -= t.bookings[0].permits
+		due := t.bookings[0]
+		t.atLeast(f, due.date, later)
+		later -= due.permits
 		t.bookings = t.bookings[1:]
+		t.note(due.receipt, due.permits) // it counts as granted now, after what was granted since it was booked
+		if us, rest := t.span(f, due.permits, 0); us < far {
+			t.moveOn(us, rest, f.share)
+		}
 	}
 	if later > 0 {
 		t.atLeast(f, f.now, later)
+	}
+	if t.date != date || t.part != part {
+		t.worthless = t.receipt(f)
 	}
 	t.measure(f)
 }
@@ -88,7 +92,7 @@ func (t *tokenBucket) begin(f *frame) {
 }
 
 func (t *tokenBucket) retire(f *frame) {
-	t.returned += t.full() - f.now
+	t.leave(f)
 	us := int64(0)
 	if t.level < f.share {
 		var rest int64
@@ -106,7 +110,7 @@ func (t *tokenBucket) reshape(f *frame) {
 		return
 	}
 	had := t.level // under the old rate, and what bookings require of it
-	t.returned += t.full() - f.now
+	t.leave(f)
 	t.date, t.part, t.raised = f.now, 0, false
 	t.measure(f)
 	if had < t.room && f.share > 0 {
@@ -129,10 +133,12 @@ func (t *tokenBucket) pace(*frame) (int64, int64)  { return 0, 0 }
 func (t *tokenBucket) soonest(f *frame) int64      { return t.soonestBy(f, t.retry) }
 func (t *tokenBucket) releases(f *frame) []Release { return t.releasesBy(f, t.retry) }
 
-func (t *tokenBucket) receipt(*frame) int64 {
-	own := *t
-	own.bare()
-	return own.full() + t.returned
+func (t *tokenBucket) receipt(f *frame) int64 {
+	date, part := t.date, t.part
+	if t.raised {
+		date, part = t.ownDate, t.ownPart
+	}
+	return t.stamp(date, part, f.share)
 }
 
 func (t *tokenBucket) retry(f *frame, n int64) int64 {
@@ -193,32 +199,39 @@ func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
 	}
 	t.bare()
 	t.measure(f)
-	was := t.full()
+	date, part := t.date, t.part
 	if refunded = t.cancel(n, at); refunded > 0 {
 		t.back(f, refunded) // it was not used yet, so it is all there
+		t.note(at, refunded)
 	} else {
-		refunded = t.regain(f, n, at-t.returned-f.now)
+		refunded = t.regain(f, n, at)
 	}
-	t.returned += was - t.full()
+	t.moveOn(date-t.date, part-t.part, f.share)
 	t.yield(f)
 	return refunded
 }
 
-// regain puts back what is left to gain, for so many us, of n permits that were granted, and returns how many these are.
-func (t *tokenBucket) regain(f *frame, n, unused int64) int64 {
-	if unused <= 0 || unused > t.full()-f.now {
+// regain puts back what is left to gain of n permits that were granted, and returns how many these are.
+func (t *tokenBucket) regain(f *frame, n, at int64) int64 {
+	date, part := t.sum(t.date, t.part, f.share)
+	since, missing, had := t.since(f, date, part, at), t.room-t.level, t.level
+	for _, b := range t.bookings {
+		if b.receipt < at {
+			since += b.permits // used later
+		}
+	}
+	if since >= missing || missing >= far {
 		return 0
 	}
-	had := t.level
-	n = min(n, t.room-t.level)
-	us, more := mulDiv(f.window, n, 0, f.share)
-	if more > 0 {
-		us++
-	}
-	if us <= unused {
+	n = min(n, missing)
+	whole, _ := mulDiv(f.share, t.date-f.now, t.part, f.window)
+	if since+n <= whole {
 		t.back(f, n)
+		t.note(at, n)
 	} else {
-		t.date -= unused
+		us, rest := t.span(f, since, 0)
+		t.date, t.part = f.now+us, rest
+		t.note(at, whole-since)
 	}
 	t.measure(f)
 	return min(t.level-had, n)

@@ -1,34 +1,98 @@
 -- Token bucket: what is in it may be used at once.
 --
--- Its own fields: 150 date(16)  166 part(13)  179 returned(16): microseconds of refill that refunds have taken off the date so far
---   195 what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
+-- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far
+--   208, unless all of it is empty: worthless(16), the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
+--   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
 --
 -- A share that falls clamps the bucket at once, one that rises adds nothing to it. So the rooms in force sum to at most the burst and the
 -- shares to at most the limit, and what all shards grant in any t is at most what was in their buckets, a burst, plus what they gained, limit*t.
 --
--- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded; the receipt of a
--- grant is its value just after. What of it lies ahead of now + returned has not been gained yet and may be taken off; that moves
--- `returned` by as much, so refunds of all grants before an instant s give back at most what was missing at s, and the bound above holds.
+-- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded: each grant moves it on,
+-- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
+-- given back. A refund leaves at least as many missing as there remain: just what would be missing if it had never been granted. So refunds of all
+-- grants before an instant s give back at most what was missing at s, and the bound above holds. Whatever the order, all comes back that can.
+-- What is booked counts as granted when it is due. Where something overflowed, all receipts up to then are `worthless`.
 --
 -- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
 -- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
 -- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
-local returned, bookings = 0, ''
+local returned, returned_part, worthless = 0, 0, 0
+local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 
 local function parse(head)
-  date, part, returned = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0
-  bookings = sub(head, 195)
+  date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
+  if #head > 207 then
+    worthless = sub(head, 208, 223) + 0
+    local from = 226 + 29 * sub(head, 224, 225)
+    notes, bookings = sub(head, 226, from - 1), sub(head, from)
+    if from < 226 or from > 690 or from > #head + 1 or worthless < 0 or worthless >= 1e16 then
+      return false
+    end
+  end
   return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+    and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
 
 local function text()
-  return format('%16d%13d%16d', raised and own_date or date, raised and own_part or part, returned) .. bookings
+  local own = format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned, returned_part)
+  if worthless > 0 or notes ~= '' or bookings ~= '' then
+    return own .. format('%16d%2d', worthless, #notes / 29) .. notes .. bookings
+  end
+  return own
 end
 
-local yield, bare, overflow, sum_booked -- made only where something may be booked
+-- Date + returned, rounded up.
+function receipt()
+  local day, rest = date, part
+  if raised then
+    day, rest = own_date, own_part
+  end
+  rest = rest + returned_part
+  return day + returned + (rest > share and 2 or rest > 0 and 1 or 0)
+end
+
+local yield, bare, overflow, sum_booked, move_on, note -- made only where something may be booked or refunded
+
+local function prepare_notes()
+  -- Notes that the date was taken back by so many us and parts.
+  function move_on(us, rest)
+    returned, returned_part = returned + us, returned_part + rest
+    if returned_part < 0 then
+      returned, returned_part = returned - 1, returned_part + share
+    end
+    if returned_part >= share then
+      returned, returned_part = returned + 1, returned_part - share
+    end
+  end
+
+  -- Remembers what was given back. Where there is no room for one more, the two oldest are put together: what was granted between them may get less back.
+  function note(at, permits)
+    if permits == 0 then
+      return
+    end
+    local last = #notes
+    while last > 0 and sub(notes, last - 28, last - 13) + 0 > at do
+      last = last - 29
+    end
+    local function entry(receipt, n)
+      return format('%16d%13d', receipt, n < 9999999999999 and n or 9999999999999)
+    end
+    if last > 0 and sub(notes, last - 28, last - 13) + 0 == at then
+      notes = sub(notes, 1, last - 29) .. entry(at, sub(notes, last - 12, last) + permits) .. sub(notes, last + 1)
+      return
+    end
+    if #notes == 464 then
+      notes = entry(sub(notes, 1, 16) + 0, sub(notes, 17, 29) + sub(notes, 46, 58)) .. sub(notes, 59)
+      last = last > 29 and last - 29 or last
+    end
+    notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
+  end
+end
 
 local function prepare()
+  prepare_notes()
+
   -- Keeps the level, up to the instant, below the room by so many permits.
   local function at_least(instant, permits)
     local us, rest = span(permits, 0)
@@ -65,15 +129,24 @@ local function prepare()
 
   -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
   function overflow()
-    local later, from = sum_booked(), 1
+    local was_date, was_part, later, from = date, part, sum_booked(), 1
     while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
       at_least(sub(bookings, from, from + 15) + 0, later)
-      later = later - sub(bookings, from + 32, from + 44)
+      local due = sub(bookings, from + 32, from + 44) + 0
+      later = later - due
+      note(sub(bookings, from + 16, from + 31) + 0, due) -- it counts as granted now, after what was granted since it was booked
+      local us, rest = span(due, 0)
+      if us < FAR then
+        move_on(us, rest)
+      end
       from = from + 45
     end
     bookings = sub(bookings, from)
     if later > 0 then
       at_least(now, later)
+    end
+    if date ~= was_date or part ~= was_part then
+      worthless = receipt()
     end
     measure()
   end
@@ -81,8 +154,14 @@ end
 
 local function advance()
   measure()
-  if level == room and returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
-    returned = 0
+  if full() == now then -- nothing of what was granted so far is left to gain
+    if returned_part > 0 then
+      returned, returned_part = returned + 1, 0
+    end
+    if returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
+      returned = 0
+    end
+    worthless, notes = 0, ''
   end
   if bookings ~= '' then
     if TAKES and as_proposed then
@@ -103,13 +182,6 @@ local function grant(n)
   yield()
 end
 
-function receipt()
-  if raised then
-    return (own_part > 0 and own_date + 1 or own_date) + returned
-  end
-  return full() + returned
-end
-
 function retry(n)
   if n > room then
     return -1
@@ -122,8 +194,14 @@ if not (TAKES and as_proposed) then
 end
 
 if not as_proposed then
+  -- All receipts so far are worth nothing.
+  local function leave()
+    returned = returned + full() - now + (returned_part > 0 and 1 or 0)
+    returned_part, worthless, notes = 0, 0, ''
+  end
+
   function begin()
-    date, part, returned, bookings, raised = now, 0, 0, '', false
+    date, part, returned, returned_part, worthless, notes, bookings, raised = now, 0, 0, 0, 0, '', '', false
     measure()
   end
 
@@ -133,7 +211,7 @@ if not as_proposed then
       return measure()
     end
     local had = level -- under the old rate, and what bookings require of it
-    returned = returned + full() - now
+    leave()
     date, part, raised = now, 0, false
     measure()
     if had < room and share > 0 then
@@ -145,7 +223,7 @@ if not as_proposed then
   -- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
   -- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
   function retire()
-    returned = returned + full() - now
+    leave()
     local us, rest = 0, 0
     if level < share then
       us, rest = span(share - level, 0)
@@ -205,23 +283,54 @@ if not TAKES then
     return canceled
   end
 
-  -- Puts back what is left to gain, for so many us, of n permits that were granted, and returns how many these are.
-  local function regain(n, unused)
-    if unused <= 0 or unused > full() - now then
+  -- How many permits were granted after the grant with this receipt, or are used after it, and not given back: at least as many as there were.
+  local function since(at)
+    local us, more = date + returned, part + returned_part
+    if more >= share then
+      us, more = us + 1, more - share
+    end
+    if at <= worthless or at > us and (at > us + 1 or more == 0) then
+      return FAR
+    end
+    us, more = us - at + 1, more - 1
+    if more < 0 then
+      us, more = us - 1, more + share
+    end
+    if us >= FAR or share * us / window >= FAR then
+      return FAR
+    end
+    local permits = muldiv(share, us, more, window)
+    for last = #notes, 1, -29 do
+      if sub(notes, last - 28, last - 13) + 0 > at then
+        permits = permits - sub(notes, last - 12, last)
+      end
+    end
+    permits = permits > 0 and permits or 0
+    for last = #bookings, 1, -45 do
+      if sub(bookings, last - 28, last - 13) + 0 < at then
+        permits = permits + sub(bookings, last - 12, last)
+      end
+    end
+    return permits
+  end
+
+  -- Puts back what is left to gain of n permits that were granted, and returns how many these are.
+  local function regain(n, at)
+    local remain, missing, had = since(at), room - level, level
+    if remain >= missing or missing >= FAR then
       return 0
     end
-    local had = level
-    if n > room - level then
-      n = room - level
+    if n > missing then
+      n = missing
     end
-    local us, more = muldiv(window, n, 0, share)
-    if more > 0 then
-      us = us + 1
-    end
-    if us <= unused then
+    local whole = muldiv(share, date - now, part, window)
+    if remain + n <= whole then
       back(n)
+      note(at, n)
     else
-      date = date - unused
+      local us, rest = span(remain, 0)
+      date, part = now + us, rest
+      note(at, whole - remain)
     end
     measure()
     return level - had < n and level - had or n
@@ -233,14 +342,15 @@ if not TAKES then
     end
     bare()
     measure()
-    local was, unused = full(), at - returned - now
+    local was_date, was_part = date, part
     local refunded = cancel(n, at)
     if refunded > 0 then
       back(refunded) -- it was not used yet, so it is all there
+      note(at, refunded)
     else
-      refunded = regain(n, unused)
+      refunded = regain(n, at)
     end
-    returned = returned + was - full()
+    move_on(was_date - date, was_part - part)
     yield()
     return refunded
   end
