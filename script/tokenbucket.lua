@@ -26,7 +26,7 @@ local function parse(head)
     worthless = sub(head, 208, 223) + 0
     local from = 226 + 29 * sub(head, 224, 225)
     notes, bookings = sub(head, 226, from - 1), sub(head, from)
-    if from < 226 or from > 690 or from > #head + 1 or worthless < 0 or worthless >= 1e16 then
+    if from < 226 or from > 690 or from % 29 ~= 23 or from > #head + 1 or worthless < 0 or worthless >= 1e16 then
       return false
     end
   end
