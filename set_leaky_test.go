@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -11,9 +12,9 @@ import (
 
 // queued is a set of a leaky bucket with a turn every ten seconds, of which the
 // first is taken, and of a limit that has room.
-func queued(t *testing.T) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
+func queued(t *testing.T, f fleet) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
 	t.Helper()
-	c := standalone(t).client(t)
+	c := f.client(t)
 	leaky = limiter(t, c, "leaky", shardlimit.Limit{
 		Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
 	})
@@ -26,31 +27,37 @@ func queued(t *testing.T) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter
 }
 
 func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
-	set, leaky, roomy := queued(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- set.Wait(ctx) }()
-	for peek(t, roomy).Used < 2 { // until it has been granted, it cannot sleep
+	synctest.Test(t, func(t *testing.T) {
+		set, leaky, roomy := queued(t, bubbled(t, 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() { ended <- set.Wait(ctx) }()
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
 		select {
 		case err := <-ended:
-			t.Fatalf("Wait returned %v ten seconds before its turn", err)
-		case <-time.After(time.Millisecond):
+			t.Fatalf("Wait returned %v before its turn, after %s", err, time.Since(begun))
+		default:
 		}
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Wait ended with %v before its turn", err)
-	}
-	if used := peek(t, roomy).Used; used != 1 {
-		t.Errorf("%d permits are used after the caller left, want 1", used)
-	}
-	if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > 10*time.Second {
-		t.Errorf("the turn was not given back: %+v, %v", d, err)
-	}
+		if used := peek(t, roomy).Used; used != 2 {
+			t.Errorf("%d permits are used while it sleeps, want 2", used)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait ended with %v before its turn", err)
+		}
+		if used := peek(t, roomy).Used; used != 1 {
+			t.Errorf("%d permits are used after the caller left, want 1", used)
+		}
+		if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > time.Second {
+			t.Errorf("the turn was not given back: %+v, %v", d, err)
+		}
+	})
 }
 
 func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
-	set, _, roomy := queued(t)
+	set, _, roomy := queued(t, standalone(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := set.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
