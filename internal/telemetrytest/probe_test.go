@@ -94,8 +94,9 @@ func asking() (n int) {
 	buf := make([]byte, 4<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		state, _, _ := strings.Cut(g, "]")
-		blocked := strings.Contains(state, "[chan receive") || strings.Contains(state, "[select") || strings.Contains(state, "[sync.Cond.Wait")
-		if blocked && strings.Contains(g, "shardlimit.(*seat).ask(") {
+		sleeps := strings.Contains(state, "[sync.Cond.Wait") && strings.Contains(g, "shardlimit.(*ask).sleep(")
+		watches := strings.Contains(state, "[select") && strings.Contains(g, "shardlimit.(*lane).watch(")
+		if sleeps || watches {
 			n++
 		}
 	}
