@@ -120,7 +120,8 @@ func newLegend() plot.Legend {
 func compose(p *plot.Plot, legend plot.Legend, file string) error {
 	svg := vgsvg.New(plotWidth, plotHeight)
 	canvas := draw.New(svg)
-	p.Draw(draw.Crop(canvas, 0, -legendWidth, 0, 0))
-	legend.Draw(draw.Crop(canvas, plotWidth-legendWidth+vg.Points(6), 0, 0, -vg.Points(lineHeight)))
+	wide := max(legendWidth, legend.Rectangle(canvas).Size().X*1.1+vg.Points(12)) // a viewer's font may be wider
+	p.Draw(draw.Crop(canvas, 0, -wide, 0, 0))
+	legend.Draw(draw.Crop(canvas, plotWidth-wide+vg.Points(6), 0, 0, -vg.Points(lineHeight)))
 	return save(svg, file)
 }
