@@ -244,26 +244,37 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 	})
 }
 
-// For the race detector: everybody joins, leaves and reads at once.
-func TestABatchUnderLoad(t *testing.T) {
-	l := grounded(t)
-	l.core.client.cfg.CallTimeout = time.Hour
+// keepFlying serves batches until land is called, each with so many grants as many tells. On each of
+// them there is one who stays and reads.
+func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
 	stop := make(chan struct{})
-	var flier, callers sync.WaitGroup
+	var flier sync.WaitGroup
 	flier.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			default:
-				extra := ask{n: 1, since: l.core.client.now()} // so that there always is one who stays
+				extra := ask{n: 1, seat: l.seat(), since: l.core.client.now()}
 				l.join(&extra)
 				l.mu.Unlock()
-				l.serve(rand.Int64N(40))
+				l.serve(many())
+				if err := l.read(context.Background(), &extra); err != nil {
+					t.Error(err)
+				}
 				runtime.Gosched()
 			}
 		}
 	})
+	return func() { close(stop); flier.Wait() }
+}
+
+// For the race detector: everybody joins, leaves and reads at once.
+func TestABatchUnderLoad(t *testing.T) {
+	l := grounded(t)
+	l.core.client.cfg.CallTimeout = time.Hour
+	var callers sync.WaitGroup
+	land := keepFlying(t, l, func() int64 { return rand.Int64N(40) })
 	shared, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 32 {
@@ -283,8 +294,7 @@ func TestABatchUnderLoad(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	close(stop)
-	flier.Wait()
+	land()
 	if n := l.waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}

@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,25 +85,8 @@ func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 func TestSmallBatchesUnderLoad(t *testing.T) {
 	l := grounded(t)
 	l.core.client.cfg.CallTimeout = time.Hour
-	stop := make(chan struct{})
-	var flier, callers sync.WaitGroup
-	flier.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				extra := ask{n: 1, seat: l.seat(), since: l.core.client.now()} // so that there always is one who stays
-				l.join(&extra)
-				l.mu.Unlock()
-				l.serve(9)
-				if err := l.read(context.Background(), &extra); err != nil {
-					t.Error(err)
-				}
-				runtime.Gosched()
-			}
-		}
-	})
+	var callers sync.WaitGroup
+	land := keepFlying(t, l, func() int64 { return 9 })
 	shared, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 3 {
@@ -129,8 +111,7 @@ func TestSmallBatchesUnderLoad(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	close(stop)
-	flier.Wait()
+	land()
 	if n := l.waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}

@@ -53,18 +53,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Who is named contends as himself: what he wants is in an account of his own, with his weight.
-func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
+// embeddedClient is a client of one embedded node. Both end with the test.
+func embeddedClient(t *testing.T) *shardlimit.Client {
+	t.Helper()
 	nodes, err := embedded.Start(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nodes.Close()
+	t.Cleanup(nodes.Close)
 	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(client.Close)
+	return client
+}
+
+// Who is named contends as himself: what he wants is in an account of his own, with his weight.
+func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
+	client := embeddedClient(t)
 	limits, err := serve.Declare(t.Context(), client, []serve.Declaration{{Name: "l", Limit: shardlimit.PerHour(3)}})
 	if err != nil {
 		t.Fatal(err)
@@ -96,16 +103,7 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	nodes, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nodes.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := embeddedClient(t)
 	limits, err := serve.Declare(t.Context(), client, []serve.Declaration{
 		{Name: "one", Limit: shardlimit.PerHour(3)}, {Name: "each", PerKey: true, Limit: shardlimit.PerHour(3)}})
 	if err != nil {
