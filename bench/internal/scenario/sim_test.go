@@ -24,6 +24,10 @@ func TestCalibrated(t *testing.T) {
 	if len(c.Nodes) != 4 || c.Server.Script != 20*time.Microsecond || c.Server.Quota != cappedQuota.Period/50 {
 		t.Errorf("%d nodes, a call of %s, a quota of %s", len(c.Nodes), c.Server.Script, c.Server.Quota)
 	}
+	here.nodes[0].Scripts, here.nodes[1].Scripts = 1000, 3000
+	if got := calibrated(one, here, 0).Server.Uneven; got[0] != 2 || math.Abs(got[1]-2./3) > 1e-9 || got[2] != 1 {
+		t.Errorf("a call costs the nodes %v times as much", got)
+	}
 	if want := 2 - float64(scaleCallers)/6; math.Abs(c.Route.Rejoin-want) > 1e-9 {
 		t.Errorf("%v of the callers rejoin, want %v", c.Route.Rejoin, want)
 	}

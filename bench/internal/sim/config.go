@@ -82,6 +82,7 @@ type Network struct {
 // Server is what a node does, one call after the other.
 type Server struct {
 	Script    time.Duration // CPU time of a call
+	Uneven    []float64     // what a call costs each node, over Script; empty: they are alike
 	Contended time.Duration // more of it while participants contend for the shard
 	// If Period is not 0, the node gets only Quota of CPU time in each Period, and
 	// what it does not use is lost.
@@ -96,6 +97,14 @@ func (c *Config) turn(now int64, k int) int {
 	reach := (c.Route.Crowd*c.Shards-1)/len(c.Participants) + 1
 	reach = min(max(reach, c.Route.Preferred), c.Shards)
 	return int((now/int64(c.Route.Turn) + int64(k)) % int64(reach))
+}
+
+// script is what a call costs node i.
+func (c *Config) script(i int) time.Duration {
+	if len(c.Server.Uneven) == 0 {
+		return c.Server.Script
+	}
+	return time.Duration(float64(c.Server.Script) * c.Server.Uneven[i])
 }
 
 func (c *Config) validate() error {
@@ -121,8 +130,15 @@ func (c *Config) validate() error {
 		return bad("%v of the callers rejoin", c.Route.Rejoin)
 	case c.Server.Script <= 0 || c.Server.Contended < 0 || c.For <= 0 || c.Warm < 0 || c.Reaction < 0 || c.Timeout < 0 || c.Network.Delay < 0 || c.Network.Jitter < 0:
 		return bad("a time is not positive")
+	case len(c.Server.Uneven) > 0 && len(c.Server.Uneven) != len(c.Nodes):
+		return bad("what a call costs %d nodes, there are %d", len(c.Server.Uneven), len(c.Nodes))
 	case c.Server.Period != 0 && (c.Server.Quota <= 0 || c.Server.Quota > c.Server.Period):
 		return bad("a quota of %s in %s", c.Server.Quota, c.Server.Period)
+	}
+	for _, u := range c.Server.Uneven {
+		if !(u > 0.01 && u < 100) {
+			return bad("a call costs a node %v times as much as others", u)
+		}
 	}
 	for _, d := range c.Demand {
 		if !(d >= 0 && d < 1e9) {

@@ -98,6 +98,16 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestUnevenNodes: of nodes that are all at their end, each serves the more calls the less one costs it.
+func TestUnevenNodes(t *testing.T) {
+	cfg := asking(quiet(90, 3, 3), 1_000_000)
+	cfg.Server.Uneven = []float64{0.5, 1, 2}
+	r := run(t, cfg)
+	for i, want := range []float64{100_000, 50_000, 25_000} {
+		near(t, fmt.Sprintf("calls a second of node %d", i), float64(r.Calls[i]), want, 0.02)
+	}
+}
+
 func TestServe(t *testing.T) {
 	plain := node{script: 10}
 	for _, want := range []int64{15, 25} {
@@ -316,6 +326,8 @@ func TestInvalidConfigs(t *testing.T) {
 		"script":    func(c *Config) { c.Server.Script = 0 },
 		"contended": func(c *Config) { c.Server.Contended = -1 },
 		"quota":     func(c *Config) { c.Server.Period = 1 },
+		"uneven":    func(c *Config) { c.Server.Uneven = []float64{1} },
+		"free":      func(c *Config) { c.Server.Uneven = []float64{1, 0} },
 	} {
 		c := asking(quiet(3, 2, 2), 10)
 		spoil(&c)

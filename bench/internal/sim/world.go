@@ -81,7 +81,7 @@ func (w *world) populate(shards []shard.Shard) {
 	w.nodes = make([]node, len(c.Nodes))
 	for i := range w.nodes {
 		n := &w.nodes[i]
-		n.script, n.quota, n.period = int64(c.Server.Script), int64(c.Server.Quota), int64(c.Server.Period)
+		n.script, n.quota, n.period = int64(c.script(i)), int64(c.Server.Quota), int64(c.Server.Period)
 		if n.period > 0 {
 			n.phase = -w.rng.Int64N(n.period)
 		}
