@@ -18,7 +18,7 @@ type account struct {
 
 	// turned counts the permits of calls that were finally turned away. Every
 	// shard is told of those since it was last told, so that it knows who wants more than it gets.
-	turned atomic.Int64
+	turned tally
 
 	last  atomic.Pointer[view]
 	mu    sync.Mutex
@@ -67,7 +67,7 @@ func (s *seat) name() script.Seat {
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
 func (s *seat) report(shards int64) script.Seat {
-	turned := s.account.turned.Load()
+	turned := s.account.turned.sum()
 	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
 	waiting := s.account.queue.unserved.Load()
 	r := s.name()
@@ -138,7 +138,7 @@ func (a *account) seat(l *lane) *seat {
 // can want more than there are.
 func (a *account) turnedAway(d *Decision, n int64) {
 	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
-		a.turned.Add(n - d.Granted)
+		a.turned.add(n - d.Granted)
 	}
 }
 

@@ -33,16 +33,16 @@ func BenchmarkAllow(b *testing.B) {
 			})
 		})
 	}
-	b.Run("known denial", func(b *testing.B) {
-		b.ReportAllocs()
-		l := limiter(b, f.client(b), "d", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1})
-		_, _ = l.Allow(ctx)
-		for b.Loop() {
-			if _, err := l.Allow(ctx); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("known denial/callers=%d", callers), func(b *testing.B) {
+			l := limiter(b, f.client(b), "d", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1})
+			_, _ = l.Allow(ctx)
+			crowd(b, callers, func() error {
+				_, err := l.Allow(ctx)
+				return err
+			})
+		})
+	}
 	b.Run("lease", func(b *testing.B) {
 		b.ReportAllocs()
 		l := limiter(b, f.client(b), "h", shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})

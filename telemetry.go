@@ -202,7 +202,7 @@ func (t *telemetry) decided(ctx context.Context, c *core, d *Decision, n, start 
 	if !t.tracing {
 		return
 	}
-	if span := spanOf(ctx); span != nil && span.IsRecording() {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		describe(span, c, d, result, permits)
 	}
 }
