@@ -130,7 +130,7 @@ func (c *core) giveBack(d Decision) {
 
 func (d *Decision) parts() []part {
 	if d.lease != nil {
-		return d.lease.slice(int64(d.ticket), d.Granted)
+		return d.lease.slice(pile{int64(d.ticket), d.Granted})
 	}
 	if d.first.n == 0 {
 		return nil

@@ -2,7 +2,7 @@ package shardlimit
 
 import (
 	"context"
-	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,16 +12,13 @@ import (
 // shards log permits of such a limit for the window plus the lease, so whenever
 // one is used before until, it stays logged for a whole window after that.
 type lease struct {
-	left  atomic.Int64
+	stock          // closed at the end of the lease
 	until int64    // on the client's clock; nothing is taken after it
 	from  int64    // when it was asked for
 	size  int64    // permits at first
-	grant Decision // where they came from
+	grant Decision // where those of the stock came from, in the order of their places
 	timer *time.Timer
 }
-
-// closedLease is what left is set to at the end: so far below zero that nobody takes any more.
-const closedLease = math.MinInt64 / 2
 
 // leases decides how much a process holds in advance: as much as it was seen to
 // need in the time of a lease, and little when little is left.
@@ -44,12 +41,11 @@ func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Deci
 
 // leased is exactly for a limit that has leases.
 func (a *account) leased(ctx context.Context, t *table, n, since int64, d *Decision) error {
-	if l := a.leases.current.Load(); l != nil && since < l.until && l.left.Load() >= n {
-		if left := l.left.Add(-n); left >= 0 {
-			a.core.held(t, l, n, left, since, d)
+	if l := a.leases.current.Load(); l != nil && since < l.until {
+		if place, left, ok := l.take(n); ok {
+			a.core.held(t, l, pile{place, n}, left, since, d)
 			return nil
 		}
-		l.left.Add(n)
 	}
 	if ok, err := a.leases.refill(ctx, t, n, since, d); ok {
 		return err
@@ -57,13 +53,13 @@ func (a *account) leased(ctx context.Context, t *table, n, since int64, d *Decis
 	return a.whole(ctx, t, n, since, d)
 }
 
-// held fills in the decision for n permits of a lease in which left remain.
-func (c *core) held(t *table, l *lease, n, left, now int64, d *Decision) {
-	d.Allowed, d.Granted = true, n
+// held fills in the decision for permits of a lease in which left remain.
+func (c *core) held(t *table, l *lease, p pile, left, now int64, d *Decision) {
+	d.Allowed, d.Granted = true, p.n
 	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
 	d.ResetAfter = t.resetAfter(now)
 	d.source, d.core, d.lease = sourceLease, c, l
-	d.ticket, d.until = uint64(left), now+int64(t.layout.Span())
+	d.ticket, d.until = uint64(p.place), now+int64(t.layout.Span())
 }
 
 // refill asks for n permits and for a new lease in one go. ok is false if the
@@ -74,7 +70,12 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since int64, d *Decis
 		return false, nil
 	}
 	defer ls.asking.Store(false)
-	ls.retire(ls.current.Load())
+	if l := ls.current.Load(); l != nil {
+		if since < l.until && ls.regroup(t, l, n, since, d) {
+			return true, nil
+		}
+		ls.retire(l)
+	}
 	extra := ls.size(t)
 	if extra < 1 || n+extra > t.limit.Permits {
 		return false, nil
@@ -113,32 +114,62 @@ func (ls *leases) size(t *table) int64 {
 // which is before Lease after they were granted.
 func (ls *leases) begin(t *table, grant Decision, since int64) {
 	l := &lease{until: since + int64(t.limit.Lease), from: since, size: grant.Granted, grant: grant}
-	l.left.Store(grant.Granted)
-	left := time.Duration(l.until - ls.account.core.client.now())
-	if left <= 0 { // the answer took longer than the lease
+	if l.until <= ls.account.core.client.now() { // the answer took longer than the lease
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
 	}
+	l.fill(grant.Granted, runtime.GOMAXPROCS(0))
+	ls.put(l)
+}
+
+// put makes the lease the current one until it ends.
+func (ls *leases) put(l *lease) {
 	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
-	l.timer.Reset(left) // not sooner: the function needs the timer
+	l.timer.Reset(time.Duration(l.until - ls.account.core.client.now())) // not sooner: the function needs the timer
 	ls.current.Store(l)
 }
 
-// retire ends a lease, gives back what is left of it, and learns from its use.
-func (ls *leases) retire(l *lease) {
-	if l == nil {
-		return
+// regroup gets n permits that the lease has, but perhaps no stripe of it alone:
+// then it is not divided for the rest of its time. It reports false if the lease has less than n.
+func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool {
+	if place, left, ok := l.take(n); ok { // it was begun after the caller had looked
+		ls.account.core.held(t, l, pile{place, n}, left, since, d)
+		return true
 	}
-	left := l.left.Swap(closedLease)
-	if left < -math.MaxInt64/4 {
-		return // retired before
+	if l.sum() < n {
+		return false
+	}
+	piles, first := l.close()
+	if !first {
+		return false
+	}
+	rest := l.origin(piles)
+	if rest.Granted < n { // others have taken meanwhile
+		ls.end(l, rest)
+		return false
 	}
 	l.timer.Stop()
+	whole := &lease{until: l.until, from: l.from, size: l.size, grant: rest}
+	whole.fill(rest.Granted, 1)
+	place, left, _ := whole.take(n) // nobody else knows of it yet
+	ls.put(whole)
+	ls.account.core.held(t, whole, pile{place, n}, left, since, d)
+	return true
+}
+
+// retire ends a lease, unless it has ended.
+func (ls *leases) retire(l *lease) {
+	if piles, first := l.close(); first {
+		ls.end(l, l.origin(piles))
+	}
+}
+
+// end gives back the rest of a lease whose stock is closed, and learns from its use.
+func (ls *leases) end(l *lease, rest Decision) {
+	l.timer.Stop()
 	ls.current.CompareAndSwap(l, nil)
-	left = max(left, 0)
-	ls.learn(l, left)
-	if left > 0 {
-		rest := Decision{lease: l, ticket: 0, Granted: left}
+	ls.learn(l, rest.Granted)
+	if rest.Granted > 0 {
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(rest) })
 	}
 }
@@ -160,18 +191,36 @@ func (ls *leases) learn(l *lease, left int64) {
 	ls.mu.Unlock()
 }
 
-// slice returns where n permits of the lease came from, of which those before
-// place are still there: the permits are used from the end.
-func (l *lease) slice(place, n int64) (parts []part) {
+// slice returns where the permits of the lease at these places came from.
+func (l *lease) slice(p pile) (parts []part) {
 	var begin int64
-	for _, p := range l.grant.parts() {
-		end := begin + p.n
-		if from, to := max(begin, place), min(end, place+n); from < to {
-			parts = append(parts, part{p.seat, p.at, to - from})
+	for _, g := range l.grant.parts() {
+		end := begin + g.n
+		if from, to := max(begin, p.place), min(end, p.place+p.n); from < to {
+			parts = append(parts, part{g.seat, g.at, to - from})
 		}
 		begin = end
 	}
 	return parts
+}
+
+// origin is slice for several piles in the order of their places. Those that
+// one shard granted at one time are one part, so that they go back together.
+func (l *lease) origin(piles []pile) (d Decision) {
+	var parts []part
+	for _, p := range piles {
+		for _, next := range l.slice(p) {
+			if k := len(parts) - 1; k >= 0 && parts[k].seat == next.seat && parts[k].at == next.at {
+				parts[k].n += next.n
+			} else {
+				parts = append(parts, next)
+			}
+		}
+	}
+	for _, p := range parts {
+		d.addPart(p, 0)
+	}
+	return d
 }
 
 // firstOf is the decision with only its first n permits; last has the others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,92 @@ func TestLeaseReturnsWhatWasNotUsed(t *testing.T) {
 	})
 	if state.Used != granted {
 		t.Errorf("%d permits were used, the log holds %d", granted, state.Used)
+	}
+}
+
+// held is how many permits the process holds: what the log has beyond what was granted.
+func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
+	t.Helper()
+	s, err := l.Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Used - granted
+}
+
+// A call gets all that the process holds, wherever in the lease that is, and asks nobody.
+func TestLeaseGivesAllItHasToOneCall(t *testing.T) {
+	server := redistest.Standalone(t)
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+	limit := shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
+	l := limiter(t, f.client(t), "whole", limit)
+	ctx, watcher := t.Context(), server.Client(t)
+	var granted int64
+	allow := func(n int64) shardlimit.Decision {
+		t.Helper()
+		d, err := l.AllowN(ctx, n)
+		if err != nil || !d.Allowed || d.Granted != n {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		granted += n
+		return d
+	}
+	for range 6 { // each lease is larger than the one before, because that was used up
+		if n := held(t, l, granted); n > 0 {
+			allow(n)
+		}
+		allow(1)
+	}
+	whole := held(t, l, granted)
+	if whole < 8192 {
+		t.Fatalf("the lease has %d permits, too few to be divided", whole)
+	}
+	allow(1)
+	before := scriptCalls(t, watcher)
+	large := allow(whole - 100)
+	for range 98 {
+		allow(1)
+	}
+	if d := allow(1); d.Remaining != limit.Permits-granted {
+		t.Errorf("%d of %d granted, %d remain", granted, limit.Permits, d.Remaining)
+	}
+	if scripts := scriptCalls(t, watcher) - before; scripts > 0 {
+		t.Errorf("the lease had %d permits, they took %d scripts", whole, scripts)
+	}
+	if err := l.Refund(ctx, large); err != nil {
+		t.Fatal(err)
+	}
+	if used := granted - large.Granted; held(t, l, used) != 0 {
+		t.Errorf("%d permits are used, the log holds %d more", used, held(t, l, used))
+	}
+}
+
+// Leases end while others take from them: what was not taken goes back, all of it.
+func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
+	f := standalone(t)
+	limit := shardlimit.Limit{Permits: 1_000_000_000, Per: time.Minute, Lease: 10 * time.Millisecond, Shards: 2}
+	l := limiter(t, f.client(t), "ending", limit)
+	ctx := t.Context()
+	var granted atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for k := range int64(60_000) {
+				d, err := l.AllowN(ctx, 1+k%3*int64(i))
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	callers.Wait()
+	if rest := eventually(t, func() (int64, bool) {
+		rest := held(t, l, granted.Load())
+		return rest, rest == 0
+	}); rest != 0 {
+		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
 	}
 }
 

@@ -177,7 +177,7 @@ func (a *account) refuses(t *table, n, now int64) bool {
 	if t == nil {
 		return false
 	}
-	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
+	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.sum() >= n {
 		return false
 	}
 	var d Decision

@@ -1,0 +1,64 @@
+package shardlimit
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Wherever in a lease permits are, also after it was regrouped, they are those of the shards that granted them.
+func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
+	ground := grounded(t)
+	seats := []*seat{{}, {}, {}}
+	rapid.Check(t, func(t *rapid.T) {
+		leases := &ground.core.accounts.own.leases
+		l := &lease{until: math.MaxInt64}
+		granted, found := map[part]int64{}, map[part]int64{}
+		for range rapid.IntRange(1, 6).Draw(t, "parts") {
+			p := part{rapid.SampledFrom(seats).Draw(t, "seat"), rapid.Int64Range(1, 2).Draw(t, "at"), rapid.Int64Range(1, 1500).Draw(t, "n")}
+			l.grant.addPart(p, 0)
+			granted[part{p.seat, p.at, 0}] += p.n
+		}
+		note := func(d Decision) {
+			for _, p := range d.parts() {
+				found[part{p.seat, p.at, 0}] += p.n
+			}
+		}
+		l.fill(l.grant.Granted, 4)
+		leases.put(l)
+		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
+			current, left := leases.current.Load(), leases.current.Load().sum()
+			var d Decision
+			if ok := leases.regroup(&table{}, current, n, 0, &d); ok != (left >= n) || ok && d.Granted != n {
+				t.Fatalf("%d of %d: %v, granted %d", n, left, ok, d.Granted)
+			}
+			note(d)
+		}
+		current := leases.current.Load()
+		current.timer.Stop()
+		rest, _ := current.close()
+		back := current.origin(rest)
+		note(back)
+		if !maps.Equal(granted, found) {
+			t.Fatalf("granted %v, taken and left are %v", granted, found)
+		}
+		if most := len(current.grant.parts()) + len(rest); len(back.parts()) > most {
+			t.Fatalf("%d parts go back, want at most %d", len(back.parts()), most)
+		}
+	})
+}
+
+// A lease that one shard granted goes back with one command, however many stripes it had.
+func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
+	s := &seat{}
+	var l lease
+	l.grant.addPart(part{s, 7, 8 * leastStripe}, 0)
+	l.fill(8*leastStripe, 4)
+	rest, _ := l.close()
+	back := l.origin(rest)
+	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * leastStripe}) {
+		t.Errorf("%d stripes, parts %+v", len(rest), parts)
+	}
+}

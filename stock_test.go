@@ -1,0 +1,160 @@
+package shardlimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ledger notes which places of a stock were handed out, and how often.
+type ledger []atomic.Int32
+
+func (l ledger) add(p pile) {
+	for i := range p.n {
+		l[p.place+i].Add(1)
+	}
+}
+
+// wrong is how many places were not handed out exactly once.
+func (l ledger) wrong() (n int) {
+	for i := range l {
+		if l[i].Load() != 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// Whoever takes and whoever closes, one at a time: each permit is handed out once or left over, a take
+// succeeds if and only if some stripe has so many, and what is told to be left is near the truth.
+func TestAStockIsWhatWasPutIn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.Int64Range(1, 20_000).Draw(t, "size")
+		var s stock
+		s.fill(size, rapid.IntRange(1, 8).Draw(t, "cores"))
+		seen, left := make(ledger, size), size
+		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 3000)).Draw(t, "takes") {
+			most := int64(0)
+			for i := range s.stripes {
+				most = max(most, s.stripes[i].left.Load())
+			}
+			place, told, ok := s.take(n)
+			if ok != (most >= n) {
+				t.Fatalf("a stripe has %d, take of %d: %v", most, n, ok)
+			}
+			if !ok {
+				continue
+			}
+			seen.add(pile{place, n})
+			left -= n
+			if told > left || told <= left-tellEvery*int64(len(s.stripes)) || len(s.stripes) == 1 && told != left {
+				t.Fatalf("%d are left, told %d, with %d stripes", left, told, len(s.stripes))
+			}
+		}
+		if s.sum() != left {
+			t.Fatalf("%d are left, the sum is %d", left, s.sum())
+		}
+		rest, first := s.close()
+		for _, p := range rest {
+			seen.add(p)
+		}
+		if wrong := seen.wrong(); !first || wrong > 0 {
+			t.Fatalf("closed for the first time: %v; %d of %d permits were lost or doubled", first, wrong, size)
+		}
+		if rest, first = s.close(); first || rest != nil || s.sum() != 0 {
+			t.Fatalf("closed again: %v, %v, %d left", rest, first, s.sum())
+		}
+		if _, _, ok := s.take(1); ok {
+			t.Fatal("a closed stock gave a permit")
+		}
+	})
+}
+
+// Many take while a stock is closed under their hands, or until nothing is left.
+func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
+	for round := range 500 {
+		size := int64(8 * leastStripe)
+		var s stock
+		s.fill(size, 4)
+		seen := make(ledger, size)
+		var takers sync.WaitGroup
+		var taken atomic.Int64
+		for k := range 4 {
+			takers.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(round), uint64(k)))
+				for n := int64(1); ; n = 1 + random.Int64N(3) {
+					place, _, ok := s.take(n)
+					switch {
+					case ok:
+						seen.add(pile{place, n})
+						taken.Add(n)
+					case n == 1:
+						return
+					}
+				}
+			})
+		}
+		if round%2 == 0 { // else everything is taken
+			for taken.Load() < size/8 {
+				if _, _, ok := s.take(size + 1); ok {
+					t.Fatal("got more than there was")
+				}
+			}
+			for range 2 {
+				takers.Go(func() {
+					rest, _ := s.close()
+					for _, p := range rest {
+						seen.add(p)
+						taken.Add(p.n)
+					}
+				})
+			}
+		}
+		takers.Wait()
+		if wrong := seen.wrong(); wrong > 0 || taken.Load() != size {
+			t.Fatalf("round %d: %d of %d permits were lost or doubled, %d were taken or left", round, wrong, size, taken.Load())
+		}
+	}
+}
+
+// As long as anything is left, and whoever else takes, one permit is to be had.
+func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
+	const takers, each = 8, 4000
+	for round := range 40 {
+		var s stock
+		s.fill(takers*each, 1+round%2*3) // not divided, and divided
+		var all sync.WaitGroup
+		for range takers {
+			all.Go(func() {
+				for i := range each {
+					if _, _, ok := s.take(1); !ok {
+						t.Errorf("refused after %d of %d", i, each)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if left := s.sum(); left != 0 {
+			t.Fatalf("everything was taken, %d are left", left)
+		}
+	}
+}
+
+func TestASmallStockIsNotDivided(t *testing.T) {
+	for size, stripes := range map[int64]int{1: 1, 2*leastStripe - 1: 1, 2 * leastStripe: 2, 4*leastStripe - 1: 2, 4 * leastStripe: 4, 1e12: 8} {
+		var s stock
+		s.fill(size, 4)
+		if len(s.stripes) != stripes {
+			t.Errorf("%d permits have %d stripes, want %d", size, len(s.stripes), stripes)
+		}
+	}
+	for cores, stripes := range map[int]int{1: 1, 2: 4, 3: 8, 4: 8, 5: 16, 32: 64, 1000: mostStripes} {
+		if got := stripesFor(cores); got != stripes {
+			t.Errorf("%d cores have %d stripes, want %d", cores, got, stripes)
+		}
+	}
+}
