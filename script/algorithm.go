@@ -38,7 +38,7 @@ func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == Algo
 // heads are the letters that tell the keys of the algorithms apart; magics begin the strings under them.
 var (
 	heads  = [algorithms]string{"h", "c", "w", "t", "q"}
-	magics = [algorithms]string{"SLG2", "SCN1", "FXW1", "TKB2", "LKB1"}
+	magics = [algorithms]string{"SLG2", "SCN1", "FXW1", "TKB3", "LKB1"}
 )
 
 // Twin is a shard of any algorithm in this process, equal to the scripts result for result: the oracle they are tested against, and the

@@ -74,8 +74,8 @@ func (c *slidingCounter) text() string {
 func (t *tokenBucket) text() string {
 	t.bare()
 	text := fmt.Sprintf("%16d%13d%16d%13d", t.date, t.part, t.returned, t.returnedPart)
-	if t.worthless > 0 || len(t.notes) > 0 || len(t.bookings) > 0 {
-		text += fmt.Sprintf("%16d%2d", t.worthless, len(t.notes))
+	if len(t.notes) > 0 || len(t.bookings) > 0 {
+		text += fmt.Sprintf("%2d", len(t.notes))
 	}
 	for _, n := range t.notes {
 		text += fmt.Sprintf("%16d%13d", n.receipt, n.permits)

@@ -8,7 +8,6 @@ import (
 // returns is what a token bucket knows of its refunds: tokenbucket.lua explains it.
 type returns struct {
 	returned, returnedPart int64      // us of refill that refunds have taken off the date so far, and parts of one over the share
-	worthless              int64      // nothing of a receipt up to this is left to gain
 	notes                  []giveBack // by receipt, ascending; never changed in place, as copies of the state share it
 }
 
@@ -30,7 +29,7 @@ func (r *returns) settle() {
 	if r.returned > manyReturned { // receipts from before are larger than any to come
 		r.returned = 0
 	}
-	r.worthless, r.notes = 0, nil
+	r.notes = nil
 }
 
 // leave makes all receipts so far worth nothing.
@@ -39,7 +38,7 @@ func (t *tokenBucket) leave(f *frame) {
 	if t.returnedPart > 0 {
 		t.returned, t.returnedPart = t.returned+1, 0
 	}
-	t.worthless, t.notes = 0, nil
+	t.notes = nil
 }
 
 // sum returns date + returned, and parts of a microsecond.
@@ -74,7 +73,7 @@ func (r *returns) moveOn(us, part, share int64) {
 // since returns how many permits were granted after the grant with this receipt, and not given back: at least as many as there were. The sum that
 // is now is us + part/share.
 func (r *returns) since(f *frame, us, part, at int64) int64 {
-	if at <= r.worthless || at > us && (at > us+1 || part == 0) {
+	if at > us && (at > us+1 || part == 0) {
 		return far
 	}
 	us, part = us-at+1, part-1

@@ -152,3 +152,39 @@ func TestRefundAfterABookingIsDueLeavesItUsed(t *testing.T) {
 		t.Error("what the bucket gained in 5 ms is not there")
 	}
 }
+
+// What a booking has made flow over is not brought back by refunds of other grants, whether they came before the booking or after it.
+func TestRefundLeavesRoomForWhatIsBooked(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
+	booking := &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 200 * time.Millisecond, MaxDelay: time.Minute, MaxBooked: 10}
+	for name, shard := range map[string]cancelShard{
+		"twin":  NewTwin(AlgorithmTokenBucket),
+		"redis": served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "room", "limit")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, bookedFirst := range []bool{true, false} {
+				now := int64(epoch0 + i*3_600_000_000)
+				if bookedFirst {
+					shard.Reserve(now, booking)
+				}
+				taken := shard.Take(now, ones(p, 3))
+				if !bookedFirst {
+					shard.Reserve(now, booking)
+				}
+				for _, c := range []struct{ after, back, comes int64 }{
+					{100_000, 1, 1}, // of the 3 that were taken 1 would have flown over by now
+					{100_000, 2, 1},
+					{150_000, 1, 0},
+				} {
+					if reply := shard.Refund(now+c.after, RefundRequest{Permits: c.back, At: taken.At}); reply.Refunded != c.comes || reply.Free != 4 {
+						t.Errorf("booked first %t, after %d us: %+v, want %d back and 4 free", bookedFirst, c.after, reply, c.comes)
+					}
+				}
+				if reply := shard.Take(now+200_000, ones(p, 10)); reply.Granted != 5 {
+					t.Errorf("booked first %t: %d beside the 5 that are due", bookedFirst, reply.Granted)
+				}
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ func (t *tokenBucket) advance(f *frame) {
 
 // overflow drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
 func (t *tokenBucket) overflow(f *frame) {
-	date, part, later := t.date, t.part, t.booked(f)
+	later := t.booked(f)
 	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
 		due := t.bookings[0]
 		t.atLeast(f, due.date, later)
@@ -44,9 +44,6 @@ func (t *tokenBucket) overflow(f *frame) {
 	}
 	if later > 0 {
 		t.atLeast(f, f.now, later)
-	}
-	if t.date != date || t.part != part {
-		t.worthless = t.receipt(f)
 	}
 	t.measure(f)
 }

@@ -1,7 +1,7 @@
 -- Token bucket: what is in it may be used at once.
 --
 -- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far
---   208, unless all of it is empty: worthless(16), the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
+--   208, unless all of it is empty: the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
 --   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
 --
 -- A share that falls clamps the bucket at once, one that rises adds nothing to it. So the rooms in force sum to at most the burst and the
@@ -11,22 +11,22 @@
 -- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
 -- given back. A refund leaves at least as many missing as there remain: just what would be missing if it had never been granted. So refunds of all
 -- grants before an instant s give back at most what was missing at s, and the bound above holds. Whatever the order, all comes back that can.
--- What is booked counts as granted when it is due. Where something overflowed, all receipts up to then are `worthless`.
+-- What is booked counts as granted when it is due. What overflowed because of it moves the date on as a grant would, so receipts from before can
+-- gain no more than is missing besides the bookings: nothing.
 --
 -- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
 -- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
 -- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
-local returned, returned_part, worthless = 0, 0, 0
+local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 
 local function parse(head)
   date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
   if #head > 207 then
-    worthless = sub(head, 208, 223) + 0
-    local from = 226 + 29 * sub(head, 224, 225)
-    notes, bookings = sub(head, 226, from - 1), sub(head, from)
-    if from < 226 or from > 690 or from % 29 ~= 23 or from > #head + 1 or worthless < 0 or worthless >= 1e16 then
+    local from = 210 + 29 * sub(head, 208, 209)
+    notes, bookings = sub(head, 210, from - 1), sub(head, from)
+    if from < 210 or from > 674 or from % 29 ~= 7 or from > #head + 1 then
       return false
     end
   end
@@ -36,8 +36,8 @@ end
 
 local function text()
   local own = format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned, returned_part)
-  if worthless > 0 or notes ~= '' or bookings ~= '' then
-    return own .. format('%16d%2d', worthless, #notes / 29) .. notes .. bookings
+  if notes ~= '' or bookings ~= '' then
+    return own .. format('%2d', #notes / 29) .. notes .. bookings
   end
   return own
 end
@@ -129,7 +129,7 @@ local function prepare()
 
   -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
   function overflow()
-    local was_date, was_part, later, from = date, part, sum_booked(), 1
+    local later, from = sum_booked(), 1
     while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
       at_least(sub(bookings, from, from + 15) + 0, later)
       local due = sub(bookings, from + 32, from + 44) + 0
@@ -145,9 +145,6 @@ local function prepare()
     if later > 0 then
       at_least(now, later)
     end
-    if date ~= was_date or part ~= was_part then
-      worthless = receipt()
-    end
     measure()
   end
 end
@@ -161,7 +158,7 @@ local function advance()
     if returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
       returned = 0
     end
-    worthless, notes = 0, ''
+    notes = ''
   end
   if bookings ~= '' then
     if TAKES and as_proposed then
@@ -197,11 +194,11 @@ if not as_proposed then
   -- All receipts so far are worth nothing.
   local function leave()
     returned = returned + full() - now + (returned_part > 0 and 1 or 0)
-    returned_part, worthless, notes = 0, 0, ''
+    returned_part, notes = 0, ''
   end
 
   function begin()
-    date, part, returned, returned_part, worthless, notes, bookings, raised = now, 0, 0, 0, 0, '', '', false
+    date, part, returned, returned_part, notes, bookings, raised = now, 0, 0, 0, '', '', false
     measure()
   end
 
@@ -289,7 +286,7 @@ if not TAKES then
     if more >= share then
       us, more = us + 1, more - share
     end
-    if at <= worthless or at > us and (at > us + 1 or more == 0) then
+    if at > us and (at > us + 1 or more == 0) then
       return FAR
     end
     us, more = us - at + 1, more - 1
