@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 func TestSimulation(t *testing.T) {
@@ -63,7 +65,7 @@ func TestSimulation(t *testing.T) {
 	} {
 		for _, limit := range []int64{2000, 20000} {
 			for _, shards := range []int{1, 8} {
-				if limit == 20000 && testing.Short() {
+				if limit == 20000 && (testing.Short() || race.Enabled) {
 					continue
 				}
 				t.Run(fmt.Sprint(name, " ", limit, " ", shards), func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestSimulatedNewcomer(t *testing.T) {
 func TestSimulatedInventor(t *testing.T) {
 	for _, limit := range []int64{2000, 5000} {
 		for _, shards := range []int{1, 8} {
-			if limit == 5000 && testing.Short() {
+			if (limit == 5000 || shards == 8) && (testing.Short() || race.Enabled) {
 				continue
 			}
 			t.Run(fmt.Sprint(limit, " ", shards), func(t *testing.T) {

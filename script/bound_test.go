@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -147,10 +148,10 @@ func divide(t *testing.T, rng *rand.Rand, a Algorithm, burst, shards int64) (par
 }
 
 func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
-	const hour = 3_600_000_000
+	windows := race.Some(int64(1200)) / shards
 	rng := rand.New(rand.NewPCG(17, 3))
 	parts, history, total := divide(t, rng, a, burst, shards), []act{}, int64(0)
-	for now := int64(epoch0); now < epoch0+hour/shards; {
+	for now := int64(epoch0); now < epoch0+windows*3_000_000; {
 		next := now + 1 + rng.Int64N(40_000)
 		for _, part := range parts {
 			reply := part.Take(now+part.skew, &TakeRequest{Proposal: part.plan, Groups: []Group{{Size: 1, Count: 1 + rng.Int64N(20)}}})
@@ -165,14 +166,14 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 	if at := (bound{a, 17, burst, 3_000_000, shards}).breach(sortActs(history)); at >= 0 {
 		t.Errorf("%v over %d, burst %d: over its bound %d us after the start", a, shards, burst, at-epoch0)
 	}
-	gained := 17 * 1200 / shards
+	gained := 17 * windows
 	if burst < 2*shards {
-		gained = 17 * 1170 / shards // a bucket with room for one permit gains nothing from when it is full until it is asked
+		gained = 17 * windows * 117 / 120 // a bucket with room for one permit gains nothing from when it is full until it is asked
 	}
 	least := map[Algorithm]int64{
-		AlgorithmSlidingLog:     17 * 1180 / shards, // the gaps between asks, up to 40 ms, are lost to permits that come back in between
-		AlgorithmSlidingCounter: 17 * 1150 / shards,
-		AlgorithmFixedWindow:    17 * 1200 / shards,
+		AlgorithmSlidingLog:     17 * windows * 118 / 120, // the gaps between asks, up to 40 ms, are lost to permits that come back in between
+		AlgorithmSlidingCounter: 17 * windows * 115 / 120,
+		AlgorithmFixedWindow:    17 * windows,
 		AlgorithmTokenBucket:    burst + gained - shards,
 		AlgorithmLeakyBucket:    burst + gained - shards,
 	}[a]

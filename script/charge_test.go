@@ -7,6 +7,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -34,10 +35,12 @@ func everywhere(t *testing.T, test func(t *testing.T, c counter, a Algorithm)) {
 	for a := range AlgorithmLeakyBucket {
 		t.Run(a.String(), func(t *testing.T) { test(t, local{NewTwin(a)}, a) })
 	}
-	t.Run("miniredis", func(t *testing.T) {
-		m := miniredis.RunT(t)
-		test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}, AlgorithmSlidingLog)
-	})
+	if !race.Enabled { // too slow under it, and no other goroutine is about
+		t.Run("miniredis", func(t *testing.T) {
+			m := miniredis.RunT(t)
+			test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}, AlgorithmSlidingLog)
+		})
+	}
 	t.Run("redis", func(t *testing.T) {
 		client := redistest.Standalone(t).Client(t)
 		test(t, clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}, AlgorithmSlidingLog)

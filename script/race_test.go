@@ -1,6 +1,5 @@
-//go:build race
-
 package script
 
-// underRace: a walk of one goroutine takes eight times as long then, and has no races.
-const underRace = true
+import "github.com/shardlimit/shardlimit/internal/race"
+
+func init() { race.FewerDraws() }

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -219,9 +220,9 @@ func (l inProcess) lose()                                  { l.fair.book.Clear()
 func (l inProcess) lives() []int64                         { return nil }
 
 func TestReservationsAgreeWithANaiveModel(t *testing.T) {
-	steps := 400_000
+	steps := race.Some(400_000)
 	if testing.Short() {
-		steps = 40_000
+		steps /= 10
 	}
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
@@ -252,7 +253,7 @@ func TestReservationsOnServersAgreeWithANaiveModel(t *testing.T) {
 		} {
 			t.Run(where+" "+name, func(t *testing.T) {
 				b := newBookings(t, 2, share)
-				for range 3000 {
+				for range race.Some(3000) {
 					b.step(t, log, share <= exactShare)
 				}
 			})

@@ -40,6 +40,8 @@ func TestTransitionBites(t *testing.T) {
 		"quarantined shards take floors":    5_182,
 		"layouts are never confirmed":       2_444,
 		"proportional rule":                 1_544,
+		"settle when most are seen":         739,
+		"never confirmed, nothing is lost":  380,
 	}
 	for name, r := range mutants {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // simulate runs one random history and returns what it broke, and how many transitions it completed.
@@ -21,9 +23,9 @@ func simulate(seed uint64, r rules) (int, error) {
 }
 
 func TestTransition(t *testing.T) {
-	runs := uint64(2000)
+	runs := race.Some(uint64(2000))
 	if testing.Short() {
-		runs = 300
+		runs = min(runs, 300)
 	}
 	total := 0
 	for seed := range runs {
