@@ -240,8 +240,12 @@ func (l *lane) shun(found error) {
 	l.shunUntil.Store(l.core.client.now() + int64(time.Second))
 }
 
-// endpoint is the connected endpoint of the shard.
+// endpoint is the connected endpoint of the shard. Where ctx has ended there is none: what
+// is not sent any more must not count as a timeout of the node.
 func (l *lane) endpoint(ctx context.Context) (*endpoint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	return l.node.endpoint(ctx, l.slot)
 }
 

@@ -1,6 +1,7 @@
 package shardlimit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -217,5 +218,37 @@ func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
 	wg.Wait()
 	if used := peek(t, l).Used; used != 140 {
 		t.Errorf("%d permits are used after the refund, want 140", used)
+	}
+}
+
+// A call that is not sent because its context has ended says nothing about the node.
+func TestRefundsThatComeTooLateToBeSentAreNoFaultOfTheNode(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, standalone(t).client(t), "l", shardlimit.PerHour(10))
+	var granted []shardlimit.Decision
+	for range 5 {
+		d, err := l.Allow(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		granted = append(granted, d)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, d := range granted {
+		if err := l.Refund(ended, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+	}
+	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+		t.Errorf("the node was taken to be away: %+v, %v", d, err)
+	}
+	for _, d := range granted {
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Errorf("a refund that was not sent is tried again: %v", err)
+		}
+	}
+	if used := peek(t, l).Used; used != 1 {
+		t.Errorf("%d permits are in use, want 1", used)
 	}
 }
