@@ -76,8 +76,11 @@ func (s *seat) report(shards int64) script.Seat {
 	return r
 }
 
-// learn takes in what the shard said of this participant, in reply to a call that was sent at that time.
-func (s *seat) learn(sent int64, r *script.TakeReply, i int) {
+// learn takes in what the shard said of this participant, in reply to a call that was sent and answered at these times.
+//
+// The wait is counted from halfway between the two, about when the shard spoke. Counted from when the call was sent, every other participant that comes
+// back as soon as it may would come a little too early, in vain, and lose its turn.
+func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if !r.Contended {
 		if s.contended.Load() {
 			s.contended.Store(false)
@@ -89,7 +92,7 @@ func (s *seat) learn(sent int64, r *script.TakeReply, i int) {
 	s.slot.Store(int32(r.Seats[i].Slot))
 	s.notBefore.Store(0)
 	if wait := r.Seats[i].Retry; wait > 0 {
-		s.notBefore.Store(sent + int64(wait))
+		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // Calls that come while one is under way that finds the shard empty are answered by what
@@ -64,6 +66,22 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		b.take(&ask{n: 1, seat: other, since: now})
 		if b.heldBack(now) {
 			t.Error("one is held back with another that shares its batch")
+		}
+	})
+}
+
+// A shard's wait counts from halfway between the call and its reply, about when the shard spoke; a reply without one ends it.
+func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := grounded(t).seat()
+		reply := script.TakeReply{Contended: true, Seats: []script.SeatReply{{Slot: 3, Retry: time.Second}}}
+		s.learn(1000, 5000, &reply, 0)
+		if got := s.notBefore.Load(); got != 3000+int64(time.Second) || s.slot.Load() != 3 {
+			t.Errorf("not before %d, slot %d", got, s.slot.Load())
+		}
+		reply.Seats[0].Retry = 0
+		if s.learn(1000, 5000, &reply, 0); s.notBefore.Load() != 0 {
+			t.Error("it still waits")
 		}
 	})
 }

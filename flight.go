@@ -96,7 +96,7 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 		f.req.SeatRoom = reply.Seats
 		l.known.learn(now, received, t.window, &reply)
 		for i, s := range f.batch.seats {
-			s.learn(now, &reply, i)
+			s.learn(now, received, &reply, i)
 		}
 		l.core.notice(l, t, &reply)
 	}

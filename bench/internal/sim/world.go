@@ -369,7 +369,7 @@ func (w *world) learn(p *process, place int, now int64) {
 	if l.reply.contended {
 		l.slot = l.reply.slot
 		if l.reply.retry > 0 {
-			l.notBefore = l.sent + int64(l.reply.retry)
+			l.notBefore = l.sent + (now-l.sent)/2 + int64(l.reply.retry)
 		}
 	}
 	if l.reply.free > 0 {
