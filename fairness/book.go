@@ -153,8 +153,15 @@ func (b *Book) entitlement(t Term, a *account) float64 {
 	return min(excess*float64(a.weight)*float64(b.level.spare)/float64(b.level.heavy)/milli, float64(t.Share))
 }
 
-// reserve is how many permits are kept free for those who have all their credit left.
-func reserve(t Term) float64 { return max(1, 0.008*float64(t.Share)) }
+// reserve is how many permits are kept free for those who have all their credit left. A whole permit is much of a small share: there it is kept only while
+// somebody wants less than its part, comes seldom, and would find it gone.
+func (b *Book) reserve(t Term) float64 {
+	kept := 0.008 * float64(t.Share)
+	if kept < 1 && b.level.spare >= t.Share*milli {
+		return 0
+	}
+	return max(1, kept)
+}
 
 // allow returns how many asks of a group are granted out of left permits. The emptier the credit, the more must stay free. An ask for more than the
 // account can ever hold goes through once it is full, and leaves a debt.
@@ -165,7 +172,7 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 	}
 	a := &b.accounts[entry.from]
 	deep, credit, size := depth(entry.e), float64(a.credit)/micro, float64(ask.Size)
-	kept := reserve(t)
+	kept := b.reserve(t)
 	slope := kept / deep
 	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
 	count := math.Floor(min(credit, keep) / size)
@@ -213,14 +220,14 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if credit < want {
 		retry = wait(want)
 	} else {
-		need += math.Ceil(reserve(t) * (1 - credit/deep))
+		need += math.Ceil(b.reserve(t) * (1 - credit/deep))
 	}
 	if need > 0 {
 		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > 3*t.Window {
-			a.due = t.Now + b.queue(t, want)
+			a.due = t.Now + b.queue(t, want, free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}
@@ -230,14 +237,19 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 // queue promises a participant the permits that come back after those that are promised already, and returns in how many microseconds the last of
 // them is there. Without it all who wait for permits would come at the same release, and all but the first in vain. A promise is a hint like any
 // other: what is free goes to whoever asks and has the credit, so that nothing is lost if somebody does not come back. Promises reach a quarter of
-// a window ahead, and nobody has two at once.
-func (b *Book) queue(t Term, want float64) int64 {
+// a window ahead, and nobody has two at once. While nothing is free, the first is not for a time before the next permit comes back: next is in how many
+// microseconds that is.
+func (b *Book) queue(t Term, want float64, free, next int64) int64 {
 	ahead := b.promised - t.Now
 	if ahead < 0 || ahead > 3*t.Window { // further than promises reach: the clock was set back
 		ahead = 0
 	}
+	share := float64(max(t.Share, 1))
+	if free < 1 {
+		ahead = max(ahead, min(next, t.Window)-int64(math.Ceil(float64(t.Window)/share)))
+	}
 	if ahead*4 <= t.Window {
-		ahead += int64(math.Ceil(want * float64(t.Window) / float64(max(t.Share, 1))))
+		ahead += int64(math.Ceil(want * float64(t.Window) / share))
 		b.promised = t.Now + ahead
 	}
 	return ahead

@@ -113,3 +113,18 @@ func TestTurnedAwayIsSpread(t *testing.T) {
 		}
 	}
 }
+
+// TestReserve: a free permit is kept for those who want less than their part, as long as there are any.
+func TestReserve(t *testing.T) {
+	b, term := crowd(4, 100)
+	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	for _, light := range []int64{1, 0} {
+		b.level = level{spare: term.Share*milli - light, heavy: 4000}
+		b.Grant(nil, term, 0, seat, nil)
+		b.accounts[b.open[0].own].credit = 1.5 * micro // of 7.5
+		_, granted, _ := b.Grant(nil, term, 1, seat, []Ask{{Size: 1, Count: 1}})
+		if granted != 1-light {
+			t.Errorf("with a demand of %d from those who want little, %d of the last permit are granted", light, granted)
+		}
+	}
+}

@@ -2,28 +2,38 @@ package fairness
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
 // TestSimulatedOverload: a demand far beyond the limit, after a window that has filled the log evenly. Calls for a permit do not grow with it: the
-// participants do not all come when a permit does.
+// participants do not all come when a permit does. Even calls fall together as they happen to begin, so several beginnings are looked at.
 func TestSimulatedOverload(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
 	for _, shards := range []int{1, 4} {
 		for _, times := range []float64{1, 10, 100} {
-			s := newSim(t, 200, shards)
-			for k := range 4 {
-				c := s.add(1000, func(now int64) float64 {
-					if now < 1.1*simWindow {
-						return 50
-					}
-					return times * 50
-				})
-				c.even, c.due = true, float64(k)/4
+			const beginnings = 20
+			var mean simResult
+			for range beginnings {
+				s := newSim(t, 200, shards)
+				for range 4 {
+					c := s.add(1000, func(now int64) float64 {
+						if now < 1.1*simWindow {
+							return 50
+						}
+						return times * 50
+					})
+					c.even, c.due = true, rng.Float64()
+				}
+				s.run(12, 2)
+				r := s.result(10)
+				if r.jain < 0.99 {
+					t.Errorf("%v times the limit on %d shards: J %.4f", times, shards, r.jain)
+				}
+				mean.jain, mean.least, mean.use, mean.calls = mean.jain+r.jain/beginnings, mean.least+r.least/beginnings, mean.use+r.use/beginnings, mean.calls+r.calls/beginnings
 			}
-			s.run(12, 2)
-			r := s.result(10)
-			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), r.jain, r.least, r.use, r.calls)
-			if r.calls > 1.5 || r.jain < 0.999 || r.least < 0.95 || r.use < 0.97 { // seen: 1.38, .9999, .964, .975; without promises 3.1 calls
+			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), mean.jain, mean.least, mean.use, mean.calls)
+			if mean.calls > 1.5 || mean.jain < 0.998 || mean.least < 0.935 || mean.use < 0.97 { // seen: 1.38, .9987, .941, .976; without promises 3.1 calls
 				t.Error("participants come in vain, or permits are wasted")
 			}
 		}
@@ -72,6 +82,31 @@ func TestPromisesAreSpaced(t *testing.T) {
 			t.Errorf("number %d is told %d us, the one before %d", who, next, last)
 		}
 		last = next
+	}
+}
+
+// TestNothingIsPromisedBeforeItComes: while nothing is free, the first promise is for when the next permit comes back, and the others are after it.
+func TestNothingIsPromisedBeforeItComes(t *testing.T) {
+	b, term := crowd(20, 1000)
+	b.promised = 0
+	for i := range b.accounts {
+		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
+	}
+	for who := range 5 {
+		seat := []Seat{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
+		b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 1}})
+		slot := b.Settle(nil, term, 0, 100_000)[0].Slot
+		if got, want := b.accounts[slot].due-term.Now, int64(100_000+1000*who); got != want {
+			t.Errorf("number %d is promised a permit in %d us, want %d", who, got, want)
+		}
+	}
+	b.promised = 0
+	b.accounts[1].due = 0
+	if ahead := b.queue(term, 1, 1, 100_000); ahead != 1000 {
+		t.Errorf("with a free permit, the next is promised in %d us", ahead)
+	}
+	if ahead := b.queue(term, 1, 0, 1_000*term.Window); ahead > term.Window {
+		t.Errorf("promised in %d us", ahead)
 	}
 }
 

@@ -153,7 +153,7 @@ if contending then
       b.entries[#b.entries + 1] = entry
     end
 
-    b.reserve = max(1, 0.008 * share)
+    b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = free
     for i = 1, groups do
       local at = 29 * i - 24

@@ -48,6 +48,9 @@ if contending then
             if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
               ahead = 0
             end
+            if left < 1 then -- nothing before the next permit comes back
+              ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
+            end
             if ahead * 4 <= window then
               ahead = ahead + ceil(want * window / max(share, 1))
               promised = now + ahead

@@ -311,6 +311,29 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestFarTooMuch asks for far more than there is: what is there is used, and a call in vain is rare.
+func TestFarTooMuch(t *testing.T) {
+	for _, c := range []struct {
+		processes, shards int
+		permits           int64
+		times, use, calls float64
+	}{
+		{4, 1, 200, 100, 0.985, 1.1},
+		{4, 4, 200, 100, 0.99, 1.12},
+		{8, 16, 480, 3, 0.98, 1.32},
+	} {
+		cfg := asking(quiet(c.processes, c.shards, c.shards), c.times*float64(c.permits))
+		cfg.Permits, cfg.Route, cfg.Network.Jitter = c.permits, AsBuilt(), cfg.Network.Delay
+		cfg.Warm, cfg.For = 2*time.Second, 10*time.Second
+		r := run(t, cfg)
+		use, calls := float64(r.Granted)/10/float64(c.permits), float64(r.AllCalls())/float64(r.Granted)
+		t.Logf("%d permits on %d shards, %v times as many asked for: use %.4f, %.2f calls for each", c.permits, c.shards, c.times, use, calls)
+		if use < c.use || calls > c.calls {
+			t.Error("permits are wasted, or calls are in vain")
+		}
+	}
+}
+
 func TestInvalidConfigs(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"shards":    func(c *Config) { c.Shards = MaxShards + 1 },
