@@ -120,17 +120,21 @@ func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
 	}
 }
 
-// As long as anything is left, and whoever else takes, one permit is to be had.
+// As long as anything is left, and whoever else takes, one permit is to be had, and no permit twice.
 func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
 	const takers, each = 8, 4000
-	for round := range 40 {
+	for round := range 60 {
 		var s stock
-		s.fill(takers*each, 1+round%2*3) // not divided, and divided
+		s.fill(takers*each, 1+round%3*2) // not divided, and divided
+		take := s.take
+		if round%3 == 2 { // all of them at the same stripe
+			take = func(n int64) (int64, int64, bool) { return s.takeElsewhere(n, &everyHome[0]) }
+		}
 		var all sync.WaitGroup
 		for range takers {
 			all.Go(func() {
 				for i := range each {
-					if _, _, ok := s.take(1); !ok {
+					if _, _, ok := take(1); !ok {
 						t.Errorf("refused after %d of %d", i, each)
 						return
 					}

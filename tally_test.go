@@ -8,8 +8,8 @@ import (
 // What was added is there, also what was added before the tally was divided and
 // while it was, and the sum does not fall meanwhile.
 func TestATallyMissesNothing(t *testing.T) {
-	const adders, each = 8, 2000
-	for range 20 {
+	const adders, each = 4, 30_000
+	for range 5 {
 		var sum tally
 		var all sync.WaitGroup
 		for range adders {
