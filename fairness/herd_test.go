@@ -33,7 +33,11 @@ func TestSimulatedOverload(t *testing.T) {
 				mean.jain, mean.least, mean.use, mean.calls = mean.jain+r.jain/beginnings, mean.least+r.least/beginnings, mean.use+r.use/beginnings, mean.calls+r.calls/beginnings
 			}
 			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), mean.jain, mean.least, mean.use, mean.calls)
-			if mean.calls > 1.5 || mean.jain < 0.998 || mean.least < 0.935 || mean.use < 0.97 { // seen: 1.38, .9987, .941, .976; without promises 3.1 calls
+			most := 1.1 // calls for a permit; seen: 1.05, without promises 3.1
+			if times == 10 {
+				most = 1.4 // seen: 1.35
+			}
+			if mean.calls > most || mean.jain < 0.998 || mean.least < 0.935 || mean.use < 0.97 { // seen: .9988, .940, .977
 				t.Error("participants come in vain, or permits are wasted")
 			}
 		}
