@@ -182,6 +182,33 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 	}
 }
 
+// TestMergedEntriesKeepTheBound: grants and bookings so close together that they share entries of the log, which then counts them at the newest.
+func TestMergedEntriesKeepTheBound(t *testing.T) {
+	const limit, window = 500, 1_000_000
+	p := terms(t, Terms{Epoch: 1, Target: limit, Floor: limit, Window: time.Second})
+	for seed := range race.Some(uint64(16)) {
+		log, rng, history, total := NewTwin(AlgorithmSlidingLog), rand.New(rand.NewPCG(seed, 31)), []act{}, int64(0)
+		for now := int64(epoch0); now < epoch0+8*window; now += 1 + rng.Int64N(2000) {
+			reply, at := TakeReply{}, now
+			if rng.IntN(4) == 0 {
+				least := time.Duration(rng.Int64N(20_000)) * time.Microsecond
+				reply = log.Reserve(now, &ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second, MaxBooked: limit}).TakeReply
+				at += int64(reply.Delay / time.Microsecond)
+			} else {
+				reply = log.Take(now, ones(p, 1+rng.Int64N(3)))
+			}
+			history = append(history, act{at, reply.Granted})
+			total += reply.Granted
+		}
+		if at := (bound{algorithm: AlgorithmSlidingLog, permits: limit, width: window}).breach(sortActs(history)); at >= 0 {
+			t.Errorf("seed %d: over its bound %d us after the start", seed, at-epoch0)
+		}
+		if total < 7*limit {
+			t.Errorf("seed %d: %d permits in 8 windows: that shows little", seed, total)
+		}
+	}
+}
+
 // TestRatesDoNotDrift: after any number of steps a bucket holds exactly what its rate says, however odd or large the rate is.
 func TestRatesDoNotDrift(t *testing.T) {
 	for _, c := range []struct {
