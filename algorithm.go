@@ -35,7 +35,8 @@ const (
 	FixedWindow
 	// TokenBucket gains Permits per Per, continuously, and holds at most Burst (by default
 	// Permits). In any time t it admits at most Burst + Permits x t/Per: after a rest up to Burst
-	// at once. It begins full.
+	// at once. It begins full. Time is told in microseconds: of a bucket that gains several permits in one, what it
+	// gains in one may be added to that.
 	TokenBucket
 	// LeakyBucket spreads what it admits evenly: Decision.Delay says when the caller may act, and
 	// turns of one shard are exactly Per/share apart. Up to Burst (by default Permits) can be waiting for
