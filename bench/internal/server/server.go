@@ -18,7 +18,8 @@ import (
 
 const (
 	startTimeout = 10 * time.Second
-	startTries   = 5 // somebody else can take the port between choice and use
+	adminTimeout = time.Minute // a node that is held to a small part of a processor may answer late, on a machine that stalls
+	startTries   = 5           // somebody else can take the port between choice and use
 )
 
 // Server is one redis-server process on a port of its own, without persistence.
@@ -113,7 +114,9 @@ func (s *Server) await(ctx context.Context) error {
 }
 
 func (s *Server) connect(ctx context.Context) error {
-	client, err := rueidis.NewClient(Option(s.addr))
+	option := Option(s.addr)
+	option.ConnWriteTimeout = adminTimeout
+	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return err
 	}
