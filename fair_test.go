@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // demander is a participant that asks for single permits at a steady rate.
@@ -61,15 +60,13 @@ func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recor
 // fairly runs a trial of fairness where time is the bubble's, and against a real server. There a busy machine can spoil
 // a trial, because it lets callers come late; so it is enough that one succeeds. None does if the rule is wrong.
 func fairly(t *testing.T, trial func(*testing.T, fleet) error) {
-	if !race.Enabled { // it has little to find where most is the emulated Redis, which takes many times as long with it
-		t.Run("bubble", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if err := trial(t, bubbled(t, 1)); err != nil {
-					t.Error(err)
-				}
-			})
+	t.Run("bubble", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			if err := trial(t, bubbled(t, 1)); err != nil {
+				t.Error(err)
+			}
 		})
-	}
+	})
 	t.Run("standalone", func(t *testing.T) { // not in parallel: trials side by side are what makes a machine busy
 		var err error
 		for range 5 {
