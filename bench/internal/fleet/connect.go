@@ -5,20 +5,25 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/replay"
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
-// callTimeout is far above what a call takes on a node that gets a fortieth of
-// a core: what is measured is throughput, not patience.
 const (
-	callTimeout = 4 * time.Second
-	rehearsals  = 3 // how often a first call is tried
+	// callTimeout is far above what a call takes on a node that gets a fortieth of
+	// a core, beside whatever else the machine does: what is measured is throughput,
+	// not patience.
+	callTimeout = 20 * time.Second
+	// rehearsalPause is how long a caller whose first call failed waits before it
+	// tries again: a node that was too slow for it is left alone for a while.
+	rehearsalPause = 200 * time.Millisecond
 )
 
 // NodeName is the name of node i, in every process and every run the same, so
@@ -96,13 +101,29 @@ func config(j Job, participant string) shardlimit.Config {
 	return c
 }
 
-// declared declares the limit with the first call.
+// declared declares the limit with the first call, and with the next if that failed.
 func declared(client *shardlimit.Client, j Job) func() (*shardlimit.Limiter, error) {
-	return sync.OnceValues(func() (*shardlimit.Limiter, error) {
+	var (
+		mu      sync.Mutex
+		limiter atomic.Pointer[shardlimit.Limiter]
+	)
+	return func() (*shardlimit.Limiter, error) {
+		if l := limiter.Load(); l != nil {
+			return l, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if l := limiter.Load(); l != nil {
+			return l, nil
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		return client.Limiter(ctx, j.Limit, shardlimit.Limit{Permits: j.Permits, Per: j.Per, Shards: j.Shards})
-	})
+		l, err := client.Limiter(ctx, j.Limit, shardlimit.Limit{Permits: j.Permits, Per: j.Per, Shards: j.Shards})
+		if err == nil {
+			limiter.Store(l)
+		}
+		return l, err
+	}
 }
 
 func coalesced(declared func() (*shardlimit.Limiter, error)) allow {
@@ -163,8 +184,11 @@ func plain(shards []*replay.Shard) allow {
 
 // rehearse makes one call from every caller, all at once: enough for a
 // participant to use every shard it will use. A node that is held to a small part of
-// a processor may need more than one call's time for the first: it compiles the scripts.
+// a processor may be too slow for the first: it compiles the scripts. They are tried
+// again for half of the job's life.
 func rehearse(ctx context.Context, j Job, allows []allow) error {
+	ctx, cancel := context.WithTimeout(ctx, j.Life/2)
+	defer cancel()
 	var (
 		calls sync.WaitGroup
 		once  sync.Once
@@ -173,13 +197,9 @@ func rehearse(ctx context.Context, j Job, allows []allow) error {
 	for _, a := range allows {
 		for range j.Callers {
 			calls.Go(func() {
-				var err error
-				for range rehearsals {
-					if _, err = a(ctx); err == nil {
-						return
-					}
+				if err := rehearsed(ctx, a); err != nil {
+					once.Do(func() { first = err })
 				}
-				once.Do(func() { first = err })
 			})
 		}
 	}
@@ -188,4 +208,14 @@ func rehearse(ctx context.Context, j Job, allows []allow) error {
 		return fmt.Errorf("first calls: %w", first)
 	}
 	return nil
+}
+
+// rehearsed calls until a call is answered, or gives the error of the last that failed by itself.
+func rehearsed(ctx context.Context, a allow) error {
+	for {
+		_, err := a(ctx)
+		if err == nil || load.Sleep(ctx, rehearsalPause) != nil {
+			return err
+		}
+	}
 }

@@ -19,6 +19,16 @@ import (
 // that can saturate them share two cores and leave them idle half of the time.
 var cappedQuota = cgroup.Quota{Time: time.Millisecond, Period: 40 * time.Millisecond}
 
+// quota is what each node gets. A smoke run measures nothing, so it shall not take long
+// on a machine that is busy or slow.
+func (e Env) quota() cgroup.Quota {
+	q := cappedQuota
+	if e.Smoke {
+		q.Time *= 8
+	}
+	return q
+}
+
 // capped is a number of servers that have the same small part of a core each.
 type capped struct {
 	servers []*server.Server
@@ -30,7 +40,7 @@ type capped struct {
 func startCapped(ctx context.Context, env Env, result *report.Result, n int) (*capped, error) {
 	c := &capped{}
 	for i := range n {
-		g, err := cgroup.New(cappedQuota)
+		g, err := cgroup.New(env.quota())
 		if err != nil {
 			c.Close()
 			return nil, err

@@ -101,7 +101,7 @@ func runScale(ctx context.Context, env Env, result *report.Result) error {
 		result.Views = append(result.Views, spreadView)
 	}
 	setting(result, "Limit", "%d permits per %s, never reached", scaleLimit.permits, scaleLimit.per)
-	setting(result, "Node", "%s of CPU time in every %s", cappedQuota.Time, cappedQuota.Period)
+	setting(result, "Node", "%s of CPU time in every %s", env.quota().Time, env.quota().Period)
 	setting(result, "Clients", "%d processes, %d participants for each node, or %d at all of them, %d callers for each shard that a participant prefers", processes, scaleCrowd, scaleParticipants, scaleCallers)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, warm)
 
@@ -118,7 +118,7 @@ func runScale(ctx context.Context, env Env, result *report.Result) error {
 	if err := s.measureAll(ctx, env, nodes, rounds); err != nil {
 		return err
 	}
-	s.addAll(result, nodes, rounds)
+	s.addAll(result, nodes, rounds, env.quota().Part())
 	return nil
 }
 
@@ -315,7 +315,8 @@ func sum(xs []float64) (total float64) {
 	return total
 }
 
-func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int) {
+// addAll adds all points. part is how much of a core each node has.
+func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int, part float64) {
 	for _, c := range scaleContenders {
 		for _, n := range nodes {
 			points, single := s.points[scaleKey{c.name, n}], s.points[scaleKey{c.name, nodes[0]}]
@@ -339,7 +340,7 @@ func (s *scaleRun) addAll(result *report.Result, nodes []int, rounds int) {
 			add("batch", func(i int) float64 { return points[i].batch() })
 			add("node-cpu", func(i int) float64 { return 1e6 * points[i].callCPU() })
 			add("quota", func(i int) float64 {
-				return 100 * points[i].nodeCPU() / points[i].report.Elapsed.Seconds() / float64(n) / cappedQuota.Part()
+				return 100 * points[i].nodeCPU() / points[i].report.Elapsed.Seconds() / float64(n) / part
 			})
 			add("client-cpu", func(i int) float64 {
 				return 1e6 * points[i].report.CPU.Seconds() / float64(points[i].report.Decisions())
