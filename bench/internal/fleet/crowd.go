@@ -9,8 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// Crowd is many participants that call for permits of one limit at random
-// instants, whatever they are answered: an open loop.
+// Crowd is many participants that call for permits of one limit at instants of
+// their own, whatever they are answered: an open loop.
 type Crowd struct {
 	Kind    Kind          `json:"kind"`
 	Addrs   []string      `json:"addrs"` // of the nodes
@@ -34,7 +34,8 @@ type Crowd struct {
 type Member struct {
 	Name   string        `json:"name"`
 	Weight float64       `json:"weight"`
-	Rate   float64       `json:"rate"` // calls per second: Poisson
+	Rate   float64       `json:"rate"` // calls per second
+	Even   bool          `json:"even"` // at equal distances, the first at random within one of them; else all at random (Poisson)
 	From   time.Duration `json:"from"` // it is there from here
 	To     time.Duration `json:"to"`   // to here; 0: to the end
 	Far    time.Duration `json:"far"`  // by how much replies to it are delayed

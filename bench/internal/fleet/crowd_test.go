@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/history"
 )
 
 // crowd is two members with equal rates and one that comes late and leaves early.
@@ -58,6 +60,65 @@ func TestGather(t *testing.T) {
 				t.Errorf("%s: %d of %d granted, %d never sent", kind, granted, wanted, g.Unsent)
 			}
 		}
+	}
+}
+
+// TestArrivals: those of a steady member come at equal distances, each member's at times
+// of its own; the others' come at random. Both keep to the rate.
+func TestArrivals(t *testing.T) {
+	const rate, calls = 100.0, 2000
+	distance := time.Second / rate
+	phases := make(map[time.Duration]bool)
+	for i := range 8 {
+		for _, even := range []bool{false, true} {
+			m := Member{Rate: rate, Even: even, Index: i}
+			next, again := m.arrivals(1), m.arrivals(1)
+			first := next().At
+			if again().At != first {
+				t.Fatalf("the same seed begins at %s and at another time", first)
+			}
+			last, apart := first, 0
+			for range calls {
+				at := next().At
+				if gap := at - last; gap < 0 {
+					t.Fatalf("a call at %s after one at %s", at, last)
+				} else if gap < distance-time.Microsecond || gap > distance+time.Microsecond {
+					apart++
+				}
+				last = at
+			}
+			if even != (apart == 0) || !even && apart < calls/2 {
+				t.Errorf("even %v: %d of %d distances differ from %s", even, apart, calls, distance)
+			}
+			if mean := (last - first) / calls; mean < distance*9/10 || mean > distance*11/10 {
+				t.Errorf("even %v: a call every %s, want %s", even, mean, distance)
+			}
+			if even {
+				phases[first] = true
+				if first >= distance {
+					t.Errorf("the first call is at %s, want it within %s", first, distance)
+				}
+			}
+		}
+	}
+	if len(phases) != 8 {
+		t.Errorf("8 steady members begin at %d different times", len(phases))
+	}
+}
+
+// TestPlayIsSteady: as many calls as are due at equal distances are made, whenever the
+// member comes to look; at random it would be some other number, with this seed.
+func TestPlayIsSteady(t *testing.T) {
+	const rate = 4000
+	c := Crowd{Tick: 5 * time.Millisecond, For: 100 * time.Millisecond, Seed: 4}
+	g := &gatherer{c: &c, begin: history.Now()}
+	g.play(t.Context(), Member{Rate: rate, Even: true}, func(_ context.Context, n int64) (int64, error) { return n, nil })
+	calls := g.Unsent
+	for _, take := range g.Trails[0].Takes {
+		calls += take.Wanted
+	}
+	if least, most := int64(rate*(c.For-c.Tick).Seconds()), int64(rate*c.For.Seconds()); calls < least || calls > most {
+		t.Errorf("%d calls, want %d to %d", calls, least, most)
 	}
 }
 

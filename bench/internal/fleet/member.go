@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ func (g *gatherer) play(ctx context.Context, m Member, t take) {
 		end = min(end, m.To)
 	}
 	var (
-		arrivals = load.Poisson(m.Rate, load.Zipf(1, 0), g.c.Seed<<16+uint64(m.Index))
+		arrivals = m.arrivals(g.c.Seed)
 		due      = m.From + arrivals().At
 		trail    = &Trail{Index: m.Index}
 		underway atomic.Int64
@@ -107,6 +108,22 @@ func (g *gatherer) play(ctx context.Context, m Member, t take) {
 	g.Trails = append(g.Trails, *trail)
 	g.Unsent += unsent
 	g.Lag = max(g.Lag, longest)
+}
+
+// arrivals are the instants of a member's calls since it came, the same ones for
+// the same seed of the crowd.
+func (m Member) arrivals(seed uint64) load.Arrivals {
+	seed = seed<<16 + uint64(m.Index)
+	if !m.Even {
+		return load.Poisson(m.Rate, load.Zipf(1, 0), seed)
+	}
+	even := load.Even(m.Rate, 1)
+	phase := time.Duration(rand.New(rand.NewPCG(seed, 0)).Float64() / m.Rate * float64(time.Second))
+	return func() load.Arrival {
+		a := even()
+		a.At += phase
+		return a
+	}
 }
 
 // until is how long it still is until a time since the beginning.
