@@ -21,9 +21,9 @@ import (
 var fairnessScenario = Scenario{
 	Name:  "fairness",
 	Title: "who gets how much of a limit that is too small for all",
-	Takes: 320 * time.Second,
-	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson) at
-a rate of its own, whatever it is answered. What a participant is entitled to is its weighted
+	Takes: 390 * time.Second,
+	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson), or at equal
+distances if it is called steady, at a rate of its own, whatever it is answered. What a participant is entitled to is its weighted
 max-min share of what all of them really asked for, in blocks of two windows; x is what it got
 over that. Reported are Jain's index of all x (1: all alike; 1/n: one has everything), the
 least x, the worst of Jain's indices of single windows, the use of the limit (of what could have
@@ -39,6 +39,14 @@ is a broken limit; there is no false alarm), and script calls for each permit gr
   least there can be.
 - far: equal, but replies to one of them take 4.5 ms longer. "gateway, hog": the hog among 49, all
   tenants of one process, which share its connections (Limiter.As).
+- steady: all want three times an equal part; "weights, steady": three times what the weights 1, 2 and
+  4 entitle them to. So nobody is ever near its part, and nothing is left to chance.
+
+"` + perfectDivision + `" is no limiter, but a yardstick for x, computed from what was really asked of
+` + "`shardlimit`" + ` on one shard. It knows beforehand what each window will bring, and divides its permits, in
+fractions, by weighted max-min; nothing is carried over to the next. Where demand is random its x is not
+always 1 either: what a participant is entitled to is counted in blocks of two windows, and a call that
+comes in the one in which the others want more too is gone.
 
 ` + "`shardlimit`" + ` is called once for each permit. The others are asked for all the permits that a
 participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
@@ -62,6 +70,8 @@ const (
 	// Redisson's has dozens of connections.
 	fairnessJVMClients = 10
 	fairnessShards     = 8
+	// perfectDivision is the series of parts.Record.Perfect.
+	perfectDivision = "perfect division"
 )
 
 // fairnessSize is how much is measured.
@@ -78,8 +88,10 @@ func fairnessSizes(env Env) fairnessSize {
 	if env.Smoke {
 		return fairnessSize{
 			participants: 6, processes: 2, window: 200 * time.Millisecond, tick: 10 * time.Millisecond, windows: 4, limits: []int64{2000},
-			populations: slices.DeleteFunc(populations(), func(p population) bool { return p.name != "leavers" && p.name != "gateway, hog" }),
-			pictured:    []string{"gateway, hog"},
+			populations: slices.DeleteFunc(populations(), func(p population) bool {
+				return !slices.Contains([]string{"leavers", "gateway, hog", "weights, steady"}, p.name)
+			}),
+			pictured: []string{"gateway, hog"},
 		}
 	}
 	windows := env.windows(time.Second, 4, 2*fairnessWindows) // ten from --time 0.5 on
@@ -246,18 +258,19 @@ func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit
 	return nil
 }
 
-// note turns what became of the calls into figures.
+// note turns what became of the calls into figures. What was asked of one shard is
+// divided perfectly too: all sharers are asked for about the same.
 func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fleet.Crowd, g fleet.Gathering, used server.Usage) {
 	add := func(metric string, value float64) {
 		run.found.add(s.name, float64(at), fairnessMetric(metric, limit), value)
 	}
 	record, ops, granted := run.record(c, g, fairnessLead)
 	v := record.Judge()
-	add("jain", v.Jain)
-	add("least", v.Least)
-	add("highest", v.Most)
+	run.noteParts(s.name, at, limit, v)
+	if s.kind == fleet.Coalesced && s.shards == 1 {
+		run.noteParts(perfectDivision, at, limit, record.Perfect().Judge())
+	}
 	add("window", v.LeastWindow)
-	add("used", 100*v.Used)
 	add("most", 100*float64(history.Busiest(c.Per, ops).Permits)/float64(c.Permits))
 	add("calls", float64(used.Scripts)/float64(max(granted, 1)))
 	add("servers", 100*used.CPU/(c.For-run.lead()).Seconds())
@@ -284,6 +297,17 @@ func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, c fle
 	if slices.Contains(run.size.pictured, p.name) && limit == run.size.limits[0] {
 		run.picture(p, s, c, g)
 	}
+}
+
+// noteParts leaves out Jain's index of single windows: a perfect division has none but 1.
+func (run *fairnessRun) noteParts(series string, at int, limit int64, v parts.Verdict) {
+	add := func(metric string, value float64) {
+		run.found.add(series, float64(at), fairnessMetric(metric, limit), value)
+	}
+	add("jain", v.Jain)
+	add("least", v.Least)
+	add("highest", v.Most)
+	add("used", 100*v.Used)
 }
 
 // record counts the calls from so many windows after the beginning. The

@@ -9,6 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
@@ -27,6 +28,43 @@ func TestFairnessRecord(t *testing.T) {
 	v := record.Judge()
 	if granted != 20 || len(ops) != 40 || v.Jain != 1 || v.Used != 1 || v.Least != 1 {
 		t.Errorf("%d granted, %d operations, verdict %+v; want 20, 40 and all ones", granted, len(ops), v)
+	}
+}
+
+// TestFairnessYardstick: beside what one shard gave stands what a perfect division
+// would have given, once.
+func TestFairnessYardstick(t *testing.T) {
+	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}, found: newFindings(), result: &report.Result{}}
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second, Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
+	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
+	for second := range int64(4) { // both want 10; one is never served, the other always
+		for i := range g.Trails {
+			at := second * 1_000_000
+			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: at, End: at + 10, Wanted: 10, Granted: 10 * int64(i)})
+		}
+	}
+	for _, s := range []*sharer{{name: "script", kind: fleet.FirstCome, shards: 1}, {name: "one", kind: fleet.Coalesced, shards: 1}, {name: "eight", kind: fleet.Coalesced, shards: 8}} {
+		run.note(population{name: "both"}, 0, 10, s, c, g, server.Usage{})
+	}
+	run.found.addTo(run.result)
+	got := map[string]float64{"jain": 0.5, "least": 0, "highest": 2, "used": 100}
+	want := map[string]map[string]float64{
+		"script": got, "one": got, "eight": got, perfectDivision: {"jain": 1, "least": 1, "highest": 1, "used": 100},
+	}
+	seen := 0
+	for _, p := range run.result.Points {
+		value, ok := want[p.Series][strings.TrimSuffix(p.Metric, "-10")]
+		switch {
+		case !ok && p.Series == perfectDivision:
+			t.Errorf("a perfect division has %s", p.Metric)
+		case ok:
+			if seen++; len(p.Stat.Rounds) != 1 || p.Stat.Median != value {
+				t.Errorf("%s of %s is %v, want %v once", p.Metric, p.Series, p.Stat.Rounds, value)
+			}
+		}
+	}
+	if seen != 16 {
+		t.Errorf("%d points, want 16", seen)
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	farDelay     = 4500 * time.Microsecond // to about ten times a round trip on a busy machine
 	paretoShape  = 1.1
 	paretoDemand = 2.0 // of the limit, by all
+	steadyDemand = 3   // of what each is entitled to: nobody is ever near its part
 )
 
 // populations are in the order in which they are measured: what tells most comes first.
@@ -44,6 +45,8 @@ func populations() []population {
 		{name: "newcomer", members: newcomerMembers, settles: theLast},
 		{name: "leavers", members: leaverMembers, settles: func(i, n int) bool { return i >= leavers(n) }},
 		{name: "far", members: farMembers},
+		{name: "steady", members: steadyMembers},
+		{name: "weights, steady", members: steadyWeightedMembers},
 	}
 }
 
@@ -91,9 +94,14 @@ func hogMembers(n int, limit float64, _ time.Duration) []fleet.Member {
 	return members
 }
 
-// weightedMembers have the weights 1, 2 and 4 in turn; each demands half as much
-// again as its weight entitles it to.
+// weightedMembers demand half as much again as their weights entitle them to.
 func weightedMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	return weighted(n, limit, 1.5)
+}
+
+// weighted are n participants with the weights 1, 2 and 4 in turn; each demands so many
+// times what its weight entitles it to.
+func weighted(n int, limit, demand float64) []fleet.Member {
 	members := equals(n, limit, 1)
 	var sum float64
 	for i := range members {
@@ -101,7 +109,7 @@ func weightedMembers(n int, limit float64, _ time.Duration) []fleet.Member {
 		sum += members[i].Weight
 	}
 	for i := range members {
-		members[i].Rate = 1.5 * limit * members[i].Weight / sum
+		members[i].Rate = demand * limit * members[i].Weight / sum
 	}
 	return members
 }
@@ -135,5 +143,21 @@ func leaverMembers(n int, limit float64, step time.Duration) []fleet.Member {
 func farMembers(n int, limit float64, _ time.Duration) []fleet.Member {
 	members := equals(n, limit, modestDemand)
 	members[n-1].Far = farDelay
+	return members
+}
+
+func steadyMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	return evenly(equals(n, limit, steadyDemand))
+}
+
+func steadyWeightedMembers(n int, limit float64, _ time.Duration) []fleet.Member {
+	return evenly(weighted(n, limit, steadyDemand))
+}
+
+// evenly has all of them call at equal distances.
+func evenly(members []fleet.Member) []fleet.Member {
+	for i := range members {
+		members[i].Even = true
+	}
 	return members
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,11 +28,16 @@ func TestPopulations(t *testing.T) {
 				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at, limit)
 			}
 			part := parts.Entitled(weights, demands, limit)
-			if p.name == "weights" && (math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
+			if strings.HasPrefix(p.name, "weights") && (math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
 				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
 			}
 			if p.name == hog && (math.Abs(part[0]-limit/n) > 0.01 || demands[0] != hogDemand*limit/n) {
 				t.Errorf("the hog is entitled to %v and wants %v", part[0], demands[0])
+			}
+			for i, m := range members {
+				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady || steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
+					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i], m.Even)
+				}
 			}
 		}
 		settles := 0
