@@ -165,6 +165,10 @@ func (n *node) connect(ctx context.Context) (*connected, error) {
 		n.mu.Unlock()
 		return nil, errNodeGone
 	}
+	if c := n.client.Load(); c != nil { // an attempt has ended since: another one's client would take its place, unclosed
+		n.mu.Unlock()
+		return c, nil
+	}
 	if n.attempt == nil {
 		if !n.dialing.ready() && !n.dialing.claimProbe(n.clock()) {
 			err := n.failure

@@ -1,0 +1,57 @@
+package shardlimit
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A caller looks whether the node is connected just before the attempt of another one ends, and goes on just after: it
+// takes that one's client. If it dialled, too, the first client would be replaced, and nobody would close it.
+func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
+	again := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		t.Error("it connects again")
+		return nil, errors.New("away")
+	}
+	n := newNode(Node{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
+		func() int64 { return 0 }, func(string, string, error) {})
+	made := &connected{}
+	n.mu.Lock()
+	got := make(chan *connected)
+	go func() {
+		c, err := n.connect(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- c
+	}()
+	for begun := time.Now(); !waitsToConnect(); runtime.Gosched() {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("it does not wait")
+		}
+	}
+	n.client.Store(made) // as an attempt does before it unlocks
+	n.mu.Unlock()
+	if c := <-got; c != made {
+		t.Errorf("got %p, made was %p", c, made)
+	}
+}
+
+// waitsToConnect reports whether a goroutine has looked for a client of its node in vain, and waits for the node's lock.
+func waitsToConnect() bool {
+	buf := make([]byte, 1<<20)
+	for g := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
+		state, _, _ := bytes.Cut(g, []byte("]"))
+		if bytes.Contains(state, []byte("[sync.Mutex.Lock")) && bytes.Contains(g, []byte(".(*node).connect(")) {
+			return true
+		}
+	}
+	return false
+}
