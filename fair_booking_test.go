@@ -17,7 +17,7 @@ func TestBookingsGiveWayToThoseWhoComeLater(t *testing.T) {
 	fairly(t, bookingTrial)
 }
 
-func bookingTrial(t *testing.T, f fleet) error {
+func bookingTrial(t *testing.T, f fleet, rough bool) error {
 	limit := shardlimit.Limit{Permits: 160, Per: 500 * time.Millisecond, Shards: 1}
 	limiters := f.group(t, 4, "l", limit)
 	var record history.Recorder
@@ -48,8 +48,12 @@ func bookingTrial(t *testing.T, f fleet) error {
 		got = append(got, p.granted.Load())
 	}
 	t.Logf("booked in each quarter of a second: %v, the others took %v of 120 in the last three windows", booked, got)
+	least := int64(75) // without claims of those who were refused 20 to 58 on a real server
+	if rough {
+		least = 60 // half of what they want
+	}
 	for _, n := range got {
-		if n < 75 { // without claims of those who were refused 20 to 58 on a real server
+		if n < least {
 			return fmt.Errorf("the others took %v of 120", got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // demander is a participant that asks for single permits at a steady rate.
@@ -57,20 +58,21 @@ func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recor
 	wg.Wait()
 }
 
-// fairly runs a trial of fairness where time is the bubble's, and against a real server. There a busy machine can spoil
-// a trial, because it lets callers come late; so it is enough that one succeeds. None does if the rule is wrong.
-func fairly(t *testing.T, trial func(*testing.T, fleet) error) {
+// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server. There a machine that is slow or
+// stalls lets callers come late and permits go unused, so no share is judged closely: only whether the rule works at all. It is enough
+// that one of three trials succeeds; if there is no rule, none comes near.
+func fairly(t *testing.T, trial func(t *testing.T, f fleet, rough bool) error) {
 	t.Run("bubble", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			if err := trial(t, bubbled(t, 1)); err != nil {
+			if err := trial(t, bubbled(t, 1), false); err != nil {
 				t.Error(err)
 			}
 		})
 	})
 	t.Run("standalone", func(t *testing.T) { // not in parallel: trials side by side are what makes a machine busy
 		var err error
-		for range 5 {
-			if err = trial(t, standalone(t)); err == nil || t.Failed() {
+		for range 3 {
+			if err = trial(t, standalone(t), true); err == nil || t.Failed() {
 				return
 			}
 			t.Log(err)
@@ -84,14 +86,19 @@ func fairly(t *testing.T, trial func(*testing.T, fleet) error) {
 func TestAHogGetsWhatTheOthersLeave(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for _, where := range []string{"processes", "tenants"} {
+			if race.Enabled && (shards == 4) != (where == "tenants") {
+				continue // an emulated Redis takes long under the race detector: one of each
+			}
 			t.Run(fmt.Sprint(shards, " ", where), func(t *testing.T) {
-				fairly(t, func(t *testing.T, f fleet) error { return hogTrial(t, f, shards, where == "tenants") })
+				fairly(t, func(t *testing.T, f fleet, rough bool) error {
+					return hogTrial(t, f, rough, shards, where == "tenants")
+				})
 			})
 		}
 	}
 }
 
-func hogTrial(t *testing.T, f fleet, shards int, tenants bool) error {
+func hogTrial(t *testing.T, f fleet, rough bool, shards int, tenants bool) error {
 	limit := shardlimit.Limit{Permits: 400, Per: 500 * time.Millisecond, Shards: shards}
 	limiters := f.group(t, 5, "l", limit)
 	if tenants {
@@ -112,7 +119,11 @@ func hogTrial(t *testing.T, f fleet, shards int, tenants bool) error {
 	}
 	hog := all[0].granted.Load()
 	t.Logf("the hog got %d, the others %d of the 640 they wanted", hog, little)
-	if little < 520 || hog+little < 1400 { // first come, first served leaves the others some 40
+	least, used := int64(520), int64(1400)
+	if rough {
+		least, used = 320, 0 // half of what they want; first come, first served leaves the others some 40
+	}
+	if little < least || hog+little < used {
 		return fmt.Errorf("the others got %d of the 640 that they wanted, and %d of 1600 permits were used", little, hog+little)
 	}
 	return nil
@@ -122,7 +133,7 @@ func TestWeightsDivideAContendedLimit(t *testing.T) {
 	fairly(t, weightTrial)
 }
 
-func weightTrial(t *testing.T, f fleet) error {
+func weightTrial(t *testing.T, f fleet, rough bool) error {
 	limit := shardlimit.Limit{Permits: 700, Per: 500 * time.Millisecond, Shards: 1}
 	var all []*demander
 	for _, weight := range []float64{1, 2, 4} {
@@ -136,7 +147,10 @@ func weightTrial(t *testing.T, f fleet) error {
 	for i, want := range []float64{400, 800, 1600} {
 		got := float64(all[i].granted.Load())
 		t.Logf("weight %d got %.0f of %.0f", 1<<i, got, want)
-		if math.Abs(got-want) > 0.1*want {
+		if rough && i > 0 && got < 1.4*float64(all[i-1].granted.Load()) { // first come, first served gives all the same
+			err = errors.Join(err, fmt.Errorf("weight %d got %.0f, half of it %d", 1<<i, got, all[i-1].granted.Load()))
+		}
+		if !rough && math.Abs(got-want) > 0.1*want {
 			err = errors.Join(err, fmt.Errorf("weight %d got %.0f, is entitled to %.0f", 1<<i, got, want))
 		}
 	}
