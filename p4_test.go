@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -130,36 +131,21 @@ func takeAll(t *testing.T, limiters []*shardlimit.Limiter, callers int, n int64)
 	return granted.Load()
 }
 
-// The demand is half as much again as the limit and comes from 32 processes,
-// each of which knows only what its own calls have told it. The processor may
-// be taken away from the test for a while, but hardly in three runs out of three.
-func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) {
-	for range 3 {
-		if least := overload(t); least >= 0.97 || t.Failed() {
-			return
-		}
-	}
-	t.Error("in each of three runs a window had less than 97 % of the limit")
-}
+// The demand is half as much again as the limit and comes from ten processes, each of which knows only what its own calls have told it.
+// Time is the bubble's: a machine that is slow or stalls would not ask for the whole limit.
+func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) { synctest.Test(t, overload) }
 
-// overload returns the least part of the limit that was admitted in a window
-// after the first.
-func overload(t *testing.T) (least float64) {
+func overload(t *testing.T) {
 	const (
-		processes = 32
-		demand    = 15_000 // permits a second
-		ask       = 5      // permits a call
-		windows   = 4      // that count
+		processes = 10
+		demand    = 1500 // permits a second
+		ask       = 5    // permits a call
+		windows   = 3    // that count
 	)
-	limit := shardlimit.Limit{Permits: 10_000, Per: time.Second, Shards: 16}
-	limiters := asOne(standalone(t).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
-	for _, l := range limiters {                                     // connect
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
+	limiters := asOne(bubbled(t, 2).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
 	var record history.Recorder
-	first, begin := history.Now(), time.Now()
+	begin := time.Now()
 	var wg sync.WaitGroup
 	for i, l := range limiters {
 		wg.Go(func() {
@@ -167,23 +153,24 @@ func overload(t *testing.T) (least float64) {
 			const every = time.Second * processes * ask / demand
 			due := begin.Add(every * time.Duration(i) / processes)
 			for end := begin.Add((windows + 1) * limit.Per); due.Before(end); due = due.Add(every) {
-				time.Sleep(time.Until(due)) // a call that is late is made all the same
-				start := history.Now()
+				time.Sleep(time.Until(due.Truncate(time.Microsecond))) // as a node's TIME tells it
+				start := time.Since(begin)
 				d, err := l.AllowUpTo(context.Background(), ask)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				tally.Add(start, history.Now(), d.Granted)
+				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
 			}
 		})
 	}
 	wg.Wait()
 	ops := record.Ops()
 	keepsTo(t, limit, ops)
-	from := first + int64(limit.Per)
-	counts := history.PerWindow(limit.Per, from, from+windows*int64(limit.Per), ops)
-	least = float64(slices.Min(counts)) / float64(limit.Permits)
+	counts := history.PerWindow(limit.Per, int64(limit.Per), (windows+1)*int64(limit.Per), ops)
+	least := float64(slices.Min(counts)) / float64(limit.Permits)
 	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least, 100*history.Utilisation(limit.Permits, counts))
-	return least
+	if least < 0.97 {
+		t.Errorf("a window had %.1f %% of the limit", 100*least)
+	}
 }

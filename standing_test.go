@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -100,11 +101,11 @@ func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 }
 
 func TestParticipantsTellsEntitlements(t *testing.T) {
-	for _, place := range []string{"embedded", "standalone"} {
-		l := limiter(t, places[place](t).client(t), "l", shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
+	synctest.Test(t, func(t *testing.T) { // where a busy machine asks for as much as any
+		l := limiter(t, bubbled(t, 2).client(t), "l", shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
 		ann, bob := l.As("ann", 1), l.As("bob", 3)
 		awaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
-			for range 100 {
+			for range 10 {
 				for _, who := range []*shardlimit.Limiter{ann, bob} {
 					if _, err := who.Allow(t.Context()); err != nil {
 						t.Fatal(err)
@@ -115,7 +116,7 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 			a, b := got["ann"].Entitlement, got["bob"].Entitlement
 			return a > 0 && math.Abs(b/a-3) < 0.1 && math.Abs(a+b-200) < 10
 		})
-	}
+	})
 }
 
 func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
