@@ -40,13 +40,13 @@ func TestGather(t *testing.T) {
 			if !slices.Equal(marks, []time.Duration{0, c.For}) || len(g.Trails) != 3 || g.Failed != 0 {
 				t.Errorf("%s: marks %v, %d trails, %d failed (%s)", kind, marks, len(g.Trails), g.Failed, g.Err)
 			}
-			var granted, wanted int64
+			var granted, wanted, last int64
 			for i, trail := range g.Trails {
 				if trail.Index != i {
 					t.Errorf("%s: trail %d is that of %d", kind, i, trail.Index)
 				}
 				for _, take := range trail.Takes {
-					granted, wanted = granted+take.Granted, wanted+take.Wanted
+					granted, wanted, last = granted+take.Granted, wanted+take.Wanted, max(last, take.End)
 					if take.End < take.At || take.Granted > take.Wanted {
 						t.Errorf("%s: take %+v", kind, take)
 					}
@@ -55,9 +55,9 @@ func TestGather(t *testing.T) {
 					}
 				}
 			}
-			// 200 calls are due in all, and the limit is 40; redis_rate leaks some more in.
-			if wanted+g.Unsent < 120 || wanted > 300 || granted < 30 || granted > 60 {
-				t.Errorf("%s: %d of %d granted, %d never sent", kind, granted, wanted, g.Unsent)
+			// 200 calls are due in all, and the limit is 40; redis_rate lets more in as time passes, 40 a second.
+			if most := 41 + 40*last/1e6; wanted+g.Unsent < 120 || wanted > 300 || granted < 30 || granted > most {
+				t.Errorf("%s: %d of %d granted in %d us, at most %d may be, %d never sent", kind, granted, wanted, last, most, g.Unsent)
 			}
 		}
 	}
