@@ -51,6 +51,7 @@ func serveCommand(con console) *cli.Command {
 			&cli.StringSliceFlag{Name: "per-key", Usage: "serve a limit for each key, `NAME=RATE`; may be repeated"},
 			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
 			&cli.StringFlag{Name: "on-outage", Value: "closed", Usage: "when no node answers: closed, open or local (`POLICY`)"},
+			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond, Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "how long calls may take to end after an interrupt, `TIME`"},
 		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -80,6 +81,7 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if j.declarations, err = readDeclarations(cmd); err != nil {
 		return nil, err
 	}
+	j.process.config.CallTimeout = cmd.Duration("call-timeout")
 	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen, "local": shardlimit.FailLocal}
 	var known bool
 	if j.process.config.OnOutage, known = policies[cmd.String("on-outage")]; !known {

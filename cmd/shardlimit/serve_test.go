@@ -67,7 +67,7 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"name": "users", "rate": "1/h", "per_key": true}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--limits", file)
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--call-timeout", "20s", "--limit", "mails=2/h", "--limits", file)
 	for i, step := range []struct {
 		body string
 		code int

@@ -31,6 +31,7 @@ func TestUsage(t *testing.T) {
 		{append([]string{"serve", "--limits", "/no/such/file"}, redis...), "no such file"},
 		{append([]string{"serve", "--limits", taken}, redis...), "invalid character"},
 		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
+		{append([]string{"serve", "--limit", "a=1/s", "--call-timeout", "1us"}, redis...), "CallTimeout"},
 		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
 		{[]string{"serve", "--limit", "a=1/s", "--embedded", "--redis", "a:1"}, "--embedded needs no other server"},
 		{[]string{"serve", "--limit", "a=1/s", "--limit", "a=2/s", "--embedded"}, "used twice"},
