@@ -3,11 +3,10 @@ package fairness
 import "math"
 
 const (
-	milli  = 1000
-	micro  = 1_000_000
-	most   = 1_000_000_000_000_000 // reports saturate here
-	grain  = 1000                  // credit accrues once there is this much, so that rounding down loses at most a thousandth
-	excess = 1.01                  // the level is overbooked a little: not everybody comes the moment it may
+	milli = 1000
+	micro = 1_000_000
+	most  = 1_000_000_000_000_000 // reports saturate here
+	grain = 1000                  // credit accrues once there is this much, so that rounding down loses at most a thousandth
 )
 
 // account is what is known of one participant. Everything is an integer, so that it can be stored exactly; sums are in float64, in which Lua and Go
@@ -15,7 +14,7 @@ const (
 type account struct {
 	id     string
 	weight int64    // thousandths
-	seen   int64    // last ask, us
+	seen   int64    // last ask, or the instant for which it was last told to come back; us
 	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
 	filled int64    // when credit was last added, us
 	credit int64    // millionths of a permit; below 0: a debt
@@ -90,14 +89,23 @@ func (a *account) state(t Term, waiting, weights int64) {
 	a.seen = t.Now
 }
 
-// demand is the claim, which fades once the participant has been silent for half a window and is gone after one and a half.
+// await notes when a participant that was refused will be back at the soonest: until then it is not silent, it does what it was told. Without it the claims of
+// those who wait would fade before the permits come that they wait for.
+func (a *account) await(t Term, retry, free, next int64) {
+	if free < 1 {
+		retry = max(retry, next)
+	}
+	a.seen = max(a.seen, t.Now+min(retry, t.Window))
+}
+
+// demand is the claim, which fades once the participant has been silent for a quarter of a window and is gone after a whole one.
 func (a *account) demand(t Term) float64 {
 	idle := max(t.Now-a.seen, 0)
 	switch {
-	case idle*2 <= t.Window:
+	case idle*4 <= t.Window:
 		return float64(a.claim)
-	case idle*2 >= t.Window*3:
+	case idle >= t.Window:
 		return 0
 	}
-	return math.Floor(float64(a.claim) * float64(t.Window*3-idle*2) / float64(t.Window*2))
+	return math.Floor(float64(float64(a.claim)*float64((t.Window-idle)*4)) / float64(t.Window*3))
 }

@@ -100,7 +100,7 @@ func (b *Book) seat(t Term, seats []Seat) {
 		span := t.Window // of those who are not known
 		if e.own > 0 {
 			e.from = e.own
-			span = t.Now - b.accounts[e.own].seen
+			span = t.Now - b.accounts[e.own].filled // its last ask, as nearly as it matters here
 			b.settleIn(t, &b.accounts[e.own])
 		}
 		turned := t.spread(seat.Turned, span)
@@ -150,7 +150,7 @@ func (b *Book) find(seat *Seat) int {
 
 // entitlement returns the permits per window that an account is paced at; there must be a level.
 func (b *Book) entitlement(t Term, a *account) float64 {
-	return min(excess*float64(a.weight)*float64(b.level.spare)/float64(b.level.heavy)/milli, float64(t.Share))
+	return min(float64(float64(a.weight)*float64(b.level.spare))/float64(b.level.heavy)/milli, float64(t.Share))
 }
 
 // reserve is how many permits are kept free for those who have all their credit left. A whole permit is much of a small share: there it is kept only while
@@ -187,7 +187,11 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	for i := range b.open {
 		entry := &b.open[i]
-		dst = append(dst, Hint{Slot: entry.own, Retry: b.hint(t, entry, free, next)})
+		retry := b.hint(t, entry, free, next)
+		dst = append(dst, Hint{Slot: entry.own, Retry: retry})
+		if entry.unserved > 0 {
+			b.accounts[entry.from].await(t, retry, free, next)
+		}
 	}
 	b.look(t)
 	return dst
@@ -227,7 +231,8 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > 3*t.Window {
-			a.due = t.Now + b.queue(t, want, free, next)
+			// A single call is refused for want of one permit, but there will be a next call: if two permits are soon paid for, the promise is for two.
+			a.due = t.Now + b.queue(t, max(want, min(math.Floor(entry.e/20), 2)), free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}

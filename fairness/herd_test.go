@@ -35,9 +35,9 @@ func TestSimulatedOverload(t *testing.T) {
 			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), mean.jain, mean.least, mean.use, mean.calls)
 			most := 1.1 // calls for a permit; seen: 1.05, without promises 3.1
 			if times == 10 {
-				most = 1.4 // seen: 1.35
+				most = 1.3 // seen: 1.25
 			}
-			if mean.calls > most || mean.jain < 0.998 || mean.least < 0.935 || mean.use < 0.97 { // seen: .9988, .940, .977
+			if mean.calls > most || mean.jain < 0.998 || mean.least < 0.945 || mean.use < 0.97 { // seen: .9993, .951, .978
 				t.Error("participants come in vain, or permits are wasted")
 			}
 		}
@@ -71,27 +71,30 @@ func refuse(b *Book, t Term, who int) int64 {
 	return b.Settle(nil, t, 0, 1000)[0].Retry
 }
 
-// TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its permit takes to come back.
+// TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its permit takes to come back, or two permits for
+// those who have two in a twentieth of a window.
 func TestPromisesAreSpaced(t *testing.T) {
-	b, term := crowd(20, 1000)
-	term.Now += 2_000 // promises made so far are over, credit has come
-	b.promised = 0
-	for i := range b.accounts {
-		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
-	}
-	last := refuse(b, term, 0)
-	for who := 1; who < 20; who++ {
-		next := refuse(b, term, who)
-		if next < last || who > 4 && next != last+1000 {
-			t.Errorf("number %d is told %d us, the one before %d", who, next, last)
+	for people, permits := range map[int]int64{10: 2, 20: 2, 30: 1, 40: 1} {
+		b, term := crowd(people, 1000)
+		term.Now += 2_000 // promises made so far are over, credit has come
+		b.promised = 0
+		for i := range b.accounts {
+			b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
 		}
-		last = next
+		last := refuse(b, term, 0)
+		for who := 1; who < people; who++ {
+			next := refuse(b, term, who)
+			if next < last || who > 4 && next != last+permits*1000 {
+				t.Errorf("number %d of %d is told %d us, the one before %d", who, people, next, last)
+			}
+			last = next
+		}
 	}
 }
 
 // TestNothingIsPromisedBeforeItComes: while nothing is free, the first promise is for when the next permit comes back, and the others are after it.
 func TestNothingIsPromisedBeforeItComes(t *testing.T) {
-	b, term := crowd(20, 1000)
+	b, term := crowd(40, 1000)
 	b.promised = 0
 	for i := range b.accounts {
 		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro

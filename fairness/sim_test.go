@@ -291,7 +291,7 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 	return granted
 }
 
-type simResult struct{ jain, least, use, calls float64 }
+type simResult struct{ jain, least, most, use, calls float64 }
 
 // result compares what was admitted with the entitlements over the windows measured.
 func (s *sim) result(windows int64) simResult {
@@ -315,6 +315,6 @@ func (s *sim) result(windows int64) simResult {
 		}
 	}
 	return simResult{
-		jain: Jain(parts), least: slices.Min(parts), use: float64(admitted) / float64(min(wanted, limit*windows)), calls: float64(asked) / float64(max(admitted, 1)),
+		jain: Jain(parts), least: slices.Min(parts), most: slices.Max(parts), use: float64(admitted) / float64(min(wanted, limit*windows)), calls: float64(asked) / float64(max(admitted, 1)),
 	}
 }

@@ -111,9 +111,11 @@ if contending then
         a = everybody()
       else
         a = b.accounts[own]
-        span = max(now - a.seen, 1)
+        span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
-          settle(a, everybody())
+          local s = everybody()
+          settle(a, s)
+          s.seen = now
         end
       end
       placed[id] = own >= 0 and own or nil
@@ -137,7 +139,7 @@ if contending then
       state(a, waiting)
       a.seen = now
       if b.heavy > 0 then
-        local e = min(1.01 * weight * b.spare / b.heavy / 1000, share)
+        local e = min(weight * b.spare / b.heavy / 1000, share)
         entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))
         local credit = a.credit
         local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)

@@ -69,7 +69,7 @@ local function fill(a)
     a.credit, a.filled = full, now
     return 0, full
   end
-  local e = min(1.01 * a.weight * spare / heavy / 1000, share)
+  local e = min(a.weight * spare / heavy / 1000, share)
   local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
   local credit = a.credit
   local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)

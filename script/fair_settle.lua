@@ -18,7 +18,7 @@ if contending then
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
-      local credit, retry = a.credit / 1000000, 0
+      local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then
         if a.claim < e * 1000 then
           retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
@@ -52,7 +52,7 @@ if contending then
               ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
             end
             if ahead * 4 <= window then
-              ahead = ahead + ceil(want * window / max(share, 1))
+              ahead = ahead + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
               promised = now + ahead
             end
             a.due = now + ahead
@@ -60,6 +60,9 @@ if contending then
           retry = max(retry, a.due - now)
         end
         retry = ceil(max(min(retry, window), window / 1024))
+      end
+      if denied then -- until it is to come back it is not silent
+        a.seen = max(a.seen, now + min(left < 1 and max(retry, soonest) or retry, window))
       end
       reply[#reply + 1] = entry.own
       reply[#reply + 1] = retry
@@ -70,7 +73,7 @@ if contending then
       return format('%d', HEADER + slot * RECORD)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, now, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied)
+      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
@@ -139,8 +142,8 @@ if contending then
         end
       else
         local demand = sub(line, at + 41, at + 56) + 0
-        if idle * 2 > window then
-          demand = idle * 2 >= window * 3 and 0 or floor(demand * (window * 3 - idle * 2) / (window * 2))
+        if idle * 4 > window then
+          demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
         end
         if demand ~= 0 then
           local w = sub(line, at + 18, at + 24) + 0

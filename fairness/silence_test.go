@@ -1,0 +1,75 @@
+package fairness
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
+)
+
+// TestSimulatedLeavers: what those who leave had is with the others within a window and a half. All want half as much again as they get at first.
+func TestSimulatedLeavers(t *testing.T) {
+	for _, limit := range []int64{2000, 20000} {
+		for _, shards := range []int{1, 8} {
+			if limit == 20000 && (testing.Short() || race.Enabled) {
+				continue
+			}
+			t.Run(fmt.Sprint(limit, " ", shards), func(t *testing.T) {
+				t.Parallel()
+				s := newSim(t, limit, shards)
+				for i := range 50 {
+					s.add(1000, func(now int64) float64 {
+						if i < 10 && now >= 7*simWindow/2 {
+							return 0
+						}
+						return 1.5 * float64(limit) / 50
+					})
+				}
+				s.run(5, 0)
+				others := int64(0)
+				for _, c := range s.clients[10:] {
+					others += c.perWindow[4] // half a window to one and a half after they have left
+				}
+				t.Logf("the others have %.3f of the limit", float64(others)/float64(limit))
+				if others*100 < limit*95 { // seen: .963 to .988
+					t.Error("the part of those who left is wasted")
+				}
+			})
+		}
+	}
+}
+
+// TestWhoWaitsIsNotSilent: the claim of one that was refused does not fade before it is to come back, a quarter of a window later it does.
+func TestWhoWaitsIsNotSilent(t *testing.T) {
+	for _, next := range []int64{0, simWindow / 2, simWindow} {
+		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 100}
+		seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+		for range 2 { // from the second ask on it has an account
+			b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+			b.Settle(nil, term, 0, next)
+		}
+		a, claim := &b.accounts[1], 4.0*milli
+		a.claim = int64(claim)
+		for after, want := range map[int64]float64{0: claim, simWindow / 4: claim, simWindow * 5 / 8: claim / 2, simWindow: 0} {
+			if got := a.demand(Term{Now: epoch + next + after, Window: simWindow, Share: 100}); got != want {
+				t.Errorf("told to come in %d us, silent for %d us since then: a demand of %v, want %v", next, after, got, want)
+			}
+		}
+	}
+}
+
+// TestWhoComesEarlyIsNotOverstated: what is reported by one that comes before it was told to was turned away since its last ask, not since then.
+func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
+	b, term := &Book{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
+	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	for range 2 { // from the second ask on it has an account
+		b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+		b.Settle(nil, term, 0, simWindow)
+	}
+	term.Now += simWindow / 2 // a tenth into the next window
+	seat[0].Turned = 1000
+	b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+	if got := b.accounts[1].turned; got != [2]int64{200, 800} {
+		t.Errorf("turned away in this window and the one before: %v, want a fifth and four fifths", got)
+	}
+}
