@@ -8,6 +8,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // TestSmoke runs every scenario once and checks that it measured what it says
@@ -18,7 +19,7 @@ func TestSmoke(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: s.Name}
-			env := Env{Redis: "redis-server", Smoke: true, Lineup: rival.Everybody(), Progress: t.Logf}
+			env := Env{Redis: "redis-server", Smoke: true, Lineup: everybody(), Progress: t.Logf}
 			if err := s.Run(t.Context(), env, result); err != nil {
 				t.Fatal(err)
 			}
@@ -33,6 +34,14 @@ func TestSmoke(t *testing.T) {
 			}
 		})
 	}
+}
+
+// everybody is all rivals, but go-zero if the race detector watches: when calls take too long, its breaker tells of it and counts
+// errors without the lock that it has for that (errorWindow.String in 1.10.3), and the test would fail by that on a slow machine.
+func everybody() rival.Lineup {
+	all := rival.Everybody()
+	all.Rivals = slices.DeleteFunc(all.Rivals, func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
+	return all
 }
 
 func check(t *testing.T, result *report.Result, v report.View) {
