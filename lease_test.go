@@ -20,8 +20,9 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond, Shards: shards}
 			f := standalone(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			var granted atomic.Int64
 			var recorder history.Recorder
 			var wg sync.WaitGroup
 			for range 3 {
@@ -37,6 +38,7 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 								return
 							}
 							if d.Allowed {
+								granted.Add(d.Granted)
 								tally.Add(begin, history.Now(), d.Granted)
 							} else if !pause(ctx, d.RetryAfter) {
 								return
@@ -45,13 +47,13 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 					})
 				}
 			}
+			pause(ctx, 1500*time.Millisecond) // how long they work; nothing is right because of it
+			awaitThat(t, "more than the limit was granted", func() bool { return granted.Load() > limit.Permits })
+			cancel()
 			wg.Wait()
 			ops := recorder.Ops()
 			if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
 				t.Errorf("%d permits in one window, the limit is %d: %+v", worst.Permits, limit.Permits, worst)
-			}
-			if len(ops) < int(limit.Permits) {
-				t.Errorf("only %d decisions: the limit was not put under pressure", len(ops))
 			}
 		})
 	}

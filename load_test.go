@@ -36,7 +36,8 @@ type traffic struct {
 	denials  atomic.Int64
 	refunds  atomic.Int64
 	failures atomic.Int64
-	dying    bool // a server is killed meanwhile: what it granted cannot be given back
+	admitted atomic.Int64 // permits, less those given back
+	dying    bool         // a server is killed meanwhile: what it granted cannot be given back
 
 	mu      sync.Mutex
 	failure error // the first
@@ -121,6 +122,7 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 		}
 		t.refunds.Add(1)
 	default:
+		t.admitted.Add(d.Granted)
 		tally.Add(start, end, d.Granted)
 	}
 }
