@@ -324,7 +324,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	req.Seat.Waiting = min(n, fairness.MaxReport)
 	r, err := e.scripts.Reserve(ctx, l.ref, req)
 	received := c.client.now()
-	l.report(e, err)
+	l.reportSince(e, sent, err)
 	c.client.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
 	if err != nil {
 		if !script.NotExecuted(err) {

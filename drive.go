@@ -223,7 +223,7 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 		Known:    l.core.knownFor(),
 		Seen:     l.remembers(sent),
 	})
-	l.report(e, err)
+	l.reportSince(e, sent, err)
 	if err != nil {
 		return shard.Observation{}, err
 	}

@@ -291,6 +291,16 @@ func (l *lane) report(e *endpoint, err error) {
 	}
 }
 
+// reportSince is report for a call that its caller may have ended, or that had only what was left of a call timeout. That there was no answer
+// tells something of the node only if the call had half of the timeout, which is what a call has at least that nobody hurries.
+func (l *lane) reportSince(e *endpoint, sent int64, err error) {
+	hurried := time.Duration(l.core.client.now()-sent) < l.core.client.cfg.CallTimeout/2
+	if hurried && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		return
+	}
+	l.report(e, err)
+}
+
 // isAnswer reports whether the error is what a server in good health says.
 func isAnswer(err error) bool {
 	if errors.Is(err, script.ErrForeignState) {

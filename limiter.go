@@ -212,8 +212,9 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 			if ln != nil {
 				var e *endpoint
 				if e, err = ln.endpoint(ctx); err == nil {
+					sent := c.client.now()
 					err = op(ctx, ln, e)
-					ln.report(e, err)
+					ln.reportSince(e, sent, err)
 				}
 			}
 			if err != nil {

@@ -100,8 +100,9 @@ func (s *seat) refund(ctx context.Context, p part) (unsent bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	sent := l.core.client.now()
 	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{Permits: p.n, At: p.at, Seat: s.name()})
-	l.report(e, err)
+	l.reportSince(e, sent, err)
 	if err != nil {
 		return script.NotExecuted(err), err
 	}
@@ -121,7 +122,8 @@ func (l *lane) peek(ctx context.Context, timeout time.Duration) (script.PeekRepl
 	if err != nil {
 		return script.PeekReply{}, err
 	}
+	sent := l.core.client.now()
 	r, err := e.scripts.Peek(ctx, l.ref)
-	l.report(e, err)
+	l.reportSince(e, sent, err)
 	return r, err
 }

@@ -252,3 +252,42 @@ func TestRefundsThatComeTooLateToBeSentAreNoFaultOfTheNode(t *testing.T) {
 		t.Errorf("%d permits are in use, want 1", used)
 	}
 }
+
+// A call whose caller does not wait for the answer says nothing about the node either.
+func TestCallsGivenUpByTheirCallersAreNoFaultOfTheNode(t *testing.T) {
+	t.Parallel()
+	fl, posts := outposts(t, 1)
+	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerHour(100))
+	var granted []shardlimit.Decision
+	for range 3 {
+		d, err := l.Allow(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		granted = append(granted, d)
+	}
+	refund := func(ctx context.Context) error { // each is refunded once
+		d := granted[0]
+		granted = granted[1:]
+		return l.Refund(ctx, d)
+	}
+	for name, call := range map[string]func(context.Context) error{
+		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 2); return err },
+		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 2) },
+		"Refund":       refund,
+		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
+		"Reset":        func(ctx context.Context) error { return l.Reset(ctx) },
+	} {
+		posts[0].proxy.Stall(true)
+		for range 3 {
+			if err := call(shortly(t, 5*time.Millisecond)); err == nil && name != "Peek" { // which tells the error of each shard
+				t.Errorf("%s ended well without a node", name)
+			}
+		}
+		posts[0].proxy.Stall(false)
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("after %s the node was taken to be away: %+v, %v", name, d, err)
+		}
+	}
+}
