@@ -221,18 +221,24 @@ func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
 	}
 }
 
+// allowed makes n calls for a permit each, which must all be granted.
+func allowed(tb testing.TB, l *shardlimit.Limiter, n int) (granted []shardlimit.Decision) {
+	tb.Helper()
+	for range n {
+		d, err := l.Allow(tb.Context())
+		if err != nil || !d.Allowed {
+			tb.Fatalf("%+v, %v", d, err)
+		}
+		granted = append(granted, d)
+	}
+	return granted
+}
+
 // A call that is not sent because its context has ended says nothing about the node.
 func TestRefundsThatComeTooLateToBeSentAreNoFaultOfTheNode(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.PerHour(10))
-	var granted []shardlimit.Decision
-	for range 5 {
-		d, err := l.Allow(t.Context())
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		granted = append(granted, d)
-	}
+	granted := allowed(t, l, 5)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, d := range granted {
@@ -258,14 +264,7 @@ func TestCallsGivenUpByTheirCallersAreNoFaultOfTheNode(t *testing.T) {
 	t.Parallel()
 	fl, posts := outposts(t, 1)
 	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerHour(100))
-	var granted []shardlimit.Decision
-	for range 3 {
-		d, err := l.Allow(t.Context())
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		granted = append(granted, d)
-	}
+	granted := allowed(t, l, 3)
 	refund := func(ctx context.Context) error { // each is refunded once
 		d := granted[0]
 		granted = granted[1:]
