@@ -16,8 +16,14 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/replay"
 )
 
-// admit connects the members of a crowd and makes each one's take.
-func admit(ctx context.Context, c Crowd) (takes []take, end func(), err error) {
+// ways are how a member gets permits.
+type ways struct {
+	take take
+	wait wait
+}
+
+// admit connects the members of a crowd and makes each one's ways.
+func admit(ctx context.Context, c Crowd) (all []ways, end func(), err error) {
 	var ends []func()
 	end = func() {
 		for _, e := range ends {
@@ -26,21 +32,21 @@ func admit(ctx context.Context, c Crowd) (takes []take, end func(), err error) {
 	}
 	var shared *shardlimit.Client
 	for _, m := range c.Members {
-		var t take
+		var w ways
 		var close func()
 		switch {
 		case c.Kind == Coalesced && c.Gateway && shared != nil:
-			t, err = limiterTake(ctx, shared, c, m)
+			w, err = limiterWays(ctx, shared, c, m)
 			close = func() {}
 		case c.Kind == Coalesced:
 			if shared, err = shardlimit.New(crowdConfig(c, m)); err == nil {
 				close = shared.Close
-				t, err = limiterTake(ctx, shared, c, m)
+				w, err = limiterWays(ctx, shared, c, m)
 			}
 		case c.Kind == FirstCome:
-			t, close, err = firstComeTake(c, m)
+			w, close, err = firstComeWays(c, m)
 		case c.Kind == RedisRate:
-			t, close = redisRateTake(c, m)
+			w, close = redisRateWays(c, m)
 		default:
 			err = fmt.Errorf("no crowd is of the kind %q", c.Kind)
 		}
@@ -51,9 +57,9 @@ func admit(ctx context.Context, c Crowd) (takes []take, end func(), err error) {
 			end()
 			return nil, nil, err
 		}
-		takes = append(takes, t)
+		all = append(all, w)
 	}
-	return takes, end, nil
+	return all, end, nil
 }
 
 func crowdConfig(c Crowd, m Member) shardlimit.Config {
@@ -67,17 +73,21 @@ func crowdConfig(c Crowd, m Member) shardlimit.Config {
 	return config
 }
 
-// limiterTake makes single calls, as programs do.
-func limiterTake(ctx context.Context, client *shardlimit.Client, c Crowd, m Member) (take, error) {
+// limiterWays makes single calls, as programs do.
+func limiterWays(ctx context.Context, client *shardlimit.Client, c Crowd, m Member) (ways, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	limiter, err := client.Limiter(ctx, c.Limit, shardlimit.Limit{Permits: c.Permits, Per: c.Per, Shards: c.Shards})
 	if err != nil {
-		return nil, err
+		return ways{}, err
 	}
 	if c.Gateway {
 		limiter = limiter.As(m.Name, m.Weight)
 	}
+	return ways{limiterTake(limiter), limiter.Wait}, nil
+}
+
+func limiterTake(limiter *shardlimit.Limiter) take {
 	return func(ctx context.Context, n int64) (granted int64, err error) {
 		var (
 			mu    sync.Mutex
@@ -96,25 +106,27 @@ func limiterTake(ctx context.Context, client *shardlimit.Client, c Crowd, m Memb
 		}
 		calls.Wait()
 		return granted, err
-	}, nil
+	}
 }
 
-// firstComeTake asks our script, without a word about who asks, for all at once.
-func firstComeTake(c Crowd, m Member) (take, func(), error) {
+// firstComeWays asks our script, without a word about who asks, for all at once. Who
+// waits comes again when the next permits leave the log.
+func firstComeWays(c Crowd, m Member) (ways, func(), error) {
 	client, err := rueidis.NewClient(distant(option(c.Addrs[0]), m.Far))
 	if err != nil {
-		return nil, nil, err
+		return ways{}, nil, err
 	}
 	shard, err := replay.NewShard(client, c.Limit, c.Permits, c.Per)
 	if err != nil {
 		client.Close()
-		return nil, nil, err
+		return ways{}, nil, err
 	}
-	return shard.TakeUpTo, client.Close, nil
+	return ways{shard.TakeUpTo, retried(shard.TryOne)}, client.Close, nil
 }
 
-// redisRateTake asks for all at once, which is kinder than one call each.
-func redisRateTake(c Crowd, m Member) (take, func()) {
+// redisRateWays asks for all at once, which is kinder than one call each. Who waits
+// comes again after the time that it is told.
+func redisRateWays(c Crowd, m Member) (ways, func()) {
 	options := &redis.Options{Addr: c.Addrs[0], DialTimeout: callTimeout, ReadTimeout: callTimeout}
 	if m.Far > 0 {
 		options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -125,13 +137,21 @@ func redisRateTake(c Crowd, m Member) (take, func()) {
 	client := redis.NewClient(options)
 	limiter := redis_rate.NewLimiter(client)
 	rate := redis_rate.Limit{Rate: int(c.Permits), Burst: int(c.Permits), Period: c.Per}
-	return func(ctx context.Context, n int64) (int64, error) {
+	take := func(ctx context.Context, n int64) (int64, error) {
 		r, err := limiter.AllowAtMost(ctx, c.Limit, rate, int(n))
 		if err != nil {
 			return 0, err
 		}
 		return int64(r.Allowed), nil
-	}, func() { _ = client.Close() }
+	}
+	wait := retried(func(ctx context.Context) (bool, time.Duration, error) {
+		r, err := limiter.Allow(ctx, c.Limit, rate)
+		if err != nil {
+			return false, 0, err
+		}
+		return r.Allowed > 0, r.RetryAfter, nil
+	})
+	return ways{take, wait}, func() { _ = client.Close() }
 }
 
 // distant adds a delay to the network.

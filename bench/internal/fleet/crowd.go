@@ -9,8 +9,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// Crowd is many participants that call for permits of one limit at instants of
-// their own, whatever they are answered: an open loop.
+// Crowd is many participants that call for permits of one limit: at instants of their
+// own, whatever they are answered (an open loop), or with callers that wait for each
+// permit before they want the next (a closed loop).
 type Crowd struct {
 	Kind    Kind          `json:"kind"`
 	Addrs   []string      `json:"addrs"` // of the nodes
@@ -40,15 +41,45 @@ type Member struct {
 	To     time.Duration `json:"to"`   // to here; 0: to the end
 	Far    time.Duration `json:"far"`  // by how much replies to it are delayed
 
+	// Callers is how many callers of it each work, wait for a permit, and work
+	// again; its Rate means nothing then. 0: it calls at its Rate, and nobody waits.
+	Callers int `json:"callers,omitempty"`
+	// Work is the mean time that each of them works before it wants a permit; the times are
+	// distributed exponentially. 0: each wants the next permit at once.
+	Work time.Duration `json:"work,omitempty"`
+
 	Index int `json:"index"` // in the whole crowd; set by Gather
 }
 
-// Take is a member's calls of one tick.
+// Demand is how many permits a second a member wants, of so many that there are: all
+// of them, if it has callers that do not work in between. Of callers that do, the
+// time that a permit takes to come, even if there are enough of them, is left out: they ask for a
+// little less.
+func (m Member) Demand(limit float64) float64 {
+	switch {
+	case m.Callers == 0:
+		return m.Rate
+	case m.Work == 0:
+		return limit
+	}
+	return float64(m.Callers) / m.Work.Seconds()
+}
+
+// Take is a member's calls of one tick. Of members with callers it is either what would have been
+// wanted at a time had each permit come at once, or what one caller got.
 type Take struct {
 	At      int64 `json:"a"` // us since the crowd began
 	End     int64 `json:"e"` // when all were answered
 	Wanted  int64 `json:"w"`
 	Granted int64 `json:"g"`
+}
+
+// until is when a member's time is over.
+func (c *Crowd) until(m Member) time.Duration {
+	if m.To > 0 {
+		return min(c.For, m.To)
+	}
+	return c.For
 }
 
 // Trail is what became of one member's calls.

@@ -29,7 +29,7 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 	defer watchdog.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	takes, end, err := admit(ctx, c)
+	ways, end, err := admit(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,13 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 	g := &gatherer{c: &c, begin: begin}
 	var members sync.WaitGroup
 	for i, m := range c.Members {
-		members.Go(func() { g.play(ctx, m, takes[i]) })
+		members.Go(func() {
+			if m.Callers > 0 {
+				g.employ(ctx, m, ways[i].wait)
+			} else {
+				g.play(ctx, m, ways[i].take)
+			}
+		})
 	}
 	members.Wait()
 	g.CPU = load.CPU() - cpu
@@ -61,17 +67,14 @@ type gatherer struct {
 	Gathering
 }
 
-// play makes a member's calls: it looks when one is due, at most once in a tick,
+// play makes the calls of a member without callers: it looks when one is due, at most once in a tick,
 // and makes all that are due by then together.
 func (g *gatherer) play(ctx context.Context, m Member, t take) {
 	if m.Rate <= 0 {
 		return
 	}
-	end := g.c.For
-	if m.To > 0 {
-		end = min(end, m.To)
-	}
 	var (
+		end      = g.c.until(m)
 		arrivals = m.arrivals(g.c.Seed)
 		due      = m.From + arrivals().At
 		trail    = &Trail{Index: m.Index}
@@ -135,12 +138,23 @@ func (g *gatherer) call(ctx context.Context, trail *Trail, t take, n int64) {
 	at := history.Now()
 	granted, err := t(ctx, n)
 	end := history.Now()
+	if err != nil {
+		g.fail(n-granted, err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil {
-		g.Failed += n - granted
-		g.Err = err.Error()
-	}
-	// Rounded so that the span holds the calls: a verdict on a limit must be no false alarm.
-	trail.Takes = append(trail.Takes, Take{At: (at - g.begin) / 1000, End: (end-g.begin)/1000 + 1, Wanted: n, Granted: granted})
+	trail.Takes = append(trail.Takes, g.taken(at, end, n, granted))
+}
+
+func (g *gatherer) fail(calls int64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Failed += calls
+	g.Err = err.Error()
+}
+
+// taken is a take between two instants of history.Now. Its times are rounded so that the span
+// holds the calls: a verdict on a limit must be no false alarm.
+func (g *gatherer) taken(from, to, wanted, granted int64) Take {
+	return Take{At: (from - g.begin) / 1000, End: (to-g.begin)/1000 + 1, Wanted: wanted, Granted: granted}
 }

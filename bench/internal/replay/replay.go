@@ -46,6 +46,17 @@ func (s *Shard) Take(ctx context.Context, n int64) (int64, error) {
 	return reply.Granted, err
 }
 
+// TryOne asks for a permit in a script call of its own. If there is none, after is the time
+// until the next can be free.
+func (s *Shard) TryOne(ctx context.Context) (granted bool, after time.Duration, err error) {
+	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
+		Proposal: s.proposal,
+		Seen:     true,
+		Groups:   []script.Group{{Size: 1, Count: 1}},
+	})
+	return reply.Granted > 0, reply.Retry, err
+}
+
 // TakeUpTo asks for n single permits at once, in a script call of its own, and
 // returns how many were granted.
 func (s *Shard) TakeUpTo(ctx context.Context, n int64) (int64, error) {

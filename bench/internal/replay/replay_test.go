@@ -35,3 +35,24 @@ func TestCapturedCommandTakes(t *testing.T) {
 		}
 	}
 }
+
+// TestTryOne: a permit comes at once while there are some; then the answer says when
+// the next one can, which is not before the window is over.
+func TestTryOne(t *testing.T) {
+	s := servertest.Start(t)
+	client, err := rueidis.NewClient(server.Option(s.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	shard, err := NewShard(client, "try-one", 2, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, true, false, false} {
+		granted, after, err := shard.TryOne(t.Context())
+		if err != nil || granted != want || granted != (after == 0) || after > time.Hour || !granted && after < 50*time.Minute {
+			t.Errorf("try %d: granted %v, the next after %s, err %v", i+1, granted, after, err)
+		}
+	}
+}

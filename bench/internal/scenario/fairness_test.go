@@ -72,9 +72,36 @@ func TestGroupOf(t *testing.T) {
 	c := fleet.Crowd{Permits: 1000, Per: time.Second}
 	for want, m := range map[string]fleet.Member{
 		"the newcomer": {Rate: 600, From: 1}, "the hog": {Rate: 600}, "the others": {Rate: 10},
+		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5},
 	} {
 		if got := groupOf(m, c); got != want {
 			t.Errorf("%+v is of %q, want %q", m, got, want)
+		}
+	}
+}
+
+// TestPictureOfWaiters: the parts of those who wait are drawn from nothing to some times
+// what is due, those of others over a range that only a logarithm can show.
+func TestPictureOfWaiters(t *testing.T) {
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second, Members: []fleet.Member{{Weight: 1, Callers: 1}, {Weight: 3, Callers: 1}}}
+	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
+	for ms := int64(0); ms < 4000; ms += 100 { // both want all; two get half each
+		for i := range g.Trails {
+			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: ms * 1000, End: ms * 1000, Wanted: 1}, fleet.Take{At: ms * 1000, End: ms*1000 + 10, Granted: ms / 100 % 2})
+		}
+	}
+	for _, waits := range []bool{false, true} {
+		run := &fairnessRun{result: &report.Result{}}
+		run.picture(population{name: weightedBatch, waits: waits}, &sharer{name: "one"}, c, g)
+		chart := run.result.Charts[0]
+		if chart.LogY == waits || waits != (chart.Floor == 0) || len(chart.Lines) != 2 || chart.Name != "course-workers-weights-one" {
+			t.Errorf("waits %v: chart %+v", waits, chart)
+		}
+		for i, want := range []float64{2, 0.667} {
+			line := chart.Lines[i]
+			if line.Group != []string{"weight 1", "weight 3"}[i] || len(line.Y) != 7 || line.Y[3] != want {
+				t.Errorf("waits %v: line %+v, want %v", waits, line, want)
+			}
 		}
 	}
 }
@@ -86,16 +113,19 @@ func TestGroups(t *testing.T) {
 	other := &sharer{kind: fleet.RedisRate, shards: 1, nodes: 1}
 	run := &fairnessRun{size: fairnessSize{limits: []int64{10, 100}}, sharers: []*sharer{one, eight, crammed, other}}
 	for _, c := range []struct {
-		population string
+		population population
 		limit      int64
 		want       [][]*sharer
 	}{
-		{hog, 10, [][]*sharer{{one, other}, {eight}, {crammed}}},
-		{hog, 100, [][]*sharer{{one}, {eight}}},
-		{"equal", 10, [][]*sharer{{one, other}, {eight}}},
+		{population{name: hog}, 10, [][]*sharer{{one, other}, {eight}, {crammed}}},
+		{population{name: hog}, 100, [][]*sharer{{one}, {eight}}},
+		{population{name: "equal"}, 10, [][]*sharer{{one, other}, {eight}}},
+		{population{name: batch, waits: true}, 10, [][]*sharer{{one}, {eight}, {other}}},
+		{population{name: batch, waits: true}, 100, [][]*sharer{{one}, {eight}}},
+		{population{name: weightedBatch, waits: true}, 10, [][]*sharer{{one}, {eight}}},
 	} {
-		if got := run.groups(population{name: c.population}, c.limit); !slices.EqualFunc(got, c.want, slices.Equal) {
-			t.Errorf("%s at %d: %d groups, want %d", c.population, c.limit, len(got), len(c.want))
+		if got := run.groups(c.population, c.limit); !slices.EqualFunc(got, c.want, slices.Equal) {
+			t.Errorf("%s at %d: %d groups, want %d", c.population.name, c.limit, len(got), len(c.want))
 		}
 	}
 }

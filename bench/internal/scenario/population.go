@@ -13,6 +13,7 @@ import (
 type population struct {
 	name    string
 	gateway bool // all in one process, over one client
+	waits   bool // every member has callers that wait for their permits
 	// members are n participants of a limit of so many permits a second. Those that
 	// come or go do it at step.
 	members func(n int, limit float64, step time.Duration) []fleet.Member
@@ -21,8 +22,12 @@ type population struct {
 	settles func(i, n int) bool
 }
 
-// hog is the name of the population by which first come, first served is known.
-const hog = "hog"
+// Names of populations with which more is done than with others.
+const (
+	hog           = "hog" // by which first come, first served is known
+	batch         = "workers"
+	weightedBatch = "workers, weights"
+)
 
 const (
 	modestDemand = 1.2 // of an equal part of the limit
@@ -31,6 +36,10 @@ const (
 	paretoShape  = 1.1
 	paretoDemand = 2.0 // of the limit, by all
 	steadyDemand = 3   // of what each is entitled to: nobody is ever near its part
+	workDemand   = 0.7 // of an equal part, by those whose callers work in between
+	workerCount  = 20
+	perCaller    = 20  // permits a second of an equal part for each caller that waits
+	perIdler     = 100 // permits a second of the limit for each caller of two that never work
 )
 
 // populations are in the order in which they are measured: what tells most comes first.
@@ -40,6 +49,8 @@ func populations() []population {
 		{name: "equal", members: equalMembers},
 		{name: "Pareto", members: paretoMembers},
 		{name: "weights", members: weightedMembers},
+		{name: batch, members: workerMembers, waits: true},
+		{name: weightedBatch, members: weightedWorkerMembers, waits: true},
 		{name: "newcomer, hog", members: newcomerToHogMembers, settles: func(i, _ int) bool { return i == 1 }},
 		{name: "gateway, hog", members: hogMembers, gateway: true},
 		{name: "newcomer", members: newcomerMembers, settles: theLast},
@@ -110,6 +121,32 @@ func weighted(n int, limit, demand float64) []fleet.Member {
 	}
 	for i := range members {
 		members[i].Rate = demand * limit * members[i].Weight / sum
+	}
+	return members
+}
+
+// workerMembers are twenty whose callers wait for their permits. Those of every other one work in
+// between, so long that together they want 0.7 of an equal part if each permit comes at
+// once; those of the others want the next permit when they have one.
+func workerMembers(_ int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(workerCount, limit, 0)
+	part := limit / workerCount
+	for i := range members {
+		members[i].Callers = int(part / perCaller)
+		if i%2 == 1 {
+			members[i].Work = time.Duration(float64(members[i].Callers) / (workDemand * part) * float64(time.Second))
+		}
+	}
+	return members
+}
+
+// weightedWorkerMembers are two with the weights 1 and 3 and as many callers, who want
+// the next permit when they have one: each member wants all there is.
+func weightedWorkerMembers(_ int, limit float64, _ time.Duration) []fleet.Member {
+	members := equals(2, limit, 0)
+	members[1].Weight = 3
+	for i := range members {
+		members[i].Callers = int(limit / perIdler)
 	}
 	return members
 }

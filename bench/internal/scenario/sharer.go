@@ -84,10 +84,12 @@ func (run *fairnessRun) close() {
 
 // groups are the sharers that are measured at the same time: more load than that
 // would disturb what is measured. Rivals meet the smallest limit only, as what
-// first come, first served does to a fleet does not depend on the size of the limit;
-// eight shards on one server meet the hog only.
+// first come, first served does to a fleet does not depend on the size of the limit. By
+// themselves they meet workers: whoever waits for them asks again and again. They do
+// not meet those with weights, of which they know nothing. Eight shards on one
+// server meet the hog only.
 func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
-	var single, sharded, crammed []*sharer
+	var single, sharded, crammed, asked []*sharer
 	smallest := limit == run.size.limits[0]
 	for _, s := range run.sharers {
 		switch {
@@ -97,11 +99,13 @@ func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
 			}
 		case s.shards > 1:
 			sharded = append(sharded, s)
-		case s.kind == fleet.Coalesced || smallest:
+		case s.kind == fleet.Coalesced || smallest && !p.waits:
 			single = append(single, s)
+		case smallest && p.name == batch:
+			asked = append(asked, s)
 		}
 	}
-	return slices.DeleteFunc([][]*sharer{single, sharded, crammed}, func(g []*sharer) bool { return len(g) == 0 })
+	return slices.DeleteFunc([][]*sharer{single, sharded, crammed, asked}, func(g []*sharer) bool { return len(g) == 0 })
 }
 
 // measureRedisson has the JVM make the calls of all participants.
