@@ -157,6 +157,54 @@ func weightTrial(t *testing.T, f fleet, rough bool) error {
 	return err
 }
 
+// Two tenants whose callers wait, again and again: how many of them wait says nothing of what they want.
+func TestWorkersShareByWeight(t *testing.T) {
+	fairly(t, workersTrial)
+}
+
+func workersTrial(t *testing.T, f fleet, rough bool) error {
+	const window = 500 * time.Millisecond
+	limit := shardlimit.Limit{Permits: 400, Per: window, Shards: 1}
+	l := limiter(t, f.client(t), "l", limit)
+	tenants := []*shardlimit.Limiter{l.As("light", 1), l.As("heavy", 3)}
+	var (
+		granted [2]atomic.Int64
+		wg      sync.WaitGroup
+		record  history.Recorder
+	)
+	begin := time.Now()
+	for i, tenant := range tenants {
+		for range 20 {
+			wg.Go(func() {
+				tally := record.Tally()
+				for time.Since(begin) < 10*window {
+					start := time.Since(begin).Truncate(time.Microsecond) // the server's clock knows no fractions, and sleeps end anywhere
+					if err := tenant.Wait(context.Background()); err != nil {
+						t.Errorf("a call failed: %v", err)
+						return
+					}
+					end := time.Since(begin).Truncate(time.Microsecond)
+					tally.Add(int64(start), int64(end), 1)
+					if end >= 6*window {
+						granted[i].Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	keepsTo(t, limit, record.Ops())
+	light, heavy := granted[0].Load(), granted[1].Load()
+	t.Logf("from the seventh window on the light one got %d, the heavy one %d", light, heavy)
+	if rough && heavy < 2*light { // by the number of those who wait: about as much as the light one
+		return fmt.Errorf("the light one got %d, the heavy one %d", light, heavy)
+	}
+	if !rough && (light < 360 || light > 440 || light+heavy < 1550) {
+		return fmt.Errorf("of 1600 the light one got %d, the heavy one %d", light, heavy)
+	}
+	return nil
+}
+
 // A lone participant is not paced: it gets the whole limit.
 func TestOneParticipantAloneGetsTheWholeLimit(t *testing.T) {
 	for _, shards := range []int{1, 8} {

@@ -70,8 +70,8 @@ func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) 
 				}
 			}
 			var atOnce int64
-			for _, op := range record.Ops() {
-				if op.End >= raised && op.End <= taken {
+			for _, op := range record.Ops() { // a call that was under way may have been granted its permit before
+				if op.End >= raised && op.Start <= taken {
 					atOnce += op.Permits
 				}
 			}

@@ -5,6 +5,7 @@ import "math"
 const (
 	milli = 1000
 	micro = 1_000_000
+	giga  = 1_000_000_000
 	most  = 1_000_000_000_000_000 // reports saturate here
 	grain = 1000                  // credit accrues once there is this much, so that rounding down loses at most a thousandth
 )
@@ -23,6 +24,7 @@ type account struct {
 	turned [2]int64 // thousandths
 	due    int64    // when the permits come that it was promised last, us
 	denied int64    // when it was last refused, us
+	waited int64    // part of its time in which its callers waited, billionths
 }
 
 // roll begins a new window in the counters.
@@ -72,8 +74,21 @@ func (t Term) spread(turned, span int64) [2]int64 {
 	return [2]int64{recent, turned - recent}
 }
 
+// wait notes whether the participant's callers have been waiting in the last span of us: what is remembered is an average in which half a window counts.
+func (a *account) wait(t Term, waiting, span int64) {
+	target := 0.0
+	if waiting > 0 {
+		target = giga
+	}
+	share := min(float64(max(span, 1))*2, float64(t.Window)) / float64(t.Window)
+	a.waited += int64(math.Floor((target - float64(a.waited)) * share))
+}
+
 // state notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing. What the call under way
 // brings is not yet in it: seen at the instants of its own asks, the use before them is what it is on average, and with them one ask more.
+//
+// Callers that wait ask for nothing else meanwhile, so their number says little of what they want. As each makes 1 / (work + wait) calls a second, those that
+// waited for a part f of their time would have used 1 / (1 - f) times as much without.
 //
 // The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused in
 // the last half of a window may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling.
@@ -85,7 +100,9 @@ func (a *account) state(t Term, waiting, weights int64) {
 	if since := t.Now - a.denied; since >= 0 && since*2 <= t.Window {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 	}
-	a.claim = int64(min(used+turned+float64(float64(waiting)*milli), backed))
+	reported := used + turned + float64(float64(waiting)*milli)
+	unhindered := math.Floor(float64(used*giga) / float64(max(giga-a.waited, 1)))
+	a.claim = int64(min(max(reported, unhindered), backed))
 	a.seen = t.Now
 }
 

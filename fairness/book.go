@@ -50,7 +50,7 @@ func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
 // Grant distributes free permits among the asks, in order. It appends to dst how many of each were granted, whole, and returns the permits granted in all
 // and the size of the first ask that was refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
 func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) (perAsk []int64, granted, refused int64) {
-	b.seat(t, seats)
+	b.seat(t, seats, true)
 	left := free
 	for _, ask := range asks {
 		entry := &b.open[ask.Seat]
@@ -87,8 +87,8 @@ func (b *Book) deny(t Term, entry *entry) {
 	}
 }
 
-// seat opens the accounts of a call: what was reported and what credit has come since.
-func (b *Book) seat(t Term, seats []Seat) {
+// seat opens the accounts of a call: what was reported and what credit has come since. Of bookings it is not known whether those who made them waited.
+func (b *Book) seat(t Term, seats []Seat, take bool) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
 		b.promised, b.level, b.weights, b.sweep = 0, level{}, 0, sweep{next: -1}
@@ -113,6 +113,9 @@ func (b *Book) seat(t Term, seats []Seat) {
 		a.roll(t)
 		a.turned[0] = min(a.turned[0]+turned[0], most)
 		a.turned[1] = min(a.turned[1]+turned[1], most)
+		if take && e.own > 0 && e.own == e.from {
+			a.wait(t, seat.Waiting, span)
+		}
 		a.state(t, seat.Waiting, b.weights)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
@@ -200,7 +203,8 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 // hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there. One
 // that is not paced gets none: what is free, and when more will be, it learns exactly from elsewhere.
 //
-// Who is refused wants a part of what its account can hold at once, so that a few calls bring much. Who got all it asked for, but wants more than its part
+// Who is refused wants a part of what its account can hold at once, so that a few calls bring much, but no more than comes back in a 64th of a window: where
+// few share a limit, what is free lies there until one of them comes. Who got all it asked for, but wants more than its part
 // and would be refused now, need not come to hear it: it waits its turn like one that was refused.
 func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
@@ -220,7 +224,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 		refused, unserved = 1, 1
 	}
 	need, retry := refused-float64(free), 0.0
-	want := max(1, min(refused, deep), min(unserved, math.Floor(deep/2)))
+	want := max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, float64(t.Share)/64))))
 	if credit < want {
 		retry = wait(want)
 	} else {

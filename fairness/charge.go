@@ -13,7 +13,7 @@ const (
 // Of the seat's reports only Waiting is looked at.
 func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
 	seat.Turned = 0
-	b.seat(t, []Seat{seat})
+	b.seat(t, []Seat{seat}, false)
 	entry := &b.open[0]
 	if entry.e == 0 {
 		return 0

@@ -90,7 +90,9 @@ type simClient struct {
 	even      bool                    // its calls come evenly, else at random
 	due       float64
 	waiters   int64   // callers that wait for a permit, and then for the next one
-	short     bool    // some of them waited at last
+	think     int64   // how long each is busy with the one before it wants the next, us, on average
+	busy      []int64 // when those that are will have done
+	waiting   int64   // how many of them waited at last
 	nap       int64   // until then they do not look again
 	open      []int64 // when each shard may be asked again
 	slot      []int
@@ -182,10 +184,15 @@ func (s *sim) run(windows, from int64) {
 func (s *sim) calls(c *simClient, now int64) int64 {
 	switch {
 	case c.waiters > 0:
+		c.busy = slices.DeleteFunc(c.busy, func(done int64) bool { return done <= now })
+		ready := c.waiters - int64(len(c.busy))
 		if now < c.nap {
+			if len(c.perWindow) > 0 { // told from memory that there is none
+				c.waiting = ready
+			}
 			return 0
 		}
-		return c.waiters
+		return ready
 	case c.even:
 		c.due += c.rate(now-epoch) * simStep / simWindow
 		n := math.Floor(c.due)
@@ -226,8 +233,8 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 		c.turned[i] -= float64(seat.Turned)
 		seat.Turned += c.boast
 		seat.Waiting = c.boast / milli
-		if c.short {
-			seat.Waiting = (c.waiters + int64(n) - 1) / int64(n)
+		if c.waiters > 0 {
+			seat.Waiting = (c.waiting + int64(n) - 1) / int64(n)
 		}
 		got, hint := s.shards[i].ask(now, &seat, count)
 		c.asked++
@@ -246,7 +253,14 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 				ask(i, left)
 			}
 		}
-		c.short, c.nap = left > 0, slices.Min(c.open)
+		if c.nap, c.waiting = slices.Min(c.open), 0; left > 0 {
+			c.waiting = left
+		}
+		for range granted {
+			if c.think > 0 {
+				c.busy = append(c.busy, now+int64(s.rng.ExpFloat64()*float64(c.think)))
+			}
+		}
 		return granted
 	}
 	preferred := []int{c.first, (c.first + 1) % n}
@@ -304,6 +318,9 @@ func (s *sim) result(windows int64) simResult {
 	for _, c := range s.clients {
 		if c.waiters > 0 {
 			c.wanted = limit * windows
+			if c.think > 0 {
+				c.wanted = min(c.wanted, c.waiters*windows*simWindow/(c.think+simStep/2))
+			}
 		}
 		claims = append(claims, Claim{Demand: c.wanted, Weight: c.weight})
 		wanted, admitted, asked = wanted+c.wanted, admitted+c.admitted, asked+c.asked

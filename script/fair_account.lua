@@ -1,8 +1,8 @@
 -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
 -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-local HEADER, RECORD, MOST = 151, 195, 1024
-local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d'
+local HEADER, RECORD, MOST = 151, 205, 1024
+local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d'
 local count, spare, heavy, weights = 1, 0, 0, 0
 if header ~= '' then
   count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
@@ -15,7 +15,7 @@ local function place(slot)
   return format('%d', HEADER + slot * RECORD)
 end
 local function fresh(id, weight)
-  return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0}
+  return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0}
 end
 local function parse(text)
   return {
@@ -23,6 +23,7 @@ local function parse(text)
     filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
     used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
     due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
+    waited = sub(text, 196, 205) + 0,
   }
 end
 local function everybody()
@@ -83,6 +84,6 @@ end
 local function save()
   for slot, a in pairs(accounts) do
     redis.call('SETRANGE', KEYS[#KEYS], place(slot),
-      format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied))
+      format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited))
   end
 end

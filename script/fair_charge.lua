@@ -9,7 +9,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS}
   end
-  if sub(header, 4, 4) ~= '3' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '4' then -- of another version: thrown away
     header = ''
   end
   local sound, us, finish = pcall(function()
@@ -40,7 +40,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit = max(a.credit - granted * 1000000, -1e18)
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB3%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
+        redis.call('SET', KEYS[#KEYS], format('SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
       end
       save()
       if count ~= stored then

@@ -10,6 +10,12 @@ local function roll(a)
     a.used, a.turned, a.cell = 0, 0, cell
   end
 end
+-- Notes whether its callers have been waiting in the last span of us.
+local function wait(a, waiting, span)
+  local target = waiting > 0 and 1000000000 or 0
+  a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+end
+-- Notes what a participant wants.
 local function state(a, waiting)
   local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
   local backed = max(used, a.used * 1000, a.used_before * 1000) * 2 + 4000
@@ -17,7 +23,8 @@ local function state(a, waiting)
   if since >= 0 and since * 2 <= window then
     backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
   end
-  a.claim = min(used + floor(a.turned + a.turned_before * here / window) + waiting * 1000, backed)
+  local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+  a.claim = min(max(reported, floor(used * 1000000000 / max(1000000000 - a.waited, 1))), backed)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
 local function settle(a, s)

@@ -5,7 +5,7 @@
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
     local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '150')
-    if sub(header, 1, 4) ~= 'SLB3' then
+    if sub(header, 1, 4) ~= 'SLB4' then
       return
     end
     -- include account

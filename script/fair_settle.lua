@@ -14,7 +14,7 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 195, 151, 16, 1024
+    local b, RECORD, HEADER, SLICE, MOST = book, 205, 151, 16, 1024
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
@@ -32,7 +32,7 @@ if contending then
       end
       if e > 0 and unserved > 0 then
         local need = refused - left
-        local want = max(1, min(refused, entry.depth), min(unserved, floor(entry.depth / 2)))
+        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
         if credit < want then
           retry = min(window / 4, (want - credit) * window / e)
         else
@@ -68,12 +68,12 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB3%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d'
+    local HEADER_FORM, RECORD_FORM = 'SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d'
     local function place(slot)
       return format('%d', HEADER + slot * RECORD)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied)
+      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header

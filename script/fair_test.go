@@ -80,16 +80,16 @@ func TestBookIsNoDanger(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, err := command(t, client, "GET", ref.book).ToString()
-		if err != nil || len(good) != 151+2*195 {
+		if err != nil || len(good) != 151+2*205 {
 			t.Fatalf("%q %v", good, err)
 		}
 		for name, text := range map[string]string{
-			"count":    "SLB3   99" + good[9:],
-			"huge":     "SLB399999" + good[9:],
-			"no count": "SLB3    x" + good[9:],
+			"count":    "SLB4   99" + good[9:],
+			"huge":     "SLB499999" + good[9:],
+			"no count": "SLB4    x" + good[9:],
 			"short":    good[:200],
 			"header":   good[:151],
-			"stub":     "SLB3",
+			"stub":     "SLB4",
 			"credit":   strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
 			"infinite": good[:25] + "             inf" + good[41:],
 			"nan":      good[:25] + "             nan          1" + good[52:],
