@@ -111,7 +111,7 @@ func fairnessSizes(env Env) fairnessSize {
 	}
 	return fairnessSize{
 		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: windows, limits: []int64{2000, 20_000},
-		populations: populations(), pictured: []string{hog, weightedBatch, "newcomer, hog"},
+		populations: populations(), pictured: []string{hog, batch, weightedBatch, "newcomer, hog"},
 	}
 }
 
@@ -371,6 +371,8 @@ func groupOf(m fleet.Member, c fleet.Crowd) string {
 	switch {
 	case m.From > 0:
 		return "the newcomer"
+	case m.Work > 0:
+		return fmt.Sprintf("weight %g, works", m.Weight)
 	case m.Callers > 0:
 		return fmt.Sprintf("weight %g", m.Weight)
 	case m.Rate*c.Per.Seconds() > 0.5*float64(c.Permits):

@@ -72,7 +72,7 @@ func TestGroupOf(t *testing.T) {
 	c := fleet.Crowd{Permits: 1000, Per: time.Second}
 	for want, m := range map[string]fleet.Member{
 		"the newcomer": {Rate: 600, From: 1}, "the hog": {Rate: 600}, "the others": {Rate: 10},
-		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5},
+		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5}, "weight 1, works": {Callers: 5, Weight: 1, Work: 1},
 	} {
 		if got := groupOf(m, c); got != want {
 			t.Errorf("%+v is of %q, want %q", m, got, want)
