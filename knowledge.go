@@ -19,6 +19,7 @@ const (
 // itself; they need not be of the same reply.
 type knowledge struct {
 	heard     atomic.Bool  // whether there was a reply
+	sentAt    atomic.Int64 // when the call was sent that the last reply was to
 	usedAt    atomic.Int64 // when a reply last showed permits in the log; 0 never
 	share     atomic.Int64 // in force
 	free      atomic.Int64 // after the last reply
@@ -27,8 +28,13 @@ type knowledge struct {
 	resetAt   atomic.Int64 // when the shard is unused again
 }
 
-// learn takes in a reply to a call that was sent and answered at these times.
+// learn takes in a reply to a call that was sent and answered at these times. Calls can overlap, and a reply that is taken in late tells of what was
+// before: a call that was under way when the limit was raised must not shut the shard again.
 func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.TakeReply) {
+	if sent < k.sentAt.Load() {
+		return
+	}
+	k.sentAt.Store(sent)
 	k.share.Store(r.Share)
 	k.free.Store(r.Free)
 	k.resetAt.Store(received + int64(r.Reset))
