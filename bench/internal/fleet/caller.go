@@ -39,29 +39,24 @@ func (m Member) work(seed uint64, caller int) func() time.Duration {
 	return func() time.Duration { return time.Duration(random.ExpFloat64() * float64(m.Work)) }
 }
 
-// wishes are what a member's callers would ask for if each permit came at once:
-// takes that get nothing. Callers that do not work in between want whatever there is,
-// so the whole limit. What is really asked for comes later, and is less, by the
-// time that they wait.
+// wishes are what a member's callers want that do not work in between: whatever there is, so
+// the whole limit, in takes that get nothing.
 func (c *Crowd) wishes(m Member) (wishes []Take) {
-	end := c.until(m)
-	wish := func(at time.Duration, permits int64) {
-		wishes = append(wishes, Take{At: at.Microseconds(), End: at.Microseconds(), Wanted: permits})
-	}
-	if m.Work == 0 {
-		all := (c.Permits*int64(c.Tick) + int64(c.Per) - 1) / int64(c.Per)
-		for at := m.From; at < end; at += c.Tick {
-			wish(at, all)
-		}
-		return wishes
-	}
-	for caller := range m.Callers {
-		work := m.work(c.Seed, caller)
-		for at := m.From + work(); at < end; at += work() {
-			wish(at, 1)
-		}
+	all := (c.Permits*int64(c.Tick) + int64(c.Per) - 1) / int64(c.Per)
+	for at := m.From; at < c.until(m); at += c.Tick {
+		wishes = append(wishes, Take{At: at.Microseconds(), End: at.Microseconds(), Wanted: all})
 	}
 	return wishes
+}
+
+// missed are the instants at which a caller that waits from one time to another would have wanted
+// further permits: who waits does not work, and after each mean time of work it would want
+// one. It had waited for so long before that.
+func (m Member) missed(before, from, to time.Duration) (at []time.Duration) {
+	for t := from + m.Work - before%m.Work; t <= to; t += m.Work {
+		at = append(at, t)
+	}
+	return at
 }
 
 // employ has a member's callers work and wait for permits, in turn, until its time
@@ -75,8 +70,11 @@ func (g *gatherer) employ(ctx context.Context, m Member, w wait) {
 
 	var (
 		callers sync.WaitGroup
-		trail   = Trail{Index: m.Index, Takes: g.c.wishes(m)}
+		trail   = Trail{Index: m.Index}
 	)
+	if m.Work == 0 {
+		trail.Takes = g.c.wishes(m)
+	}
 	for caller := range m.Callers {
 		callers.Go(func() {
 			takes, longest := g.loop(ctx, m, caller, w)
@@ -92,32 +90,47 @@ func (g *gatherer) employ(ctx context.Context, m Member, w wait) {
 	g.Trails = append(g.Trails, trail)
 }
 
-// loop is one caller's loop. It returns the permits that it got, and the longest that it
+// loop is one caller's. It returns what became of the permits that it wanted, and the longest that it
 // slept beyond the end of its work: the generator's fault, so the next work is
 // shorter by that.
 func (g *gatherer) loop(ctx context.Context, m Member, caller int, w wait) (takes []Take, longest time.Duration) {
-	work := m.work(g.c.Seed, caller)
+	var (
+		work   = m.work(g.c.Seed, caller)
+		waited time.Duration
+	)
 	for due := m.From + work(); ctx.Err() == nil; due += work() {
 		if left := g.until(due); left > 0 {
 			if load.Sleep(ctx, left) != nil {
-				return takes, longest
+				break
 			}
 			longest = max(longest, -g.until(due))
 		}
 		asked := history.Now()
-		err := w(ctx)
+		granted := g.wait(ctx, w)
 		answered := history.Now()
-		if ctx.Err() != nil && err != nil {
-			return takes, longest
+		if m.Work == 0 { // what it wants is known
+			takes = append(takes, g.taken(asked, answered, 0, granted))
+			continue
 		}
-		if err != nil {
-			g.fail(1, err)
-			_ = load.Sleep(ctx, failedPause)
-			answered = history.Now()
-		} else {
-			takes = append(takes, g.taken(asked, answered, 0, 1))
+		takes = append(takes, g.taken(asked, answered, 1, granted))
+		for _, at := range m.missed(waited, time.Duration(asked), time.Duration(answered)) {
+			takes = append(takes, g.taken(int64(at), int64(at), 1, 0))
 		}
+		waited += time.Duration(answered - asked)
 		due += time.Duration(answered - asked)
 	}
 	return takes, longest
+}
+
+// wait waits for a permit and returns how many were granted: 0 when the caller's time is over, or the call fails.
+func (g *gatherer) wait(ctx context.Context, w wait) int64 {
+	err := w(ctx)
+	switch {
+	case err == nil:
+		return 1
+	case ctx.Err() == nil:
+		g.fail(1, err)
+		_ = load.Sleep(ctx, failedPause)
+	}
+	return 0
 }

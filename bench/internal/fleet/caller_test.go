@@ -3,8 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,36 +11,38 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// TestWishes: callers that never work want the whole limit, those that do want what they
-// would ask for if nobody kept them waiting, and both while they are there.
+// TestWishes: callers that never work want the whole limit, while they are there.
 func TestWishes(t *testing.T) {
-	c := Crowd{Permits: 3000, Per: 2 * time.Second, Tick: 10 * time.Millisecond, For: 20 * time.Second, Seed: 1}
-	for _, m := range []Member{
-		{Callers: 5},
-		{Callers: 5, From: 4 * time.Second, To: 12 * time.Second},
-		{Callers: 5, Work: 5 * time.Millisecond},
-		{Callers: 50, Work: 5 * time.Millisecond, From: 4 * time.Second, To: 12 * time.Second},
-	} {
-		wishes, end := c.wishes(m), c.For
-		if m.To > 0 {
-			end = m.To
-		}
+	c := Crowd{Permits: 3000, Per: 2 * time.Second, Tick: 10 * time.Millisecond, For: 20 * time.Second}
+	for want, m := range map[int64]Member{30_000: {Callers: 5}, 12_000: {Callers: 5, From: 4 * time.Second, To: 12 * time.Second}} {
 		var wanted int64
-		for _, w := range wishes {
+		for _, w := range c.wishes(m) {
 			wanted += w.Wanted
-			if at := time.Duration(w.At) * time.Microsecond; at < m.From || at >= end || w.At != w.End || w.Granted != 0 || w.Wanted <= 0 {
+			if at := time.Duration(w.At) * time.Microsecond; at < m.From || m.To > 0 && at >= m.To || w.At != w.End || w.Granted != 0 {
 				t.Fatalf("%+v wishes %+v", m, w)
 			}
 		}
-		rate := m.Demand(float64(c.Permits) / c.Per.Seconds())
-		if due := rate * (end - m.From).Seconds(); math.Abs(float64(wanted)/due-1) > 0.05 {
-			t.Errorf("%+v wants %d permits, about %v are due", m, wanted, due)
-		}
-		if !slices.Equal(wishes, c.wishes(m)) {
-			t.Errorf("%+v wants something else the next time", m)
+		if wanted != want {
+			t.Errorf("%+v wants %d permits, want %d", m, wanted, want)
 		}
 	}
-	m := Member{Callers: 1, Work: time.Second}
+}
+
+// TestWork: times of work have the mean that they should have, the same ones for the
+// same seed, and others for each caller and each member.
+func TestWork(t *testing.T) {
+	m := Member{Work: time.Second}
+	next, again := m.work(1, 0), m.work(1, 0)
+	var sum time.Duration
+	for range 10_000 {
+		took := next()
+		if sum += took; took != again() {
+			t.Fatal("the same seed gives other times")
+		}
+	}
+	if mean := sum / 10_000; mean < 950*time.Millisecond || mean > 1050*time.Millisecond {
+		t.Errorf("%s on average", mean)
+	}
 	other := m
 	other.Index = 1
 	if m.work(1, 0)() == m.work(1, 1)() || m.work(1, 0)() == other.work(1, 0)() {
@@ -50,8 +50,27 @@ func TestWishes(t *testing.T) {
 	}
 }
 
+// TestMissed: in all the time that a caller waits, in however many pieces, it misses a permit after each time of work.
+func TestMissed(t *testing.T) {
+	m := Member{Work: 70}
+	var before time.Duration
+	var missed []time.Duration
+	for from := time.Duration(1000); from < 41_000; from += 400 {
+		to := from + from%370
+		for _, at := range m.missed(before, from, to) {
+			if missed = append(missed, at); at < from || at > to || (before+at-from)%m.Work != 0 {
+				t.Errorf("misses one at %d between %d and %d", at, from, to)
+			}
+		}
+		before += to - from
+	}
+	if len(missed) == 0 || len(missed) != int(before/m.Work) {
+		t.Errorf("misses %d permits in %d", len(missed), before)
+	}
+}
+
 // TestEmploy: between two permits a caller works as long as it was to, and asks for one
-// permit at a time; when its time is over it gives up.
+// permit at a time; when its time is over it gives up. It wants what it asks for and what it misses.
 func TestEmploy(t *testing.T) {
 	const waits = 3 * time.Millisecond
 	c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: 100 * time.Millisecond, Seed: 2}
@@ -61,17 +80,27 @@ func TestEmploy(t *testing.T) {
 	if len(g.Trails) != 1 || g.Trails[0].Index != m.Index || g.Failed != 0 {
 		t.Fatalf("%d trails, %d calls failed (%s)", len(g.Trails), g.Failed, g.Err)
 	}
-	wishes, got := split(g.Trails[0].Takes)
-	if !slices.Equal(wishes, c.wishes(m)) || len(got) > len(wishes) {
-		t.Errorf("%d wishes and %d permits", len(wishes), len(got))
+	var (
+		work         = m.work(c.Seed, 0)
+		least, spent = m.From.Microseconds(), int64(0)
+		missed, last int64
+	)
+	for _, take := range g.Trails[0].Takes {
+		if take.Wanted != 1 {
+			t.Fatalf("wants %d permits at once", take.Wanted)
+		}
+		if take.Granted == 0 && take.End-take.At < waits.Microseconds() {
+			missed++
+			continue
+		}
+		if least += work().Microseconds(); take.At < least-100 || take.At < last-1 {
+			t.Errorf("asked at %d, should have worked until %d, and the last permit came at %d", take.At, least, last)
+		}
+		least, last = least+waits.Microseconds(), take.End
+		spent += take.End - take.At
 	}
-	for k, take := range got {
-		if least := wishes[k].At + int64(k)*waits.Microseconds(); take.At < least-10 || take.Granted != 1 || take.Wanted != 0 {
-			t.Errorf("permit %d: %+v, asked for no earlier than %d", k, take, least)
-		}
-		if k > 0 && take.At < got[k-1].End-1 {
-			t.Errorf("asked for permit %d at %d, %d came at %d", k, take.At, k-1, got[k-1].End)
-		}
+	if due := spent / m.Work.Microseconds(); missed < due-1 || missed > due {
+		t.Errorf("missed %d permits in %d us, about %d are due", missed, spent, due)
 	}
 }
 
@@ -94,8 +123,8 @@ func TestEmployIdlers(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	if _, got := split(g.Trails[0].Takes); len(got) != permits || g.Failed != 0 {
-		t.Errorf("%d permits, %d calls failed (%s)", len(got), g.Failed, g.Err)
+	if got := total(g.Trails[0].Takes, granted); got != permits || g.Failed != 0 {
+		t.Errorf("%d permits, %d calls failed (%s)", got, g.Failed, g.Err)
 	}
 }
 
@@ -111,21 +140,19 @@ func TestEmployFails(t *testing.T) {
 		}
 		return errors.New("boom")
 	})
-	if _, got := split(g.Trails[0].Takes); len(got) != 0 || g.Failed != 2 || g.Err != "boom" {
-		t.Errorf("%d permits, %d calls failed (%s), want 2", len(got), g.Failed, g.Err)
+	if got := total(g.Trails[0].Takes, granted); got != 0 || g.Failed != 2 || g.Err != "boom" {
+		t.Errorf("%d permits, %d calls failed (%s), want 2", got, g.Failed, g.Err)
 	}
 }
 
-// split tells what a member wanted from what it got.
-func split(takes []Take) (wishes, got []Take) {
-	for _, take := range takes {
-		if take.Granted > 0 {
-			got = append(got, take)
-		} else {
-			wishes = append(wishes, take)
-		}
+func wanted(t Take) int64  { return t.Wanted }
+func granted(t Take) int64 { return t.Granted }
+
+func total(takes []Take, of func(Take) int64) (sum int64) {
+	for _, t := range takes {
+		sum += of(t)
 	}
-	return wishes, got
+	return sum
 }
 
 // TestRetried: who is denied comes again when it is told to, until it is granted a permit, fails or is
@@ -173,13 +200,12 @@ func TestGatherWaiters(t *testing.T) {
 			}
 			var granted, last int64
 			for i, trail := range g.Trails {
-				wishes, got := split(trail.Takes)
-				if trail.Index != i || len(wishes) == 0 {
-					t.Errorf("%s: trail %d is that of %d, with %d wishes", kind, i, trail.Index, len(wishes))
+				if trail.Index != i || total(trail.Takes, wanted) == 0 {
+					t.Errorf("%s: trail %d is that of %d, who wants nothing", kind, i, trail.Index)
 				}
-				for _, take := range got {
+				for _, take := range trail.Takes {
 					granted, last = granted+take.Granted, max(last, take.End)
-					if at := time.Duration(take.At) * time.Microsecond; take.Granted != 1 || at < c.Members[i].From-time.Millisecond {
+					if at := time.Duration(take.At) * time.Microsecond; take.Granted > 1 || at < c.Members[i].From-time.Millisecond {
 						t.Errorf("%s: take %+v of member %d", kind, take, i)
 					}
 				}

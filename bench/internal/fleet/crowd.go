@@ -65,8 +65,8 @@ func (m Member) Demand(limit float64) float64 {
 	return float64(m.Callers) / m.Work.Seconds()
 }
 
-// Take is a member's calls of one tick. Of members with callers it is either what would have been
-// wanted at a time had each permit come at once, or what one caller got.
+// Take is a member's calls of one tick, or one call of a caller that waits. What
+// such callers want besides is in takes that get nothing.
 type Take struct {
 	At      int64 `json:"a"` // us since the crowd began
 	End     int64 `json:"e"` // when all were answered

@@ -47,8 +47,8 @@ is a broken limit; there is no false alarm), and script calls for each permit gr
 - "workers, weights": two, with the weights 1 and 3, whose callers do not work in between; 20 each under
   2,000 permits a second, 200 under 20,000.
 
-What those want whose callers work is known from the times that they work, as if each permit came at once; that it takes a
-moment is counted against the limiter. So of callers that work for 70 ms and have their permits after 2, x is 0.97 at best.
+Callers that work want what they ask for, and one more permit for each mean time of work that they spend waiting: that a permit takes a
+moment to come is counted against the limiter. So of callers that work for 70 ms and have their permits after 2, x is 0.97.
 Who waits may be granted a permit at any time between call and answer. Only those of which both lie in a window are sure
 to be of that window, so "most permits in any window" sees a little less of what workers get.
 
