@@ -80,6 +80,9 @@ func (s *seat) report(shards int64) script.Seat {
 //
 // The wait is counted from halfway between the two, about when the shard spoke. Counted from when the call was sent, every other participant that comes
 // back as soon as it may would come a little too early, in vain, and lose its turn.
+//
+// The shard reckons with the share that it has. While that is on its way from or to other shards, the wait is no longer than what is believed of a
+// shard that is empty: told by one that has 3 of 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
 func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if !r.Contended {
 		if s.contended.Load() {
@@ -92,6 +95,9 @@ func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	s.slot.Store(int32(r.Seats[i].Slot))
 	s.notBefore.Store(0)
 	if wait := r.Seats[i].Retry; wait > 0 {
+		if r.Share != r.Target {
+			wait = min(wait, shutCap(s.lane.terms.Load().window))
+		}
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
 	}
 }

@@ -86,6 +86,25 @@ func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	})
 }
 
+// While a share is on its way, what the shard reckons with is soon not true any more: the participant looks again after a tenth of a window.
+func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := grounded(t).seat()
+		const window = time.Second
+		s.lane.terms.Store(&terms{window: window})
+		for _, share := range []int64{3, 1000} {
+			reply := script.TakeReply{Contended: true, Share: share, Target: 500, Seats: []script.SeatReply{{Retry: window}}}
+			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
+				t.Errorf("share %d: not before %d", share, s.notBefore.Load())
+			}
+		}
+		reply := script.TakeReply{Contended: true, Share: 500, Target: 500, Seats: []script.SeatReply{{Retry: window}}}
+		if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window) {
+			t.Errorf("settled: not before %d", s.notBefore.Load())
+		}
+	})
+}
+
 // The shard says when the first ask that it refused could be granted. Who wanted another number is told nothing, rather than a time that
 // is not its own; and what one shard tells is not forgotten for another that tells nothing.
 func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {

@@ -174,7 +174,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 	}
 	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 	o.made = c.client.now()
-	o.until = o.made + int64(min(max(t.limit.Per/10, shutCapMin), shutCapMax))
+	o.until = o.made + int64(shutCap(t.limit.Per))
 	c.ahead.Store(o)
 	return time.Duration(o.when(n, t.limit.Per) - o.made)
 }

@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +48,18 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 		k.freeAt.Store(0)
 		return
 	}
-	shutCap := min(max(window/10, shutCapMin), shutCapMax)
+	limit := shutCap(window)
 	next := r.Next
-	if next <= 0 { // a share that is still on its way here: nothing in the log, nothing to give
-		next = min(shutCap, window)
+	if next <= 0 || r.Share < r.Target { // a share that is still on its way here can be greater at any time
+		next = min(cmp.Or(max(next, 0), limit), limit, window)
 	}
 	k.freeAt.Store(received + int64(next))
-	k.shutUntil.Store(sent + int64(min(next, shutCap)))
+	k.shutUntil.Store(sent + int64(min(next, limit)))
+}
+
+// shutCap is how long it is believed at the most that a shard has nothing to give.
+func shutCap(window time.Duration) time.Duration {
+	return min(max(window/10, shutCapMin), shutCapMax)
 }
 
 // shut reports whether the shard is known to have nothing to give.

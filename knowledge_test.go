@@ -22,3 +22,24 @@ func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 		t.Error("the shard has something again, and is not asked")
 	}
 }
+
+// Permits of a shard whose share is on its way to it can come before any leave its log.
+func TestAShareOnItsWayIsLookedForSoon(t *testing.T) {
+	const second = int64(time.Second)
+	for _, c := range []struct {
+		reply script.TakeReply
+		back  int64 // when a permit is expected
+		open  int64 // when the shard is asked again
+	}{
+		{script.TakeReply{Share: 3, Target: 3, Next: time.Second}, second, second / 10},
+		{script.TakeReply{Share: 3, Target: 500, Next: time.Second}, second / 10, second / 10},
+		{script.TakeReply{Share: 0, Target: 500}, second / 10, second / 10},
+		{script.TakeReply{Share: 3, Target: 500, Next: time.Millisecond}, second / 1000, second / 1000},
+	} {
+		var k knowledge
+		k.learn(0, 0, time.Second, &c.reply)
+		if at := k.freeAt.Load(); at != c.back || k.shut(c.open) || !k.shut(c.open-1) {
+			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.reply.Share, c.reply.Target, at, k.shutUntil.Load())
+		}
+	}
+}
