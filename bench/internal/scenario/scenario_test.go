@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,8 @@ func check(t *testing.T, result *report.Result, v report.View) {
 			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
 		}
 	}
-	if seen == 0 && v.Metric != "failed" && v.Metric != "large" { // best if nobody fails; a busy machine may not serve a large one in time
+	late := v.Metric == "large" || strings.HasPrefix(v.Metric, "settled") // a busy machine may not come so far in a moment
+	if seen == 0 && v.Metric != "failed" && !late {                      // best if nobody fails
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
