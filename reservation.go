@@ -57,10 +57,10 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 }
 
 // Reserve gets n permits, all of them, now or at the earliest instant at which
-// there is room for them: Delay tells how long to wait before using them. Calls that
-// come later, from any process, queue behind what is reserved, so a large
-// reservation does not starve; it may hold permits up that small calls could
-// have had in the meantime. Cancel gives them back.
+// there is room for them: Delay tells how long to wait before using them. What is
+// reserved later, by any process, comes behind it, and calls for permits at once do not move
+// it, so a large reservation does not starve; under algorithms other than SlidingLog and FixedWindow it may
+// hold permits up that small calls could have had in the meantime. Cancel gives them back.
 //
 // A process may have reserved ahead, at any time, one reservation of any size, or
 // several that are together no more than the limit divided by the number of

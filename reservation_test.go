@@ -48,16 +48,17 @@ func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
 				t.Fatalf("5 free permits come in %s", r.Delay())
 			}
 			mustGet(t, l, 55)
-			r := mustReserve(t, l, 60) // more than any of eight shards has
+			r := mustReserve(t, l, 70) // more than any of eight shards has
 			if d := r.Delay(); d < 59*time.Minute || d > 62*time.Minute {
-				t.Errorf("60 permits come in %s", d)
+				t.Errorf("70 permits come in %s", d)
 			}
 			if at := time.Until(r.At()); at > 62*time.Minute || at < 59*time.Minute {
-				t.Errorf("60 permits come at %s", at)
+				t.Errorf("70 permits come at %s", at)
 			}
-			if st := peek(t, other); st.Used != 120 {
-				t.Errorf("%d permits are used or reserved, want 120", st.Used)
+			if st := peek(t, other); st.Used != 130 {
+				t.Errorf("%d permits are used or reserved, want 130", st.Used)
 			}
+			// As many are free, but only half of them fit into the window that ends with the reservation.
 			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
 				t.Errorf("overtaken: %+v, %v", d, err)
 			}
@@ -222,68 +223,36 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 	tally.Add(start+int64(delay), end+int64(delay), n)
 }
 
-// TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit comes together. Time is the bubble's:
-// who overtakes while a machine stalls would be counted, too.
-func TestALargeWaiterIsNotStarved(t *testing.T) {
-	for _, limit := range []shardlimit.Limit{
-		{Shards: 1},
-		{Shards: 8},
-		{Shards: 4, Algorithm: shardlimit.SlidingCounter},
-		{Shards: 4, Algorithm: shardlimit.FixedWindow},
-		{Shards: 4, Algorithm: shardlimit.TokenBucket, Burst: 160},
-	} {
-		limit.Permits, limit.Per = 160, 400*time.Millisecond
-		t.Run(fmt.Sprint(limit.Algorithm, " over ", limit.Shards), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { waitsAmongSingles(t, limit) })
-		})
-	}
-}
-
-func waitsAmongSingles(t *testing.T, limit shardlimit.Limit) {
-	limiters := bubbled(t, 1).group(t, 3, "l", limit)
-	var record history.Recorder
-	begun := time.Now()
-	wait := func(ctx context.Context, tally *history.Tally, l *shardlimit.Limiter, n int64) error {
-		start := int64(time.Since(begun))
-		err := l.WaitN(ctx, n)
-		if err == nil {
-			tally.Add(start, int64(time.Since(begun)+time.Microsecond), n) // the node tells microseconds
+// What is booked counts in the windows in which it is used. Permits that are free until then, and have left the window when it is due, go to whoever asks.
+func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
+		l := limiter(t, bubbled(t, 1).client(t), "l", limit).As("one", 1)
+		begun := time.Now()
+		at := func(minutes int) { time.Sleep(time.Until(begun.Add(time.Duration(minutes) * time.Minute))) }
+		mustGet(t, l, 50)
+		at(30)
+		mustGet(t, l, 50)
+		at(60)
+		mustGet(t, l, 50)
+		at(65)
+		r, err := l.Reserve(t.Context(), 80)
+		if err != nil || r.Delay().Round(time.Second) != 55*time.Minute {
+			t.Fatalf("%v, %v", r.Delay(), err)
 		}
-		return err
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	var singles atomic.Int64
-	for _, l := range limiters[1:] {
-		for range 8 {
-			wg.Go(func() {
-				for tally := record.Tally(); wait(ctx, tally, l, 1) == nil; {
-					singles.Add(1)
-				}
-			})
+		at(90) // what was taken after 30 minutes has left; what was taken after 60 leaves when the reservation is due
+		mustGet(t, l, 20)
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Allowed || d.RetryAfter.Round(time.Second) != time.Hour {
+			t.Fatalf("%+v, %v", d, err)
 		}
-	}
-	awaitThat(t, "the limit is in full use", func() bool { return singles.Load() > 2*limit.Permits })
-	tally := record.Tally()
-	for range 3 {
-		before, start := singles.Load(), time.Now()
-		if err := wait(shortly(t, patience), tally, limiters[0], limit.Permits/2); err != nil {
-			t.Fatal(err)
+		at(120)
+		if d, err = l.Allow(t.Context()); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
 		}
-		// Its part of a window is a third of the limit: one wait and the one before it, for which it may have to pay
-		// yet, are its part of three windows. Wherever those begin, there are at most so many.
-		overtook := singles.Load() - before
-		t.Logf("%d others were served first; %s", overtook, time.Since(start))
-		if overtook > admits(limit, 3) {
-			t.Errorf("%d others were served first, more than %d", overtook, admits(limit, 3))
-		}
-	}
-	stop()
-	wg.Wait()
-	keepsTo(t, ceiling(limit), record.Ops())
+		at(151)
+		mustGet(t, l, 20)
+	})
 }
 
 func TestALargeWaiterThatLeavesGivesItsReservationBack(t *testing.T) {

@@ -20,7 +20,7 @@ type Release struct {
 type PeekReply struct {
 	Status                      Status // OK or Absent
 	Epoch, Target, Share, Start int64
-	Used, Free                  int64 // Used counts what is booked ahead, and may therefore be more than Share
+	Used, Free                  int64 // Used counts what is booked ahead, and may therefore be more than Share; Free is what is left if all of it is in use
 	Window                      time.Duration
 	Closed                      time.Duration // what is left of the quarantine
 	Reset                       time.Duration // until everything is free if nothing more is used

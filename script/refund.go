@@ -22,7 +22,7 @@ type RefundReply struct {
 	// Refunded is how many permits are free again because of this call: 0 if they had left the window or the state is gone. A token bucket takes
 	// back only what has not been gained again since, a leaky bucket only the last turns it gave.
 	Refunded int64
-	Free     int64
+	Free     int64 // as in PeekReply
 	Epoch    int64
 	Share    int64
 }

@@ -46,6 +46,8 @@ var (
 	luaEnter string
 	//go:embed slidinglog_leave.lua
 	luaLeave string
+	//go:embed slidinglog_crests.lua
+	luaCrests string
 	//go:embed slidinglog_reserve.lua
 	luaReserve string
 	//go:embed slidinglog_reserved.lua
@@ -124,6 +126,7 @@ const inclusionDepth = 3
 // inclusions are parts that few calls need, included where they are needed: defining a function costs every call that passes by.
 var inclusions = strings.NewReplacer(
 	"-- include leave\n", luaLeave,
+	"-- include crests\n", luaCrests,
 	"-- include rest\n", luaRest,
 	"-- include metered\n", luaMeterRest,
 	"-- include account\n", luaFairAccount,

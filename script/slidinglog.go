@@ -127,8 +127,16 @@ func (l *SlidingLog) lowered(v view) int64 {
 	return l.share
 }
 
-// free returns what can be granted.
+// free returns what can be granted now.
 func (l *SlidingLog) free(v view) int64 {
+	if l.quarantine(v) > 0 {
+		return 0
+	}
+	return l.vacant(v)
+}
+
+// spare returns what is free if what is booked ahead counts as used already.
+func (l *SlidingLog) spare(v view) int64 {
 	if l.quarantine(v) > 0 {
 		return 0
 	}
@@ -186,7 +194,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 	}
 	l.fair.restore(fairness.Term{Now: v.now, Window: l.window, Share: l.share}, &r, refunded)
 	l.offset = v.offset
-	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
+	return RefundReply{Status: OK, Refunded: refunded, Free: l.spare(after), Epoch: l.epoch, Share: l.share}
 }
 
 // holder finds the entry that holds the grant (len(closed): the open one) and how much of the refund it can give.

@@ -5,8 +5,8 @@
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
--- Dates ahead of the clock are reservations. Whatever is granted at t has room beside everything dated after t - window, also what is ahead:
--- so no window is ever over the share, and who comes later queues behind what is booked.
+-- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
+-- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
 -- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.

@@ -140,19 +140,43 @@ if used > 0 then
     end
   end
 end
-if refused and refused > most then
-  retry = -1
-elseif refused and used + refused - most == 1 then
-  retry = soonest
-end
-if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
-  -- include rest
+if newest > now then
+  -- include crests
   -- include leave
-  if retry == 0 and refused and used + refused > most then
-    retry = leave(used + refused - most)
+  -- The time until permits can be granted.
+  local function wait(permits)
+    local us = 0
+    for _, crest in ipairs(crests) do
+      if crest[1] - window < now + us and crest[2] + permits > most then
+        us = math.max(us, leave(crest[3] + permits - most))
+      end
+    end
+    return us
   end
-  if need > 1 and used >= share then
-    soonest = need <= used and leave(need) or reset
+  if refused then
+    retry = refused > most and -1 or wait(refused)
+  end
+  if closed == 0 and room == 0 then
+    soonest = most > 0 and wait(1) or reset
+  end
+  if granted > 0 and date > now then
+    free = closed == 0 and room + granted or granted -- what is booked leaves room before it
+  end
+else
+  if refused and refused > most then
+    retry = -1
+  elseif refused and used + refused - most == 1 then
+    retry = soonest
+  end
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+    -- include rest
+    -- include leave
+    if retry == 0 and refused and used + refused > most then
+      retry = leave(used + refused - most)
+    end
+    if need > 1 and used >= share then
+      soonest = need <= used and leave(need) or reset
+    end
   end
 end
 if refused and retry >= 0 and retry < closed then

@@ -40,7 +40,11 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	}
 
 	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Booked: booked, Paced: duration(paced)}
-	reply.Status, reply.Before, reply.Free = status, free, max(free-granted, 0)
+	if granted > 0 && date > v.now { // what is booked leaves room before it
+		reply.Free = l.free(v)
+		free = reply.Free + granted
+	}
+	reply.Status, reply.Before, reply.Free = status, free, free-granted
 	l.foresee(v, refused, &reply.TakeReply)
 	switch {
 	case granted > 0:

@@ -7,7 +7,10 @@
 local MOST = 512 -- closed entries with which nothing is booked any more
 local paced = 0
 local date, granted, free, refused = now, 0, 0, nil
-if closed == 0 and used < share then
+if closed == 0 and newest > now then
+  -- include crests
+  free = room
+elseif closed == 0 and used < share then
   free = share - used
 end
 local ahead = 0

@@ -175,10 +175,10 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	if v.used > 0 {
 		next = l.first(v.live) + l.window - v.now
 		reset = l.last() + l.window - v.now
-		if need := v.used + 1 - min(l.share, l.target); closed == 0 && need > 1 && v.used >= l.share {
+		if most := min(l.share, l.target); closed == 0 && l.vacant(v) == 0 {
 			next = reset
-			if need <= v.used {
-				next = l.leave(v, need)
+			if most > 0 {
+				next = l.until(v, 1, most)
 			}
 		}
 	}
@@ -200,11 +200,7 @@ func (l *SlidingLog) retry(v view, size, closed int64) int64 {
 	if size > most {
 		return -1
 	}
-	need := v.used + size - most
-	if need <= 0 {
-		return closed
-	}
-	return max(l.leave(v, need), closed)
+	return max(l.until(v, size, most), closed)
 }
 
 // leave returns the microseconds until so many permits have left.

@@ -6,6 +6,9 @@
 local date = now
 local MARK = '217' -- where in the head `contended` is, from 0
 local free = 0
-if closed == 0 and used < share then
+if closed == 0 and newest > now then
+  -- include crests
+  free = room
+elseif closed == 0 and used < share then
   free = share - used
 end

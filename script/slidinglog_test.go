@@ -130,7 +130,7 @@ func TestRetryIsExact(t *testing.T) {
 						t.Fatalf("%s: not empty after Reset: %+v", describe(step), later)
 					}
 				}
-				if reply.Used >= reply.Share {
+				if reply.Free == 0 {
 					checkNext(t, log, step, reply)
 				} else if reply.Closed == 0 && reply.Next > 0 {
 					at := step.now + int64(reply.Next/time.Microsecond)

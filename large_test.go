@@ -1,0 +1,155 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit comes together, within two windows, to a
+// participant that has not had its part.
+func TestALargeWaiterIsNotStarved(t *testing.T) {
+	for _, limit := range []shardlimit.Limit{
+		{Shards: 1},
+		{Shards: 8},
+		{Shards: 4, Algorithm: shardlimit.SlidingCounter},
+		{Shards: 4, Algorithm: shardlimit.FixedWindow},
+		{Shards: 4, Algorithm: shardlimit.TokenBucket, Burst: 160},
+	} {
+		limit.Permits, limit.Per = 160, 400*time.Millisecond
+		t.Run(fmt.Sprint(limit.Algorithm, " over ", limit.Shards), func(t *testing.T) {
+			if limit.Algorithm == shardlimit.SlidingLog {
+				fairly(t, func(t *testing.T, f fleet, rough bool) error { return waitsAmongSingles(t, f, limit, rough) })
+				return
+			}
+			synctest.Test(t, func(t *testing.T) {
+				if err := waitsAmongSingles(t, bubbled(t, 1), limit, false); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func waitsAmongSingles(t *testing.T, f fleet, limit shardlimit.Limit, rough bool) error {
+	limiters := f.group(t, 3, "l", limit)
+	d := newDiary(t)
+	defer d.end()
+	var singles atomic.Int64
+	for _, l := range limiters[1:] {
+		for range 8 {
+			d.goOn(l, 1, &singles)
+		}
+	}
+	awaitThat(t, "the limit is in full use", func() bool { return singles.Load() > 2*limit.Permits })
+	tally, windows := d.record.Tally(), int64(2)
+	if rough {
+		windows = 4 // who overtakes while the machine stalls counts, too
+	}
+	for range 3 {
+		time.Sleep(2 * limit.Per) // its part is a third of the limit: what it had before is paid for
+		before, start := singles.Load(), time.Now()
+		if err := d.wait(shortly(t, patience), tally, limiters[0], limit.Permits/2); err != nil {
+			t.Fatal(err)
+		}
+		overtook, took := singles.Load()-before, time.Since(start)
+		t.Logf("%d others were served first; %s", overtook, took)
+		if took > time.Duration(windows)*limit.Per || overtook > admits(limit, windows) {
+			return fmt.Errorf("%d others were served first, in %s", overtook, took)
+		}
+	}
+	d.end()
+	keepsTo(t, ceiling(limit), d.record.Ops())
+	return nil
+}
+
+// TestALargeWaiterThatComesAgainAndAgain wants half of the limit as soon as it had the last half. It has its part of the limit, and the others have
+// theirs: what it books does not keep permits from them that are there before.
+func TestALargeWaiterThatComesAgainAndAgain(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		for _, others := range []int64{2, 5} {
+			t.Run(fmt.Sprint(others, " others, ", shards, " shards"), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { hasItsPart(t, shards, others) })
+			})
+		}
+	}
+}
+
+func hasItsPart(t *testing.T, shards int, others int64) {
+	limit := shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards}
+	limiters := bubbled(t, 1).group(t, int(1+others), "l", limit)
+	d := newDiary(t)
+	defer d.end()
+	var singles, halves atomic.Int64
+	for _, l := range limiters[1:] {
+		for range 20 {
+			d.goOn(l, 1, &singles)
+		}
+	}
+	time.Sleep(2 * limit.Per)
+	d.goOn(limiters[0], limit.Permits/2, &halves)
+	time.Sleep(4 * limit.Per) // what it could have at first, it pays for
+	const windows = 12
+	single, half := singles.Load(), halves.Load()
+	time.Sleep(windows * limit.Per)
+	single, half = singles.Load()-single, halves.Load()-half
+	t.Logf("%d singles; %d for the large one, every %.1f windows of the %.1f that its part comes to", single, half,
+		windows/float64(max(half/(limit.Permits/2), 1)), float64(1+others)/2)
+	if part := windows * limit.Permits / (1 + others); half < part/2 {
+		t.Errorf("the large one had %d permits, its part was %d", half, part)
+	}
+	if part := windows * limit.Permits * others / (1 + others); single < part/2 {
+		t.Errorf("the others had %d permits, their part was %d", single, part)
+	}
+	if all := windows * limit.Permits; single+half < all*3/4 {
+		t.Errorf("%d permits of %d were used", single+half, all)
+	}
+	d.end()
+	keepsTo(t, limit, d.record.Ops())
+}
+
+// diary keeps the history of callers that wait.
+type diary struct {
+	begun  time.Time
+	record history.Recorder
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func newDiary(t *testing.T) *diary {
+	d := &diary{begun: time.Now()}
+	d.ctx, d.cancel = context.WithCancel(t.Context())
+	return d
+}
+
+func (d *diary) wait(ctx context.Context, tally *history.Tally, l *shardlimit.Limiter, n int64) error {
+	start := int64(time.Since(d.begun))
+	err := l.WaitN(ctx, n)
+	if err == nil {
+		tally.Add(start, int64(time.Since(d.begun)+time.Microsecond), n) // the node tells microseconds
+	}
+	return err
+}
+
+// goOn begins a caller that waits for n permits, and then for the next n, and counts them.
+func (d *diary) goOn(l *shardlimit.Limiter, n int64, count *atomic.Int64) {
+	d.wg.Go(func() {
+		for tally := d.record.Tally(); d.wait(d.ctx, tally, l, n) == nil; {
+			count.Add(n)
+		}
+	})
+}
+
+// end ends those who go on.
+func (d *diary) end() {
+	d.cancel()
+	d.wg.Wait()
+}

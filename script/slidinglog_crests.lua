@@ -1,0 +1,37 @@
+-- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
+-- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
+-- permits in it, permits in the log up to its end; and room, how many more can be granted now. With too many entries ahead it is one crest that holds all.
+-- include rest
+local crests, room = {{now, used, used}}, share - used
+local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16')
+if later.err then
+  return {-1, 2}
+end
+if #later < 16 then
+  local sound = pcall(function()
+    local starts, ends = {now}, {}
+    for i, member in ipairs(later) do
+      starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+    end
+    starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+    room = share
+    for i, start in ipairs(starts) do
+      local first = base
+      if start - window > cut then
+        local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
+        first = member and sub(member, 17, 31) + 0 or before
+      end
+      local held = (ends[i] - first) % TURN
+      crests[i] = {start, held, (ends[i] - base) % TURN}
+      if start - window < now and share - held < room then
+        room = share - held
+      end
+    end
+  end)
+  if not sound then
+    return {-1, 2}
+  end
+end
+if room < 0 then
+  room = 0
+end
