@@ -71,7 +71,7 @@ func connect(ctx context.Context, j Job) (all callers, end func(), err error) {
 			}
 			all.allows = append(all.allows, waiting(limiter, 1))
 			if i == 0 && j.Large > 0 {
-				all.large = waiting(limiter, j.Large)
+				all.large = inTurns(limiter, j.Large)
 			}
 		}
 	case Plain:
@@ -142,6 +142,22 @@ func waiting(declared func() (*shardlimit.Limiter, error), n int64) allow {
 		limiter, err := declared()
 		if err == nil {
 			err = limiter.WaitN(ctx, n)
+		}
+		return err == nil, err
+	}
+}
+
+// largeParticipants is how many take turns to want many permits: so many that each has paid for the last ones when its turn comes again.
+const largeParticipants = 20
+
+// inTurns waits for n permits, each time for another participant. It makes one call at a time.
+func inTurns(declared func() (*shardlimit.Limiter, error), n int64) allow {
+	turn := 0
+	return func(ctx context.Context) (bool, error) {
+		limiter, err := declared()
+		if err == nil {
+			turn++
+			err = limiter.As(fmt.Sprint("large-", turn%largeParticipants), 1).WaitN(ctx, n)
 		}
 		return err == nil, err
 	}

@@ -141,6 +141,7 @@ func (t *tally) load(ctx context.Context, j Job, all callers) (stopped func()) {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				t.callLarge(ctx, all.large)
+				_ = load.Sleep(ctx, 2*j.Per) // the loop looks at ctx
 			}
 		})
 	}

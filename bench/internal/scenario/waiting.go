@@ -18,7 +18,8 @@ var waiting = Scenario{
 	Question: `Callers wait for a permit, and then for the next one, so that as many wait as there are
 callers. "one process": 1,000 callers of one participant. "many": 100 participants with 10
 callers each, in five processes. "large": 20 participants with 10 callers each, and one more
-caller that wants half of what a window has at once, again and again. Reported are script calls
+caller that wants half of what a window has at once, and two windows later again, each time for another
+of 20 participants: one that comes again must first pay for what it had. Reported are script calls
 for each permit granted, the use of the limit, and how long a single caller and the
 large one wait, in windows. Permits that were taken at once come back at once, so the use is
 known only to what one window has: of 6 windows, to a sixth.`,
