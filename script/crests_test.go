@@ -1,0 +1,90 @@
+package script
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// beside runs a trial on the twin and on the script.
+func beside(t *testing.T, trial func(t *testing.T, log redisLog)) {
+	t.Run("twin", func(t *testing.T) { trial(t, inProcess{&SlidingLog{}}) })
+	t.Run("script", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		trial(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "l")})
+	})
+}
+
+const crestsBegin = 1_700_000_000_000_000
+
+// gets takes up to n permits us after the beginning, and returns how many it was granted.
+func gets(t *testing.T, log redisLog, p *Proposal, us, n int64) int64 {
+	t.Helper()
+	r, err := log.take(crestsBegin+us, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: n}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Granted
+}
+
+// books books n permits us after the beginning for a later instant.
+func books(t *testing.T, log redisLog, p *Proposal, us, at, n int64) {
+	t.Helper()
+	delay := duration(at - us)
+	r, err := log.reserve(crestsBegin+us, &ReserveRequest{Proposal: p, Permits: n, MinDelay: delay, MaxDelay: delay, MaxBooked: MaxPermits})
+	if err != nil || r.Granted != n || r.Delay != delay {
+		t.Fatalf("%d for %d: %+v, %v", n, at, r, err)
+	}
+}
+
+// Two bookings that share an entry have the date of the later one. What is granted before has room beside the earlier one, too.
+func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
+	for name, last := range map[string]bool{"last": true, "behind them another": false} {
+		t.Run(name, func(t *testing.T) {
+			beside(t, func(t *testing.T, log redisLog) {
+				p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range int64(40) { // enough entries that they begin to merge
+					gets(t, log, p, 1000*i, 1)
+				}
+				if got := gets(t, log, p, 50_000, 300); got != 300 {
+					t.Fatal(got)
+				}
+				books(t, log, p, 51_000, 149_900, 600) // the window that ends there holds the 300
+				books(t, log, p, 51_000, 150_300, 1)   // that which ends here does not
+				if !last {
+					books(t, log, p, 51_000, 180_000, 1)
+				}
+				if got := gets(t, log, p, 60_000, 1000); got != 99 {
+					t.Errorf("%d permits, 300 and 600 in one window", got)
+				}
+			})
+		})
+	}
+}
+
+// With more entries ahead than are looked at one by one, all of the log counts as if it were in one window.
+func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
+	for ahead := int64(mostCrests - 1); ahead <= mostCrests+1; ahead++ {
+		beside(t, func(t *testing.T, log redisLog) {
+			p, err := NewProposal(1, 100, 100, 100*time.Millisecond, keep, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gets(t, log, p, 0, 60)
+			for i := range ahead {
+				books(t, log, p, 10_000, 101_000+i, 1)
+			}
+			want := int64(40)
+			if ahead > mostCrests {
+				want -= ahead
+			}
+			if got := gets(t, log, p, 20_000, 100); got != want {
+				t.Errorf("%d ahead: %d permits, want %d", ahead, got, want)
+			}
+		})
+	}
+}
