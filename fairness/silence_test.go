@@ -73,3 +73,24 @@ func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 		t.Errorf("turned away in this window and the one before: %v, want a fifth and four fifths", got)
 	}
 }
+
+// TestRareNamesHaveAccounts: many whose permits are few come once in a window and a half. They are not taken for names invented with each call, of which all together have one
+// part, as long as there is room for more.
+func TestRareNamesHaveAccounts(t *testing.T) {
+	for people, remembered := range map[int]bool{600: true, 1000: false} {
+		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 10_000}
+		known := 0
+		for i := range 3 * people {
+			term.Now += simWindow * 3 / 2 / int64(people)
+			seat := Seat{ID: fmt.Sprintf("%016x", i%people), Slot: -1, Weight: 1000}
+			if i >= 2*people && b.find(&seat) > 0 {
+				known++
+			}
+			b.Grant(nil, term, 10_000, []Seat{seat}, []Ask{{Size: 1, Count: 1}})
+			b.Settle(nil, term, 10_000, 0)
+		}
+		if remembered != (known == people) {
+			t.Errorf("%d of %d are known when they come for the third time", known, people)
+		}
+	}
+}

@@ -1,9 +1,10 @@
 package fairness
 
 const (
-	slice  = 16  // how many accounts one call looks at
-	passes = 20  // at most so many in a window
-	anew   = 200 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
+	slice  = 16                  // how many accounts one call looks at
+	roomy  = MaxAccounts * 7 / 8 // up to so many accounts a name that came once is remembered as long as others
+	passes = 20                  // at most so many in a window
+	anew   = 200                 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
 )
 
 // sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
@@ -60,7 +61,7 @@ func (b *Book) forgotten(t Term, slot int) bool {
 	switch {
 	case slot == 0:
 		return false
-	case a.cell > 0:
+	case a.cell > 0 || len(b.accounts) <= roomy:
 		return idle >= 2*t.Window
 	case len(b.accounts) > MaxAccounts:
 		return idle*8 >= t.Window

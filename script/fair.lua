@@ -87,11 +87,11 @@ if contending then
         end
       end
       if b.stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1))
-        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
+        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
         if at then
           slot = (at - 1 - HEADER) / RECORD
-          b.accounts[slot] = parse(sub(all, at, at + RECORD - 1))
+          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
           return slot
         end
       end

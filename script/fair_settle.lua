@@ -126,7 +126,7 @@ if contending then
       local idle = max(now - sub(line, at + 25, at + 40), 0)
       local gone = false
       if upcoming > 0 and idle * 8 >= window then
-        if sub(line, at + 93, at + 105) + 0 > 0 then
+        if b.count <= 896 or sub(line, at + 93, at + 105) + 0 > 0 then
           gone = idle >= 2 * window
         elseif b.count > MOST then
           gone = true

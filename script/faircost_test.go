@@ -76,3 +76,52 @@ func BenchmarkFairScript(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFairSeats reports what a take of 32 participants costs while a thousand contend, whose accounts are where they are said to be, were moved, or are not there.
+func BenchmarkFairSeats(b *testing.B) {
+	const people, seats, share = 1000, 32, 5000
+	client := redistest.Standalone(b).Client(b)
+	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, kind := range []string{"known", "moved", "strange"} {
+		b.Run(kind, func(b *testing.B) {
+			ref, p := ShardKeys("", "t", b.Name()), proposal(b, 1, share, time.Second)
+			slots, turn, now := make([]int, people), 0, int64(1_700_000_000_000_000)
+			call := func(kind string) {
+				now += 2000
+				r := &TakeRequest{Proposal: p}
+				for s := range seats {
+					turn++
+					seat := Seat{ID: fmt.Sprintf("%016x", turn%people), Slot: slots[turn%people], Weight: 1000}
+					switch kind {
+					case "moved":
+						seat.Slot = -1
+					case "strange":
+						seat.ID, seat.Slot = fmt.Sprintf("%016x", turn+people), -1
+					}
+					r.Groups, r.Seats = append(r.Groups, Group{Size: 1, Count: 20, Seat: s}), append(r.Seats, seat)
+				}
+				values, err := client.Do(context.Background(), client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+					Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).AsIntSlice()
+				if err != nil {
+					b.Fatal(err)
+				}
+				for s := 0; kind == "known" && len(values) == takeNumbers+3*seats && s < seats; s++ {
+					slots[(turn-seats+1+s)%people] = int(values[takeNumbers+seats+2*s])
+				}
+			}
+			for range 4 * people / seats {
+				call("known")
+			}
+			client.Do(context.Background(), client.B().ConfigResetstat().Build())
+			for range b.N {
+				call(kind)
+			}
+			b.ReportMetric(perCall(b, client, "evalsha"), "us/call")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
