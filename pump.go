@@ -24,7 +24,7 @@ func (q *queue) pump(ctx context.Context) {
 			return
 		}
 		_, upsets := q.first(n)
-		d, err := q.ask(ctx, t, n, singles)
+		d, err := q.serve(ctx, t, n, singles)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = ErrClosed
@@ -34,7 +34,6 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		if d.Granted > 0 {
 			futile = 0
-			q.hand(d, singles)
 			q.note(d.Granted < n)
 			continue
 		}
@@ -76,6 +75,18 @@ func (q *queue) note(short bool) {
 	}
 }
 
+// serve asks for what the line wants next and hands out what there is.
+func (q *queue) serve(ctx context.Context, t *table, n int64, singles bool) (Decision, error) {
+	if singles && q.account.core.limitOf(t).Algorithm == LeakyBucket {
+		return q.serveTurns(ctx, t, n)
+	}
+	d, err := q.ask(ctx, t, n, singles)
+	if err == nil && d.Granted > 0 {
+		q.hand(d, singles)
+	}
+	return d, err
+}
+
 func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
 		return d, ErrClosed
@@ -105,6 +116,10 @@ func stagger(futile int, window time.Duration) time.Duration {
 // that want one, else what the first one wants, all at once. A line that is
 // empty ends the pump.
 func (q *queue) head(t *table) (n int64, singles, ok bool) {
+	most := int64(MaxPermits)
+	if q.account.core.limitOf(t).Algorithm == LeakyBucket {
+		most = min(q.reach+1, mostTurns)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.woken = false
@@ -124,10 +139,8 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	if first := e.Value.(*waiter); first.n > 1 {
 		return first.n, false, true
 	}
-	for ; e != nil && e.Value.(*waiter).n == 1; e = e.Next() {
-		if n++; t != nil && t.limit.Algorithm == LeakyBucket {
-			break // each has a turn of its own
-		}
+	for ; e != nil && e.Value.(*waiter).n == 1 && n < most; e = e.Next() {
+		n++
 	}
 	return n, true, true
 }
@@ -144,8 +157,8 @@ func (q *queue) hand(d Decision, singles bool) {
 			break
 		}
 		left -= w.n
-		if w.delay = d.Delay; w.delay > 0 {
-			w.served = d
+		if d.Delay > 0 {
+			w.due, w.served = q.account.core.client.now()+int64(d.Delay), d
 		}
 		q.dismiss(w, nil)
 	}

@@ -27,6 +27,7 @@ type queue struct {
 	notBefore int64
 	woken     bool   // since the head last asked
 	upsets    uint64 // how often usage was forgotten or the limit changed
+	reach     int64  // how many more turns of a leaky bucket than one the pump may ask for; only the pump uses it
 
 	unserved atomic.Int64 // permits that the line still wanted when it last could not be served
 }
@@ -34,10 +35,10 @@ type queue struct {
 // waiter is one blocked call.
 type waiter struct {
 	n        int64
-	deadline int64         // on the client's clock; 0: none
-	done     chan error    // one value
-	delay    time.Duration // of what it was served: until it may act
-	served   Decision      // what that is, if there is a delay
+	deadline int64      // on the client's clock; 0: none
+	done     chan error // one value
+	due      int64      // when what it was served may act, on the client's clock; 0: at once
+	served   Decision   // what that is, if it is due later
 	place    *list.Element
 }
 
@@ -84,8 +85,8 @@ func (a *account) wait(ctx context.Context, n int64) error {
 		}
 	}
 	d := Decision{Allowed: err == nil, Granted: n}
-	if err == nil && w.delay > 0 {
-		err = c.sleepOut(ctx, w.served, w.delay, deadline)
+	if err == nil && w.due > 0 {
+		err = c.sleepOut(ctx, w.served, time.Duration(max(0, w.due-c.client.now())), deadline)
 	}
 	c.client.tel.waited(ctx, c, &d, n, start, err)
 	return err

@@ -1,0 +1,127 @@
+package shardlimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// mostTurns is how many turns of a leaky bucket the pump asks for at once.
+const mostTurns = 256
+
+// turnDue is a permit of a leaky bucket, or why there is none.
+type turnDue struct {
+	Decision
+	due int64 // when it may act, on the client's clock
+	err error
+}
+
+// rota is turns in the order in which they are due.
+type rota []turnDue
+
+func (r rota) insert(t turnDue) rota {
+	i, _ := slices.BinarySearchFunc(r, t, func(a, b turnDue) int { return cmp.Compare(a.due, b.due) })
+	return slices.Insert(r, i, t)
+}
+
+// dueBy is how many of the turns are due by an instant.
+func (r rota) dueBy(at int64) int {
+	for i := range r {
+		if r[i].due > at {
+			return i
+		}
+	}
+	return len(r)
+}
+
+// serveTurns asks for n turns of a leaky bucket at once, and gives them to the head of the line in order of
+// arrival: when all have been heard of, so that the first gets the earliest, but none later than it is due.
+// The Decision tells how many there were, or if there were none when to ask again.
+func (q *queue) serveTurns(ctx context.Context, t *table, n int64) (d Decision, err error) {
+	c := q.account.core
+	answers := q.askTurns(ctx, t, n)
+	var r, unwanted rota
+	first := time.NewTimer(time.Hour)
+	defer first.Stop()
+	granted := int64(0)
+	hand := func(k int) {
+		unwanted = append(unwanted, q.handTurns(r[:k])...)
+		r = r[k:]
+	}
+	for left := n; left > 0; {
+		select {
+		case a := <-answers:
+			left--
+			switch {
+			case a.err != nil:
+				err = a.err
+			case a.Granted > 0:
+				granted++
+				r = r.insert(a)
+			case d.RetryAfter == 0 || a.RetryAfter < d.RetryAfter:
+				d = a.Decision
+			}
+		case <-first.C:
+			hand(r.dueBy(c.client.now()))
+		}
+		if len(r) > 0 {
+			first.Reset(time.Duration(r[0].due - c.client.now()))
+		}
+	}
+	hand(len(r))
+	for i := len(unwanted) - 1; i >= 0; i-- { // a bucket takes back only what it gave last
+		c.giveBack(unwanted[i].Decision)
+	}
+	d.Granted, q.reach = granted, 2*granted
+	if granted > 0 {
+		err = nil
+	}
+	return d, err
+}
+
+// askTurns asks for n single permits, as so many callers of Allow would: they share script calls, and each
+// hears of its own turn. There are n answers.
+func (q *queue) askTurns(ctx context.Context, t *table, n int64) <-chan turnDue {
+	answers := make(chan turnDue, n)
+	for range n {
+		go func() { // ends with the call
+			d, err := q.ask(ctx, t, 1, false)
+			answers <- turnDue{d, q.account.core.due(t, &d), err}
+		}()
+	}
+	return answers
+}
+
+// due is when what was granted may act: Delay after the reply came.
+func (c *core) due(t *table, d *Decision) int64 {
+	replied := c.client.now()
+	if t != nil && d.source == sourceRedis {
+		replied = d.until - t.memory
+	}
+	return replied + int64(d.Delay)
+}
+
+// handTurns gives the turns to the head of the line and returns those that nobody wants any more,
+// because callers have left meanwhile. Who cannot wait until its turn leaves it to those behind.
+func (q *queue) handTurns(r rota) rota {
+	now := q.account.core.client.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.notBefore = 0
+	for e := q.line.Front(); e != nil && len(r) > 0; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if w.n != 1 {
+			break
+		}
+		if w.deadline != 0 && r[0].due > max(w.deadline, now) {
+			q.dismiss(w, fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, time.Duration(r[0].due-now)))
+			continue
+		}
+		w.due, w.served = r[0].due, r[0].Decision
+		q.dismiss(w, nil)
+		r = r[1:]
+	}
+	return r
+}
