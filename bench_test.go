@@ -53,6 +53,26 @@ func BenchmarkAllow(b *testing.B) {
 	})
 }
 
+// BenchmarkWait is 800 callers who wait for one permit after the other of a bucket with 5,000 a second, and reports which part of the rate they get, besides
+// what was in a token bucket at first.
+func BenchmarkWait(b *testing.B) {
+	f := standalone(b)
+	for _, a := range []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket} {
+		for _, burst := range []int64{1, 50, 500} {
+			b.Run(fmt.Sprintf("%s/burst=%d", a, burst), func(b *testing.B) {
+				limit := shardlimit.Limit{Permits: 5000, Per: time.Second, Algorithm: a, Burst: burst, Shards: 1}
+				l := limiter(b, f.client(b), fmt.Sprint(a, burst, "/", b.N), limit)
+				crowd(b, 800, func() error { return l.Wait(b.Context()) })
+				permits := int64(b.N)
+				if a == shardlimit.TokenBucket {
+					permits -= burst
+				}
+				b.ReportMetric(float64(permits)/b.Elapsed().Seconds()/5000, "of-rate")
+			})
+		}
+	}
+}
+
 // crowd shares b.N calls among so many goroutines, and reports the CPU time of the whole process besides.
 func crowd(b *testing.B, callers int, call func() error) {
 	b.ReportAllocs()
