@@ -261,6 +261,9 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		s := &st.Shards[i]
 		s.Err = err
 		if err == nil {
+			if r.Epoch > t.layout.Epoch { // a process that only looks learns of another layout, too
+				c.record().behind(r.Epoch)
+			}
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
 			reopens(&r, t.layout)
 			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.room(&r))

@@ -107,3 +107,16 @@ func TestPeekOfABucketThatLeavesTellsWhatItKeepsBack(t *testing.T) {
 		})
 	}
 }
+
+// A process that makes no other calls sees soon what others have changed.
+func TestPeekLearnsOfAnotherLayout(t *testing.T) {
+	f := standalone(t)
+	limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1}
+	limiters := f.group(t, 2, "l", limit)
+	peek(t, limiters[1])
+	limit.Shards = 4
+	if err := limiters[0].SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	awaitThat(t, "a process that only looks sees four shards", func() bool { return len(peek(t, limiters[1]).Shards) == 4 })
+}
