@@ -88,7 +88,7 @@ func (a *account) wait(t Term, waiting, span int64) {
 // brings is not yet in it: seen at the instants of its own asks, the use before them is what it is on average, and with them one ask more.
 //
 // Callers that wait ask for nothing else meanwhile, so their number says little of what they want. As each makes 1 / (work + wait) calls a second, those that
-// waited for a part f of their time would have used 1 / (1 - f) times as much without.
+// waited for a part f of their time would have used 1 / (1 - f) times as much without; from a half on that is as much as use backs.
 //
 // The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused in
 // the last half of a window may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling.
@@ -101,7 +101,10 @@ func (a *account) state(t Term, waiting, weights int64) {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 	}
 	reported := used + turned + float64(float64(waiting)*milli)
-	unhindered := math.Floor(float64(used*giga) / float64(max(giga-a.waited, 1)))
+	unhindered := backed
+	if a.waited*2 < giga {
+		unhindered = math.Floor(float64(used*giga) / float64(giga-a.waited))
+	}
 	a.claim = int64(min(max(reported, unhindered), backed))
 	a.seen = t.Now
 }

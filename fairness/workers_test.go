@@ -69,15 +69,14 @@ func TestWaitedIsAnAverage(t *testing.T) {
 // TestWhoWaitsWantsMore: the claim of one that waited for a quarter of its time is a third higher than its use; who waited all the time claims as much as its use backs.
 func TestWhoWaitsWantsMore(t *testing.T) {
 	term := Term{Now: epoch / simWindow * simWindow, Window: simWindow, Share: 100_000}
-	for waited, want := range map[int64]int64{0: 300, giga / 4: 400, giga / 2: 600, giga: 604} {
+	for waited, want := range map[int64]int64{0: 300_000, giga / 4: 400_000, giga/2 - 1: 599_999, giga / 2: 604_000, giga: 604_000} {
 		a := account{weight: milli, used: [2]int64{0, 300}, waited: waited}
-		if a.state(term, 0, milli); a.claim != want*milli {
-			t.Errorf("waited %d: a claim of %d, want %d", waited, a.claim, want*milli)
+		if a.state(term, 0, milli); a.claim != want {
+			t.Errorf("waited %d: a claim of %d, want %d", waited, a.claim, want)
 		}
 	}
-	if a := (account{weight: milli, waited: giga}); true {
-		if a.state(term, 0, milli); a.claim != 0 {
-			t.Errorf("a claim of %d by one that used nothing", a.claim)
-		}
+	starved := account{weight: milli, waited: giga, denied: term.Now - simWindow/4}
+	if starved.state(term, 1, 3*milli); starved.claim != 100_000*milli/6 {
+		t.Errorf("one that waits in vain claims %d, want half an equal part", starved.claim)
 	}
 }

@@ -24,7 +24,11 @@ local function state(a, waiting)
     backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
   end
   local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
-  a.claim = min(max(reported, floor(used * 1000000000 / max(1000000000 - a.waited, 1))), backed)
+  local unhindered = backed
+  if a.waited * 2 < 1000000000 then
+    unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+  end
+  a.claim = min(max(reported, unhindered), backed)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
 local function settle(a, s)
