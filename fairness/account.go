@@ -23,7 +23,7 @@ type account struct {
 	used   [2]int64 // permits in this window and the one before
 	turned [2]int64 // thousandths
 	due    int64    // when the permits come that it was promised last, us
-	denied int64    // when it was last refused, us
+	denied int64    // the instant for which it was told to come back when it was last refused, us
 	waited int64    // part of its time in which its callers waited, billionths
 }
 
@@ -90,15 +90,18 @@ func (a *account) wait(t Term, waiting, span int64) {
 // Callers that wait ask for nothing else meanwhile, so their number says little of what they want. As each makes 1 / (work + wait) calls a second, those that
 // waited for a part f of their time would have used 1 / (1 - f) times as much without; from a half on that is as much as use backs.
 //
-// The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused in
-// the last half of a window may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling.
+// The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused, until
+// half a window after it was to come back, may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling. And
+// it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again.
 func (a *account) state(t Term, waiting, weights int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
-	backed := float64(max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)*2) + 4*milli
-	if since := t.Now - a.denied; since >= 0 && since*2 <= t.Window {
+	greatest := max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)
+	backed := float64(greatest*2) + 4*milli
+	if since := t.Now - a.denied; since >= -2*t.Window && since*2 <= t.Window {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
+		used = greatest
 	}
 	reported := used + turned + float64(float64(waiting)*milli)
 	unhindered := backed
@@ -115,7 +118,8 @@ func (a *account) await(t Term, retry, free, next int64) {
 	if free < 1 {
 		retry = max(retry, next)
 	}
-	a.seen = max(a.seen, t.Now+min(retry, t.Window))
+	a.denied = t.Now + min(retry, 2*t.Window)
+	a.seen = max(a.seen, a.denied)
 }
 
 // demand is the claim, which fades once the participant has been silent for a quarter of a window and is gone after a whole one.

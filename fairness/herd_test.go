@@ -49,14 +49,20 @@ func TestSimulatedWaiters(t *testing.T) {
 	for _, limit := range []int64{2000, 20000} {
 		for _, people := range []int{20, 100} {
 			for _, shards := range []int{1, 8} {
-				s := newSim(t, limit, shards)
-				for range people {
-					s.add(1000, nil).waiters = 10
+				const beginnings = 4 // a hundred who have 2.5 permits a window on each of eight shards have luck or not
+				var mean simResult
+				for beginning := range uint64(beginnings) {
+					s := newSim(t, limit, shards)
+					s.rng = rand.New(rand.NewPCG(beginning, 5))
+					for range people {
+						s.add(1000, nil).waiters = 10
+					}
+					s.run(12, 2)
+					r := s.result(10)
+					mean.jain, mean.least, mean.use, mean.calls = mean.jain+r.jain/beginnings, mean.least+r.least/beginnings, mean.use+r.use/beginnings, mean.calls+r.calls/beginnings
 				}
-				s.run(12, 2)
-				r := s.result(10)
-				t.Logf("waiters %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(limit, " ", people, " ", shards), r.jain, r.least, r.use, r.calls)
-				if r.calls > 1.7 || r.jain < 0.995 || r.least < 0.9 || r.use < 0.98 { // seen: 1.53, .9985, .910, .993
+				t.Logf("waiters %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(limit, " ", people, " ", shards), mean.jain, mean.least, mean.use, mean.calls)
+				if mean.calls > 1.7 || mean.jain < 0.995 || mean.least < 0.89 || mean.use < 0.98 { // seen: 1.50, .9993, .910, .994
 					t.Error("waiters ask in vain, or permits are wasted")
 				}
 			}

@@ -41,7 +41,7 @@ func TestSimulatedLeavers(t *testing.T) {
 
 // TestWhoWaitsIsNotSilent: the claim of one that was refused does not fade before it is to come back, a quarter of a window later it does.
 func TestWhoWaitsIsNotSilent(t *testing.T) {
-	for _, next := range []int64{0, simWindow / 2, simWindow} {
+	for _, next := range []int64{0, simWindow / 2, simWindow, 2 * simWindow} {
 		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 100}
 		seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 		for range 2 { // from the second ask on it has an account

@@ -75,6 +75,13 @@ func TestWhoWaitsWantsMore(t *testing.T) {
 			t.Errorf("waited %d: a claim of %d, want %d", waited, a.claim, want)
 		}
 	}
+	term.Now += simWindow - 1 // what it had at once it has again soon: it wants that, if it was refused meanwhile
+	for denied, want := range map[int64]int64{term.Now - simWindow/4: 300_000, term.Now + simWindow: 300_000, term.Now - simWindow: 0, term.Now + 3*simWindow: 0} {
+		a := account{weight: milli, used: [2]int64{0, 300}, denied: denied}
+		if a.state(term, 0, milli); a.claim != want {
+			t.Errorf("told to be back in %d us: a claim of %d, want %d", denied-term.Now, a.claim, want)
+		}
+	}
 	starved := account{weight: milli, waited: giga, denied: term.Now - simWindow/4}
 	if starved.state(term, 1, 3*milli); starved.claim != 100_000*milli/6 {
 		t.Errorf("one that waits in vain claims %d, want half an equal part", starved.claim)

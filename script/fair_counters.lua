@@ -18,10 +18,12 @@ end
 -- Notes what a participant wants.
 local function state(a, waiting)
   local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-  local backed = max(used, a.used * 1000, a.used_before * 1000) * 2 + 4000
+  local greatest = max(used, a.used * 1000, a.used_before * 1000)
+  local backed = greatest * 2 + 4000
   local since = now - a.denied
-  if since >= 0 and since * 2 <= window then
+  if since >= -2 * window and since * 2 <= window then
     backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+    used = greatest
   end
   local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
   local unhindered = backed

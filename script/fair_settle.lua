@@ -62,7 +62,8 @@ if contending then
         retry = ceil(max(min(retry, window), window / 1024))
       end
       if denied then -- until it is to come back it is not silent
-        a.seen = max(a.seen, now + min(left < 1 and max(retry, soonest) or retry, window))
+        a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
+        a.seen = max(a.seen, a.denied)
       end
       reply[#reply + 1] = entry.own
       reply[#reply + 1] = retry
