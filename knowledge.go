@@ -50,7 +50,7 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 	}
 	limit := shutCap(window)
 	next := r.Next
-	if next <= 0 || r.Share < r.Target { // a share that is still on its way here can be greater at any time
+	if next <= 0 || r.Share < r.Target && r.Closed == 0 { // a share that is still on its way here can be greater at any time
 		next = min(cmp.Or(max(next, 0), limit), limit, window)
 	}
 	k.freeAt.Store(received + int64(next))

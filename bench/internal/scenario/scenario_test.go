@@ -58,7 +58,7 @@ func check(t *testing.T, result *report.Result, v report.View) {
 		}
 	}
 	late := v.Metric == "large" || strings.HasPrefix(v.Metric, "settled") // a busy machine may not come so far in a moment
-	if seen == 0 && v.Metric != "failed" && !late {                      // best if nobody fails
+	if seen == 0 && v.Metric != "failed" && !late {                       // best if nobody fails
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
