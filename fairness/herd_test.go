@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // TestSimulatedOverload: a demand far beyond the limit, after a window that has filled the log evenly. Calls for a permit do not grow with it: the
@@ -47,6 +49,9 @@ func TestSimulatedOverload(t *testing.T) {
 // TestSimulatedWaiters: participants with ten callers each that wait.
 func TestSimulatedWaiters(t *testing.T) {
 	for _, limit := range []int64{2000, 20000} {
+		if limit == 20000 && (testing.Short() || race.Enabled) {
+			continue
+		}
 		for _, people := range []int{20, 100} {
 			for _, shards := range []int{1, 8} {
 				const beginnings = 4 // a hundred who have 2.5 permits a window on each of eight shards have luck or not

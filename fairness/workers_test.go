@@ -3,6 +3,8 @@ package fairness
 import (
 	"fmt"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // TestSimulatedWorkers: two participants with weights 1 and 3 whose callers wait, again and again. How many of them wait says nothing of what they want: they
@@ -32,6 +34,9 @@ func TestSimulatedWorkers(t *testing.T) {
 // all they can get. With a caller alone part of its time goes by for want of permits, which cannot be made up for.
 func TestSimulatedWork(t *testing.T) {
 	for _, people := range []int{4, 40} {
+		if people == 40 && (testing.Short() || race.Enabled) {
+			continue
+		}
 		for _, wanted := range []float64{0.3, 0.6, 0.95, 1.2} {
 			for _, waiters := range []int64{1, 5, 20} {
 				s := newSim(t, 2000, 1)
