@@ -88,3 +88,21 @@ func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 		})
 	}
 }
+
+// A reservation behind this window keeps a lowered share above its target until it is due. What is granted meanwhile has to do with the target.
+func TestALoweredShareAboveItsTargetGrantsNoMoreThanTheTarget(t *testing.T) {
+	beside(t, func(t *testing.T, log redisLog) {
+		p, err := NewProposal(1, 20, 20, 100*time.Millisecond, keep, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		books(t, log, p, 0, 150_000, 10)
+		low, err := NewProposal(2, 4, 4, 100*time.Millisecond, keep, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gets(t, log, low, 10_000, 20); got != 4 {
+			t.Errorf("%d permits under a limit of 4", got)
+		}
+	})
+}

@@ -50,12 +50,14 @@ func (l *SlidingLog) baseAt(v view, from int64) int64 {
 	return l.before
 }
 
-// vacant returns how many permits can be granted now beside all that is booked: what the fullest window has left that now lies in.
+// vacant returns how many permits can be granted now beside all that is booked: what the fullest window has left that now lies in. A share that is
+// still above its target, because of what was booked for later, leaves no more than the target does.
 func (l *SlidingLog) vacant(v view) int64 {
-	room := l.share
+	most := min(l.share, l.target)
+	room := most
 	for _, c := range l.crests(v) {
 		if c.start-l.window < v.now {
-			room = min(room, l.share-c.held)
+			room = min(room, most-c.held)
 		}
 	}
 	return max(room, 0)

@@ -1,8 +1,10 @@
 -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
 -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
--- permits in it, permits in the log up to its end; and room, how many more can be granted now. With too many entries ahead it is one crest that holds all.
+-- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
+-- above it. With too many entries ahead it is one crest that holds all.
 -- include rest
-local crests, room = {{now, used, used}}, share - used
+local limit = (as_proposed or share < target) and share or target
+local crests, room = {{now, used, used}}, limit - used
 local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16')
 if later.err then
   return {-1, 2}
@@ -14,7 +16,7 @@ if #later < 16 then
       starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
     end
     starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
-    room = share
+    room = limit
     for i, start in ipairs(starts) do
       local first = base
       if start - window > cut then
@@ -23,8 +25,8 @@ if #later < 16 then
       end
       local held = (ends[i] - first) % TURN
       crests[i] = {start, held, (ends[i] - base) % TURN}
-      if start - window < now and share - held < room then
-        room = share - held
+      if start - window < now and limit - held < room then
+        room = limit - held
       end
     end
   end)
