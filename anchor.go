@@ -2,7 +2,9 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -13,59 +15,97 @@ import (
 // may still write meanwhile: the same epoch never means two layouts.
 const epochLeap = 1 << 20
 
-// rivalOf finds a second place at which the record is replaced by compare-and-set, nil if there is none.
-// It comes about when two processes that list different nodes declare a limit at
-// once, when one that does not know the anchor takes over, or when a server came back from an old snapshot.
-func rivalOf(found []reading, at int) *reading {
+// isNew reports whether the limit may be so new that others just begin it, too, at other places. Then one of them that cannot be
+// reached for a moment may be the only one at which this shows.
+func isNew(found []reading) bool {
+	return !slices.ContainsFunc(found, func(f reading) bool { return f.record.Exists && f.record.Age > newFor })
+}
+
+// allRead reports whether every place was read, but those on nodes that this process does not know.
+func allRead(found []reading) bool {
+	return !slices.ContainsFunc(found, func(f reading) bool { return f.err != nil && !errors.Is(f.err, errNodeStranger) })
+}
+
+// rivalsOf returns the readings of layouts that the given one may not take into account. One that names another anchor is left over from a move
+// only if the layout says that it was there, or if that anchor leads on to the layout's. Else it may be in use: it comes about when two processes that list
+// different nodes declare a limit at once, when one that does not know the anchor takes over, or when a server came back from an old snapshot.
+func rivalsOf(found []reading, layout shard.Layout) (rivals []*reading) {
 	for i := range found {
-		if f := &found[i]; i != at && f.layout != nil && f.layout.Anchor == f.place {
-			return f
+		f := &found[i]
+		if f.layout != nil && !layout.Follows(*f.layout) && !leads(found, f.layout.Anchor, layout.Anchor) {
+			rivals = append(rivals, f)
+		}
+	}
+	return rivals
+}
+
+// leads reports whether the record at one place says, maybe by way of others, that it was moved to another.
+func leads(found []reading, from, to shard.Location) bool {
+	for range anchorHops {
+		i := slices.IndexFunc(found, func(f reading) bool { return f.place == from })
+		if i < 0 || found[i].layout == nil || from == to {
+			return false
+		}
+		if from = found[i].layout.Anchor; from == to {
+			return true
+		}
+	}
+	return false
+}
+
+// merge makes one layout of several. Nobody knows which of them shards have obeyed, so
+// the new one lists the shards of all and begins by asking every one of them.
+func (r *register) merge(ctx context.Context, layout shard.Layout, anchor *reading, rivals []*reading) error {
+	for _, rival := range rivals {
+		r.core.client.cfg.Logger.Warn("limiter had two layouts; they become one", "limiter", r.core.name,
+			"anchor", anchor.place.Node, "rival", rival.layout.Anchor.Node)
+	}
+	merged, err := r.union(layout, anchor.place, rivals)
+	if err != nil {
+		return err
+	}
+	written, _, err := r.write(ctx, anchor.place, anchor.record.Epoch, merged)
+	if err != nil || !written {
+		return err
+	}
+	for _, rival := range rivals {
+		if _, _, err := r.write(ctx, rival.place, rival.record.Epoch, merged); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// merge makes one layout of two. Nobody knows which of them shards have obeyed, so
-// the new one lists the shards of both and begins by asking every one of them.
-func (r *register) merge(ctx context.Context, layout shard.Layout, anchor, rival *reading) error {
-	r.core.client.cfg.Logger.Warn("limiter had two layouts; they become one", "limiter", r.core.name,
-		"anchor", anchor.place.Node, "rival", rival.place.Node)
-	merged, err := layout.Merge(max(layout.Epoch, rival.layout.Epoch, r.highest.Load())+epochLeap, *rival.layout)
+// union is the layout that follows one and its rivals, to be anchored at a place.
+func (r *register) union(layout shard.Layout, anchor shard.Location, rivals []*reading) (shard.Layout, error) {
+	epoch, others := max(layout.Epoch, r.highest.Load()), make([]shard.Layout, len(rivals))
+	for i, rival := range rivals {
+		epoch, others[i] = max(epoch, rival.layout.Epoch), *rival.layout
+	}
+	next, err := layout.Change(epoch+epochLeap, layout.Spec(), layout.Live())
+	if len(others) > 0 {
+		next, err = layout.Merge(epoch+epochLeap, others...)
+	}
 	if err != nil {
-		return err
+		return shard.Layout{}, fmt.Errorf("anchoring the layout anew: %w", err)
 	}
-	merged.Anchor = anchor.place
-	written, _, err := r.write(ctx, anchor.place, anchor.record.Epoch, merged)
-	if err != nil || !written {
-		return err
-	}
-	_, _, err = r.write(ctx, rival.place, rival.record.Epoch, merged)
-	return err
+	return next.AnchoredAt(anchor, append(others, layout)...), nil
 }
 
-// takeOver gives the limit an anchor that this process knows, if every other place of the record agrees. Else the limiter
+// takeOver gives the limit an anchor that this process knows, if every other place of the record can be read. Else the limiter
 // goes on with the layout without being able to confirm or change it.
 func (r *register) takeOver(ctx context.Context, found []reading, layout shard.Layout) (agreed bool, err error) {
-	homes := r.homes()
-	var home *reading
-	for i := range found {
-		switch f := &found[i]; {
-		case f.place == homes[0]:
-			home = f
-			fallthrough
-		case f.place != layout.Anchor:
-			if f.err != nil {
-				return true, nil
-			}
-		}
+	if !allRead(found) {
+		return true, nil
 	}
+	here := r.homes()[0]
+	home := found[slices.IndexFunc(found, func(f reading) bool { return f.place == here })]
 	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
 		"limiter", r.core.name, "node", layout.Anchor.Node)
-	next, err := layout.Change(max(layout.Epoch, r.highest.Load())+epochLeap, layout.Spec(), layout.Live())
+	next, err := r.union(layout, home.place, rivalsOf(found, layout))
 	if err != nil {
-		return false, fmt.Errorf("anchoring the layout anew: %w", err)
+		return false, err
 	}
-	next.Anchor = home.place
 	_, _, err = r.write(ctx, home.place, home.record.Epoch, next)
 	return false, err
 }

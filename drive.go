@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -89,7 +90,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 		if err != nil || next == nil {
 			return nil, err
 		}
-		next.Anchor = r.anchorFor(t.layout)
+		*next = next.AnchoredAt(r.anchorFor(t.layout), t.layout)
 		agreed, err := r.store(ctx, t.layout, *next)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
@@ -256,6 +257,9 @@ func (r *register) store(ctx context.Context, old, next shard.Layout) (agreed bo
 		return false, err
 	}
 	defer r.end()
+	// Others may have replaced what was read last. Where nothing was, it must still be nothing.
+	r.strict = false
+	maps.DeleteFunc(r.there, func(_ shard.Location, epoch int64) bool { return epoch > 0 })
 	_, agreed, err = r.write(ctx, r.anchorOf(old), old.Epoch, next)
 	return agreed, err
 }

@@ -76,10 +76,6 @@ func (r *register) survey(ctx context.Context) (found []reading, at int) {
 		wg.Go(func() { found[i] = r.read(ctx, p, p == here) })
 	}
 	wg.Wait()
-	r.absent = make(map[shard.Location]bool)
-	for _, f := range found {
-		r.absent[f.place] = f.err == nil && !f.record.Exists
-	}
 	best, err := newest(found)
 	if err == nil && best != nil {
 		here = r.anchorOf(*best)
@@ -95,6 +91,15 @@ func (r *register) survey(ctx context.Context) (found []reading, at int) {
 			break
 		}
 		best, here = next, r.anchorOf(*next)
+	}
+	for _, f := range found { // whether a layout was moved elsewhere, its anchor knows
+		if f.layout != nil && !slices.ContainsFunc(found, func(g reading) bool { return g.place == f.layout.Anchor }) {
+			found = append(found, r.read(ctx, f.layout.Anchor, false))
+		}
+	}
+	r.there = make(map[shard.Location]int64, len(found))
+	for _, f := range found {
+		r.there[f.place] = f.record.Epoch
 	}
 	return found, at
 }
@@ -118,7 +123,9 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 		got.record, err = e.scripts.ReadRecord(ctx, ref, req)
 	}
 	if got.err = err; err == nil && got.record.Exists {
-		got.layout, got.broken = decodeLayout(got.record)
+		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
+			got.layout.Anchor = r.anchorOf(*got.layout)
+		}
 	}
 	return got
 }
@@ -228,13 +235,20 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 		wg.Go(func() {
 			e, ref, err := r.at(ctx, p)
 			if err != nil {
+				if r.strict && !errors.Is(err, errNodeStranger) {
+					disputed.Store(true)
+				}
 				return
 			}
 			req := req
-			if req.Expect = script.ExpectOlder; r.absent[p] {
-				req.Expect = 0 // somebody may just have begun there: that must not be covered up
+			req.Expect = script.ExpectOlder
+			if epoch, read := r.there[p]; read {
+				req.Expect = epoch // somebody may have begun there meanwhile: that must not be covered up
 			}
 			record, written, err := e.scripts.WriteRecord(ctx, ref, req)
+			if err != nil && r.strict {
+				disputed.Store(true)
+			}
 			if err != nil || written {
 				return
 			}

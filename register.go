@@ -24,7 +24,8 @@ const (
 	recordKeep     = 7 * 24 * time.Hour // and two windows
 	participantTTL = time.Minute
 	leastPatience  = 2 * time.Second
-	agreeRounds    = 8 // how often it is read again when its places do not agree
+	agreeRounds    = 8           // how often it is read again when its places do not agree
+	newFor         = time.Second // so long after a limit was declared first its places must all be reached, and are waited for
 )
 
 var (
@@ -40,7 +41,8 @@ var (
 // The record names its anchor, so processes that list different nodes agree on it. To move it, a
 // layout that names the new place is written at the old one, and stays there to tell the way. A layout is
 // used only after every place that this process could reach had taken it or already led to
-// the same anchor: so two processes that began at different places notice before they use what they wrote.
+// the same anchor: so two processes that began at different places notice before they use what they wrote. While a limit is new,
+// a place that cannot be reached is waited for.
 type register struct {
 	core   *core
 	family bool // the record of a family: settled at once, because its keys never move capacity
@@ -51,10 +53,11 @@ type register struct {
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
-	proposing    chan struct{}           // holds one token: one change at a time
-	turn         chan struct{}           // holds one token: one exchange at a time
-	failure      atomic.Pointer[error]   // why the limit could not be looked up when that was last tried; nil: it could
-	absent       map[shard.Location]bool // places that had no record when last read; only of whose turn it is
+	proposing    chan struct{}            // holds one token: one change at a time
+	turn         chan struct{}            // holds one token: one exchange at a time
+	failure      atomic.Pointer[error]    // why the limit could not be looked up when that was last tried; nil: it could
+	strict       bool                     // whether a place that cannot be reached is waited for; only of whose turn it is
+	there        map[shard.Location]int64 // the epoch that each place had when it was read; 0: none, or it could not be read; only of whose turn it is
 }
 
 func newRegister(c *core, family bool) *register {
@@ -218,12 +221,20 @@ func (r *register) sync(ctx context.Context) error {
 	defer r.end()
 	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
-	for range agreeRounds {
-		if agreed, err := r.exchange(ctx); agreed || err != nil {
+	until := r.core.client.now() + int64(newFor)
+	for round := 0; ; round++ {
+		r.strict = r.core.client.now() < until
+		agreed, err := r.exchange(ctx)
+		if agreed || err != nil {
 			return err
 		}
+		if !r.strict && round >= agreeRounds {
+			return errDisputed
+		}
+		if !sleep(ctx, rand.N(time.Duration(round+1)*2*time.Millisecond)) {
+			return errDisputed
+		}
 	}
-	return errDisputed
 }
 
 // exchange is one round of sync. If it finds that the places of the record do not agree, it does
@@ -237,9 +248,12 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, err
 	}
 	agreed = true
+	r.strict = r.strict && isNew(found)
 	switch {
 	case layout == nil && anchor.err != nil:
 		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
+	case r.strict && !allRead(found):
+		return false, nil
 	case layout == nil:
 		layout, agreed, err = r.declare(ctx, anchor)
 	case errors.Is(anchor.err, errNodeStranger):
@@ -282,7 +296,7 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 			return nil, false, err
 		}
 	}
-	layout.Anchor = anchor.place
+	layout = layout.AnchoredAt(anchor.place, layout)
 	_, agreed, err := r.write(ctx, anchor.place, 0, layout)
 	return &layout, agreed, err
 }
@@ -291,8 +305,8 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 // memory is older than what shards have seen, two anchors.
 func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout) (*shard.Layout, bool, error) {
 	anchor := &found[at]
-	if rival := rivalOf(found, at); rival != nil {
-		return nil, false, r.merge(ctx, *layout, anchor, rival)
+	if rivals := rivalsOf(found, *layout); len(rivals) > 0 {
+		return nil, false, r.merge(ctx, *layout, anchor, rivals)
 	}
 	if highest := r.highest.Load(); highest > layout.Epoch {
 		// The shards obeyed a layout that no record remembers. Whatever they hold

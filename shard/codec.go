@@ -14,25 +14,27 @@ const version = 1
 
 // layoutJSON is the stored form of a Layout.
 type layoutJSON struct {
-	Version   int         `json:"v"`
-	Epoch     int64       `json:"epoch"`
-	Settled   bool        `json:"settled"`
-	Permits   int64       `json:"permits"`
-	Window    int64       `json:"window_ns"`
-	Algorithm string      `json:"algorithm"`
-	Burst     int64       `json:"burst,omitempty"`
-	Revision  int64       `json:"revision"`
-	Lease     int64       `json:"lease_ns,omitempty"`
-	Scope     string      `json:"scope,omitempty"`
-	Auto      bool        `json:"auto,omitempty"`
-	Anchor    *anchorJSON `json:"anchor,omitempty"`
-	Shards    []shardJSON `json:"shards"`
+	Version   int          `json:"v"`
+	Epoch     int64        `json:"epoch"`
+	Settled   bool         `json:"settled"`
+	Permits   int64        `json:"permits"`
+	Window    int64        `json:"window_ns"`
+	Algorithm string       `json:"algorithm"`
+	Burst     int64        `json:"burst,omitempty"`
+	Revision  int64        `json:"revision"`
+	Lease     int64        `json:"lease_ns,omitempty"`
+	Scope     string       `json:"scope,omitempty"`
+	Auto      bool         `json:"auto,omitempty"`
+	Anchor    *anchorJSON  `json:"anchor,omitempty"`
+	Origins   []anchorJSON `json:"origins,omitempty"`
+	Shards    []shardJSON  `json:"shards"`
 }
 
-// anchorJSON is the stored form of the Anchor of a Layout that has one.
+// anchorJSON is the stored form of the Anchor of a Layout that has one, and of its Origins, which have an epoch.
 type anchorJSON struct {
-	Slot int    `json:"slot"`
-	Node string `json:"node"`
+	Slot  int    `json:"slot"`
+	Node  string `json:"node"`
+	Epoch int64  `json:"epoch,omitempty"`
 }
 
 // shardJSON is the stored form of a Shard; Start is present only while the layout is
@@ -57,6 +59,9 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	if l.Anchor != (Location{}) {
 		stored.Anchor = &anchorJSON{Slot: l.Anchor.Slot, Node: l.Anchor.Node}
+	}
+	for _, o := range l.Origins {
+		stored.Origins = append(stored.Origins, anchorJSON{Slot: o.Anchor.Slot, Node: o.Anchor.Node, Epoch: o.Epoch})
 	}
 	for i, s := range l.Shards {
 		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share, Burst: s.Burst}
@@ -98,6 +103,9 @@ func decode(data []byte) (Layout, error) {
 	}
 	if stored.Anchor != nil {
 		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
+	}
+	for _, o := range stored.Origins {
+		l.Origins = append(l.Origins, Origin{Location{Slot: o.Slot, Node: o.Node}, o.Epoch})
 	}
 	for i, s := range stored.Shards {
 		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Algorithm: cmp.Or(s.Algorithm, l.Algorithm), Share: s.Share, Burst: s.Burst}

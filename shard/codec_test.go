@@ -16,8 +16,8 @@ const (
 	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
-// goldenMoved has what only some layouts have: a burst, an anchor, shards of another algorithm.
-const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+// goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another algorithm.
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"slot":4,"node":"a","epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // TestGolden pins the stored form.
 func TestGolden(t *testing.T) {
@@ -27,8 +27,8 @@ func TestGolden(t *testing.T) {
 	s = spec(36)
 	s.Window = 1500 * time.Microsecond
 	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72, Auto: true}
-	moved := settled
-	moved.Anchor = shard.Location{Slot: 4, Node: "b"}
+	from := settled.AnchoredAt(shard.Location{Slot: 4, Node: "a"})
+	moved := from.AnchoredAt(shard.Location{Slot: 4, Node: "b"}, from)
 	for want, l := range map[string]shard.Layout{
 		goldenSettled:   settled,
 		goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36))),
@@ -71,6 +71,9 @@ func TestDecodeStrict(t *testing.T) {
 		"settled, starts": edit(`"settled":false`, `"settled":true`),
 		"null anchor":     edit(`"shards":`, `"anchor":null,"shards":`),
 		"no anchor":       edit(`"shards":`, `"anchor":{"slot":0,"node":""},"shards":`),
+		"anchor's epoch":  edit(`"shards":`, `"anchor":{"slot":0,"node":"a","epoch":1},"shards":`),
+		"no origins":      edit(`"shards":`, `"origins":[],"shards":`),
+		"origin, no time": edit(`"shards":`, `"origins":[{"slot":0,"node":"a"}],"shards":`),
 		"same algorithm":  edit(`"node":"a",`, `"node":"a","algorithm":"slidinglog",`),
 		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
 	} {

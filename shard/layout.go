@@ -44,6 +44,7 @@ type Layout struct {
 	Scope     string
 	Auto      bool
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
+	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
 	Shards    []Shard  // live ones first, in position order; leaving ones after
 }
 
@@ -76,7 +77,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	}
 	shards = s.live(shards)
 	next := s.layout(epoch)
-	next.Anchor = l.Anchor
+	next.Anchor, next.Origins = l.Anchor, l.Origins
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
@@ -88,20 +89,22 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	return next.checked()
 }
 
-// Merge returns the layout that is to follow both l and other, for a limit that came to have
-// two layouts which nobody put in an order, as after two first declarations: the live shards of l under an epoch that
-// is greater than both, and everything else that either lists, leaving. What any shard
+// Merge returns the layout that is to follow both l and others, for a limit that came to have
+// several layouts which nobody put in an order, as after two first declarations: the live shards of l under an epoch that
+// is greater than all, and everything else that any lists, leaving. What any shard
 // holds is unknown, so nothing is raised before all of them were seen.
-func (l Layout) Merge(epoch int64, other Layout) (Layout, error) {
-	if epoch <= other.Epoch {
-		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
-	}
+func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 	l.Settled = false
 	next, err := l.Change(epoch, l.Spec(), l.Live())
 	if err != nil {
 		return Layout{}, err
 	}
-	next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
+	for _, other := range others {
+		if epoch <= other.Epoch {
+			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
+		}
+		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
+	}
 	return next.checked()
 }
 
@@ -195,7 +198,24 @@ func (l Layout) validate() error {
 	case l.Anchor != Location{} && !l.Anchor.valid():
 		return fmt.Errorf("the anchor %+v is not a place", l.Anchor)
 	}
+	if err := l.validateOrigins(); err != nil {
+		return err
+	}
 	return l.validateShards()
+}
+
+func (l Layout) validateOrigins() error {
+	for i, o := range l.Origins {
+		switch {
+		case !o.Anchor.valid() || i == mostOrigins:
+			return fmt.Errorf("origin %d, %+v, is not a place, or one too many", i, o.Anchor)
+		case o.Epoch < 1 || o.Epoch > l.Epoch || i > 0 && o.Epoch > l.Origins[i-1].Epoch:
+			return fmt.Errorf("origin %d: epoch %d is not in order", i, o.Epoch)
+		case o.Anchor == l.Anchor || slices.ContainsFunc(l.Origins[:i], func(k Origin) bool { return k.Anchor == o.Anchor }):
+			return fmt.Errorf("origin %d: %+v comes twice", i, o.Anchor)
+		}
+	}
+	return nil
 }
 
 func (l Location) valid() bool {

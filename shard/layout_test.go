@@ -189,6 +189,74 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestOrigins: a layout knows which others it takes into account, over moves of its anchor and merges.
+func TestOrigins(t *testing.T) {
+	place := func(node string) shard.Location { return shard.Location{Slot: 7, Node: node} }
+	begun := func(epoch int64, anchor string) shard.Layout {
+		return must(t)(shard.New(epoch, spec(30), on("a", 10, "b", 20))).AnchoredAt(place(anchor))
+	}
+	change := func(l shard.Layout) shard.Layout { return must(t)(l.Change(l.Epoch+1, l.Spec(), l.Live())) }
+	x := begun(5, "x")
+	if x.Origins != nil || x.Anchor != place("x") {
+		t.Fatalf("%+v", x)
+	}
+	moved := change(x).AnchoredAt(place("y"), x)
+	rival := begun(5, "z")
+	merged := must(t)(moved.Merge(20, rival)).AnchoredAt(place("y"), rival, moved)
+	for name, c := range map[string]struct {
+		l, other shard.Layout
+		follows  bool
+	}{
+		"itself":                  {x, x, true},
+		"a later one":             {x, change(x), false},
+		"after a move":            {moved, x, true},
+		"changed behind the move": {change(moved), change(x), false},
+		"a change after a move":   {change(moved), x, true},
+		"another":                 {moved, rival, false},
+		"merged, one":             {merged, x, true},
+		"merged, the other":       {merged, rival, true},
+		"merged, its change":      {merged, change(rival), false},
+		"settled":                 {merged.Settle(), rival, true},
+	} {
+		if c.l.Follows(c.other) != c.follows {
+			t.Errorf("%s: %v", name, !c.follows)
+		}
+		if err := c.l.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	back := change(merged).AnchoredAt(place("x"), merged)
+	if len(back.Origins) != 2 || back.Origins[0].Anchor != place("y") || back.Origins[1].Anchor != place("z") {
+		t.Errorf("back at the first place: %+v", back.Origins)
+	}
+	for i := range 20 {
+		back = change(back).AnchoredAt(place(fmt.Sprint(i)), back)
+	}
+	if err := back.Validate(); err != nil || len(back.Origins) != 8 || back.Origins[0].Anchor != place("18") {
+		t.Errorf("after many moves: %+v, %v", back.Origins, err)
+	}
+	for name, origins := range map[string][]shard.Origin{
+		"no place":       {{Epoch: 1}},
+		"no epoch":       {{Anchor: place("q")}},
+		"ahead":          {{Anchor: place("q"), Epoch: merged.Epoch + 1}},
+		"twice":          {{Anchor: place("q"), Epoch: 2}, {Anchor: place("q"), Epoch: 1}},
+		"its own anchor": {{Anchor: merged.Anchor, Epoch: 1}},
+		"out of order":   {{Anchor: place("q"), Epoch: 1}, {Anchor: place("r"), Epoch: 2}},
+		"too many":       make([]shard.Origin, 0),
+	} {
+		if name == "too many" {
+			for i := range 9 {
+				origins = append(origins, shard.Origin{Anchor: place(fmt.Sprint(i)), Epoch: 1})
+			}
+		}
+		wrong := merged
+		wrong.Origins = origins
+		if err := wrong.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestChangeSettled: a change is settled at once only if nothing moves.
 func TestChangeSettled(t *testing.T) {
 	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
