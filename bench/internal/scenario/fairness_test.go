@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
-	"github.com/shardlimit/shardlimit/bench/internal/server"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
@@ -31,6 +31,33 @@ func TestFairnessRecord(t *testing.T) {
 	}
 }
 
+// TestLeastDisturbed: what a machine that stood still has disturbed is measured again, and how still it stood says which attempt counts.
+func TestLeastDisturbed(t *testing.T) {
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		still []time.Duration // of each attempt; below 0: it fails
+		best  time.Duration
+		tries int
+	}{
+		"quiet":           {[]time.Duration{10}, 10, 1},
+		"again":           {[]time.Duration{11, 10}, 10, 2},
+		"never quiet":     {[]time.Duration{30, 12, 20}, 12, 3},
+		"fails":           {[]time.Duration{-1}, -1, 1},
+		"fails the again": {[]time.Duration{30, -1}, -1, 2},
+	} {
+		best, tries := leastDisturbed(10, 3, func(number int) fairnessTry {
+			next := fairnessTry{still: c.still[number-1]}
+			if next.still < 0 {
+				next.of = []fairnessShare{{err: failed}}
+			}
+			return next
+		})
+		if best.still != c.best || tries != c.tries || (best.err() != nil) != (c.best < 0) {
+			t.Errorf("%s: %v after %d, %v", name, best.still, tries, best.err())
+		}
+	}
+}
+
 // TestFairnessYardstick: beside what one shard gave stands what a perfect division
 // would have given, once.
 func TestFairnessYardstick(t *testing.T) {
@@ -44,7 +71,7 @@ func TestFairnessYardstick(t *testing.T) {
 		}
 	}
 	for _, s := range []*sharer{{name: "script", kind: fleet.FirstCome, shards: 1}, {name: "one", kind: fleet.Coalesced, shards: 1}, {name: "eight", kind: fleet.Coalesced, shards: 8}} {
-		run.note(population{name: "both"}, 0, 10, s, c, g, server.Usage{})
+		run.note(population{name: "both"}, 0, 10, s, fairnessShare{crowd: c, gathered: g})
 	}
 	run.found.addTo(run.result)
 	got := map[string]float64{"jain": 0.5, "least": 0, "highest": 2, "used": 100}

@@ -111,7 +111,7 @@ func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
 // measureRedisson has the JVM make the calls of all participants.
 func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at int, limit int64) error {
 	s := &sharer{name: rival.RedissonName, servers: run.behind, shards: 1}
-	c := run.crowd(p, limit, s)
+	c := run.crowd(p, limit, s, 1)
 	rates := make([]float64, len(c.Members))
 	for i, m := range c.Members {
 		rates[i] = m.Rate
@@ -143,6 +143,6 @@ func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at in
 	}
 	used := after.Since(before)
 	used.Scripts = used.Scripts * int64(run.size.windows) / int64(run.size.windows+fairnessLead) // of the windows that count, about
-	run.note(p, at, limit, s, c, g, used)
+	run.note(p, at, limit, s, fairnessShare{crowd: c, gathered: g, used: used})
 	return nil
 }
