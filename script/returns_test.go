@@ -59,7 +59,7 @@ func backWalk(t *testing.T, random *rand.Rand, grants int, sort func([]holding),
 
 // What is given back to a token bucket comes back to the last permit and microsecond: in any order of as many grants as it takes note of, and
 // of more than that newest first or oldest first.
-func TestRefundsToATokenBucketComeBackInAnyOrder(t *testing.T) {
+func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for name, c := range map[string]struct {
 		grants int
@@ -85,7 +85,7 @@ func TestRefundsToATokenBucketComeBackInAnyOrder(t *testing.T) {
 }
 
 // What of more grants is given back in any order may be less, never more, and the same on a server as in process.
-func TestManyRefundsOutOfOrderGainNothing(t *testing.T) {
+func TestManyRefundsOutOfOrderOnAServerGainNothing(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 1000})
 	for seed := range race.Some(uint64(20)) {

@@ -3,9 +3,14 @@ package race
 
 import "flag"
 
+var walks = flag.Uint("walks", 1, "repeat random walks and simulations so many times as often")
+
 // Some returns n, but a part of it, at least 1, if the race detector watches: how often to repeat what only one goroutine does. The detector
-// finds nothing in that and makes it take some eight times as long, so go test without it plays all of them.
-func Some[N int | int64 | uint64](n N) N {
+// finds nothing in that and makes it take some eight times as long, so go test without it plays all of them. The flag -walks multiplies n.
+//
+// What needs a real server has WithRedis, OnAServer or OnServers in its name: by that .ci/run finds what it is to play without the detector, too.
+func Some[N ~int | ~int64 | ~uint64](n N) N {
+	n *= N(*walks)
 	if Enabled {
 		return max(n/8, 1)
 	}
