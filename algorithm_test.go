@@ -93,11 +93,13 @@ func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
 func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 	everyAlgorithm(t, func(t *testing.T, f fleet, limit shardlimit.Limit) {
 		c := f.client(t)
+		changing := map[shardlimit.Algorithm]*shardlimit.Limiter{}
 		for _, next := range algorithms {
 			if next == limit.Algorithm {
 				continue
 			}
 			l := limiter(t, c, t.Name()+" to "+next.String(), limit)
+			changing[next] = l
 			if d, err := l.AllowN(t.Context(), limit.Permits); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
 			}
@@ -117,6 +119,8 @@ func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 			if err := l.Reset(t.Context()); err != nil { // the old shards are empty then, and all capacity moves
 				t.Fatal(err)
 			}
+		}
+		for next, l := range changing {
 			awaitThat(t, "the change to "+next.String()+" is done", func() bool { return peek(t, l).Settled })
 			sharesSumTo(t, l, limit.Permits)
 		}

@@ -141,7 +141,7 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 						}
 					})
 				}
-				time.Sleep(time.Second) // how long they work; nothing is right because of it
+				time.Sleep(time.Second / 2) // how long they work; nothing is right because of it
 				awaitThat(t, "some reserve ahead, and cancel", func() bool { return ahead.Load() > 0 && cancelled.Load() > 0 })
 				close(stop)
 				wg.Wait()
