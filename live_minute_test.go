@@ -13,14 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-// fewer is by how much the limit and what is asked of it are smaller under the race detector, where minutes of an emulated Redis take long.
-func fewer() int64 {
-	if race.Enabled {
-		return 2
-	}
-	return 1
-}
-
 // minutely is a limit per minute that three processes use, in a bubble, while it changes.
 type minutely struct {
 	*testing.T
@@ -32,7 +24,7 @@ type minutely struct {
 
 func newMinutely(t *testing.T) *minutely {
 	f := bubbled(t, 4)
-	m := &minutely{T: t, fleet: f, limit: shardlimit.Limit{Permits: 1200 / fewer(), Per: time.Minute, Shards: 4}}
+	m := &minutely{T: t, fleet: f, limit: shardlimit.Limit{Permits: 600, Per: time.Minute, Shards: 4}}
 	for range 3 {
 		c := f.with(f.nodes[:3]...).client(t)
 		m.clients = append(m.clients, c)
@@ -105,13 +97,13 @@ func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 		"a node comes, a node goes": {(*minutely).add, (*minutely).drain},
 		"the driver dies":           {(*minutely).abandon},
 	} {
-		for load, pause := range map[string]time.Duration{"evenly": 40 * time.Millisecond, "at once": 12 * time.Millisecond} {
-			if race.Enabled && load == "at once" {
-				continue // only how often is asked differs, which the race detector does not care for
+		for load, pause := range map[string]time.Duration{"evenly": 80 * time.Millisecond, "at once": 24 * time.Millisecond} {
+			if race.Enabled && (load == "at once" || name != "the driver dies") {
+				continue // minutes of an emulated Redis take long under the race detector: one of them
 			}
 			t.Run(name+", used "+load, func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { movesInUse(newMinutely(t), pause*time.Duration(fewer()), changes) })
+				synctest.Test(t, func(t *testing.T) { movesInUse(newMinutely(t), pause, changes) })
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
@@ -140,8 +141,8 @@ func overload(t *testing.T) {
 		processes = 10
 		demand    = 1500 // permits a second
 		ask       = 5    // permits a call
-		windows   = 3    // that count
 	)
+	windows := race.Some(int64(3)) // that count
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
 	limiters := asOne(bubbled(t, 2).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
 	var record history.Recorder
@@ -152,7 +153,7 @@ func overload(t *testing.T) {
 			tally := record.Tally()
 			const every = time.Second * processes * ask / demand
 			due := begin.Add(every * time.Duration(i) / processes)
-			for end := begin.Add((windows + 1) * limit.Per); due.Before(end); due = due.Add(every) {
+			for end := begin.Add(time.Duration(windows+1) * limit.Per); due.Before(end); due = due.Add(every) {
 				time.Sleep(time.Until(due.Truncate(time.Microsecond))) // as a node's TIME tells it
 				start := time.Since(begin)
 				d, err := l.AllowUpTo(context.Background(), ask)
