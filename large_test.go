@@ -122,6 +122,54 @@ func hasItsPart(t *testing.T, shards int, others int64) {
 	keepsTo(t, limit, d.record.Ops())
 }
 
+// TestHalfOfALimitAgainAndAgainLeavesTheOtherHalf: of two participants one always wants half of the limit at once, and the other, with few callers, all it
+// can get in single permits. Once the first has paid for what it had before the other came, both have about half.
+func TestHalfOfALimitAgainAndAgainLeavesTheOtherHalf(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		for _, ahead := range []time.Duration{0, 3 * time.Second} {
+			if race.Enabled && (shards > 1 || ahead > 0) {
+				continue // an emulated Redis takes long under the race detector: one of them
+			}
+			t.Run(fmt.Sprint(shards, " shards, the large one ", ahead, " ahead"), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { bothHaveTheirHalf(t, shards, ahead) })
+			})
+		}
+	}
+}
+
+func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: shards}
+	limiters := bubbled(t, 1).group(t, 2, "l", limit)
+	d := newDiary(t)
+	defer d.end()
+	var singles, halves atomic.Int64
+	d.goOn(limiters[0], limit.Permits/2, &halves)
+	time.Sleep(ahead)
+	for range 4 {
+		d.goOn(limiters[1], 1, &singles)
+	}
+	time.Sleep(6 * limit.Per)
+	const windows = 10
+	single, half := singles.Load(), halves.Load()
+	var each []int64
+	for range windows {
+		before := singles.Load()
+		time.Sleep(limit.Per)
+		each = append(each, singles.Load()-before)
+	}
+	single, half = singles.Load()-single, halves.Load()-half
+	t.Logf("%d for the large one, %d singles: %d", half, single, each)
+	least := int64(65) // % of a part
+	if shards > 1 {
+		least = 50 // a half is booked on several at once, at the latest of their instants
+	}
+	if part := windows * limit.Permits / 2; half < part*least/100 || single < part*least/100 {
+		t.Errorf("the large one had %d permits, the other %d; each part is %d", half, single, part)
+	}
+	d.end()
+	keepsTo(t, limit, d.record.Ops())
+}
+
 // diary keeps the history of callers that wait.
 type diary struct {
 	begun  time.Time

@@ -57,8 +57,13 @@ func (a *account) fill(t Term, e float64) {
 	a.credit = int64(min(credit, limit))
 }
 
-// top fills the account while nobody has to be held back.
+// top fills the account while nobody has to be held back. A debt is not forgiven, but paid as fast as the limit allows: who books ahead has
+// debts, and for a moment there may seem to be nobody else.
 func (a *account) top(t Term) {
+	if a.credit < 0 {
+		a.fill(t, float64(t.Share))
+		return
+	}
 	a.credit, a.filled = int64(math.Floor(depth(float64(t.Share))*micro)), t.Now
 }
 

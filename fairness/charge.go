@@ -27,23 +27,33 @@ func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
 	return max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
 }
 
-// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now, and it is not silent
-// before date, when they may be used.
-func (b *Book) Charge(permits, date int64) {
+// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now. date is when they may be used, or when
+// credit can pay for them if that is why none were booked. If that is later, the participant was refused for now, and is not silent before.
+//
+// The credit that comes until then overflows as it does for who waits to take: else those who book large amounts would have the next ones so close to
+// the last that one window holds both, and nothing else.
+func (b *Book) Charge(t Term, permits, date int64) {
 	entry := &b.open[0]
 	a := &b.accounts[entry.from]
-	a.use(permits)
-	a.seen = max(a.seen, date)
+	later := date > a.seen // Due has set that
+	a.book(permits, date, later)
 	if entry.own > 0 && entry.own != entry.from {
-		b.accounts[entry.own].use(permits)
+		b.accounts[entry.own].book(permits, date, later)
 	}
-	if entry.e > 0 {
-		a.credit = int64(max(float64(a.credit)-float64(float64(permits)*micro), -deepest))
+	if entry.e > 0 && permits > 0 {
+		gain := math.Floor(entry.e * micro * float64(max(date-t.Now, 0)) / float64(t.Window))
+		full := min(float64(a.credit)+gain, math.Floor(depth(entry.e)*micro))
+		a.credit = int64(max(full-gain-float64(float64(permits)*micro), -deepest))
 	}
 }
 
-// use counts permits that were booked. Bookings reach further ahead than a window, so unlike those of takes their sum has to be bounded.
-func (a *account) use(permits int64) { a.used[0] = max(a.used[0], min(a.used[0]+permits, busiest)) }
+// book counts permits that were booked. Bookings reach further ahead than a window, so unlike those of takes their sum has to be bounded.
+func (a *account) book(permits, date int64, later bool) {
+	a.used[0] = max(a.used[0], min(a.used[0]+permits, busiest))
+	if later {
+		a.seen, a.denied = max(a.seen, date), max(a.denied, date)
+	}
+}
 
 // Restore makes up for permits that a participant gave back: they do not count as used any more, those of this window first, and its credit has
 // them again, as far as it can hold them. slot is a hint, as in a [Seat]. Who has no account of its own was charged to the shared one.
@@ -60,11 +70,12 @@ func (b *Book) Restore(t Term, id string, slot int, permits int64) {
 	recent := min(permits, a.used[0])
 	a.used[0] -= recent
 	a.used[1] = max(0, a.used[1]-(permits-recent))
+	e := float64(t.Share)
 	if b.level.heavy == 0 {
 		a.top(t)
-		return
+	} else {
+		e = b.entitlement(t, a)
+		a.fill(t, e)
 	}
-	e := b.entitlement(t, a)
-	a.fill(t, e)
 	a.credit = int64(min(float64(a.credit)+float64(float64(permits)*micro), math.Floor(depth(e)*micro)))
 }

@@ -52,13 +52,13 @@ func (f *fair) charges(t fairness.Term, who *Seat) bool {
 	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
-// due returns the microseconds until the participant's credit can pay for a booking; then charge must follow, with what was granted. It is the
+// due returns the microseconds until the participant's credit can pay for a booking; then charge must follow, with what was granted and when it is due, or can be paid. It is the
 // twin of fair_charge.lua.
 func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, date int64)) {
 	if !open || !f.charges(t, &r.Seat) {
 		return 0, func(int64, int64) {}
 	}
-	return f.book.Due(t, r.Seat, r.Permits), f.book.Charge
+	return f.book.Due(t, r.Seat, r.Permits), func(granted, date int64) { f.book.Charge(t, granted, date) }
 }
 
 // restore makes up for a refund. It is the twin of fair_restore.lua.

@@ -141,9 +141,13 @@ if contending then
       end
       state(a, waiting)
       a.seen = now
-      if b.heavy > 0 then
-        local e = min(weight * b.spare / b.heavy / 1000, share)
-        entry.e, entry.depth = e, max(2, 0.15 * e, 1.5 * sqrt(e))
+      if b.heavy > 0 or a.credit < 0 then
+        local e = share
+        if b.heavy > 0 then
+          e = min(weight * b.spare / b.heavy / 1000, share)
+          entry.e = e
+        end
+        entry.depth = max(2, 0.15 * e, 1.5 * sqrt(e))
         local credit = a.credit
         local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
         if gain >= 1000 then

@@ -65,13 +65,12 @@ end
 -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, and the most
 -- credit it can have, in millionths.
 local function fill(a)
-  if heavy == 0 then
-    local full = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000)
+  local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+  local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+  if heavy == 0 and a.credit >= 0 then
     a.credit, a.filled = full, now
     return 0, full
   end
-  local e = min(a.weight * spare / heavy / 1000, share)
-  local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
   local credit = a.credit
   local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
   if gain >= 1000 then
@@ -79,7 +78,7 @@ local function fill(a)
   end
   a.filled = min(a.filled, now)
   a.credit = min(credit, full)
-  return e, full
+  return heavy == 0 and 0 or e, full
 end
 local function save()
   for slot, a in pairs(accounts) do

@@ -31,13 +31,19 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
     return wait, function(granted, delay)
-      a.seen = max(a.seen, now + delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
       if newcomer then
         newcomer.used = granted
       end
-      if e > 0 then
-        a.credit = max(a.credit - granted * 1000000, -1e18)
+      if delay > 0 then
+        a.seen, a.denied = max(a.seen, now + delay), max(a.denied, now + delay)
+        if newcomer then
+          newcomer.seen, newcomer.denied = now + delay, now + delay
+        end
+      end
+      if e > 0 and granted > 0 then
+        local gain = floor(e * 1000000 * delay / window)
+        a.credit = max(min(a.credit + gain, full) - gain - granted * 1000000, -1e18)
       end
       if header == '' then
         redis.call('SET', KEYS[#KEYS], format('SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))

@@ -182,7 +182,7 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
 	reply.Full = paced == 0 && r.refusedFull(granted, retry)
-	charge(granted, v.now+delay)
+	charge(granted, v.now+delay+paced)
 	m.fair = v.fair
 	return reply
 }

@@ -77,7 +77,7 @@ const luaCut = "local cut = now - window\n"
 const luaReply = "return reply\n"
 
 // luaCharged ends reservations: what fair_charge.lua has to write down.
-const luaCharged = "if charge then\n  pcall(charge, granted, reply[14])\nend\nreturn reply\n"
+const luaCharged = "if charge then\n  pcall(charge, granted, reply[14] + reply[16])\nend\nreturn reply\n"
 
 // program is a script ready to be sent: its text and the name under which servers cache it.
 type program struct {

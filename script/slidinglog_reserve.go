@@ -53,7 +53,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.Retry = duration(date - v.now)
 		reply.Full = paced == 0 && r.refusedFull(0, date-v.now)
 	}
-	charge(granted, int64(reply.Delay/time.Microsecond)+v.now)
+	charge(granted, v.now+int64((reply.Delay+reply.Paced)/time.Microsecond))
 	return reply
 }
 
