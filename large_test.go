@@ -159,7 +159,7 @@ func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
 	}
 	single, half = singles.Load()-single, halves.Load()-half
 	t.Logf("%d for the large one, %d singles: %d", half, single, each)
-	least := int64(65) // % of a part
+	least := int64(70) // % of a part
 	if shards > 1 {
 		least = 50 // a half is booked on several at once, at the latest of their instants
 	}

@@ -97,23 +97,27 @@ func (a *account) wait(t Term, waiting, span int64) {
 //
 // The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused, until
 // half a window after it was to come back, may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling. And
-// it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again.
-func (a *account) state(t Term, waiting, weights int64) {
+// it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again. If its callers also
+// waited for half of the time or more, its claim falls by no more than half in a window (span is since its last ask, us): it may be shut out for one and longer by what others booked.
+func (a *account) state(t Term, waiting, span, weights int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
 	greatest := max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)
-	backed := float64(greatest*2) + 4*milli
+	backed, kept := float64(greatest*2)+4*milli, 0.0
 	if since := t.Now - a.denied; since >= -2*t.Window && since*2 <= t.Window {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 		used = greatest
+		if a.waited*2 >= giga {
+			kept = math.Floor(float64(a.claim) * float64(max(2*t.Window-max(span, 1), 0)) / float64(2*t.Window))
+		}
 	}
 	reported := used + turned + float64(float64(waiting)*milli)
 	unhindered := backed
 	if a.waited*2 < giga {
 		unhindered = math.Floor(float64(used*giga) / float64(giga-a.waited))
 	}
-	a.claim = int64(min(max(reported, unhindered), backed))
+	a.claim = int64(max(min(max(reported, unhindered), backed), kept))
 	a.seen = t.Now
 }
 

@@ -116,7 +116,7 @@ func (b *Book) seat(t Term, seats []Seat, take bool) {
 		if take && e.own > 0 && e.own == e.from {
 			a.wait(t, seat.Waiting, span)
 		}
-		a.state(t, seat.Waiting, b.weights)
+		a.state(t, seat.Waiting, span, b.weights)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
 			a.fill(t, e.e)
@@ -140,7 +140,7 @@ func (b *Book) settleIn(t Term, a *account) {
 		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
 		s.turned[i] = max(0, s.turned[i]-a.turned[i-s.cell+a.cell])
 	}
-	s.state(t, 0, b.weights)
+	s.state(t, 0, t.Window, b.weights)
 }
 
 // find returns the slot of a seat's own account, or -1.

@@ -30,8 +30,8 @@ func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
 // Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now. date is when they may be used, or when
 // credit can pay for them if that is why none were booked. If that is later, the participant was refused for now, and is not silent before.
 //
-// The credit that comes until then overflows as it does for who waits to take: else those who book large amounts would have the next ones so close to
-// the last that one window holds both, and nothing else.
+// The credit that comes until then overflows as it does for who waits to take, or those who book large amounts would have the next ones so close to
+// the last that one window holds both, and nothing else. What is beyond the part of a window may be saved up: that keeps the next ones a window away.
 func (b *Book) Charge(t Term, permits, date int64) {
 	entry := &b.open[0]
 	a := &b.accounts[entry.from]
@@ -42,7 +42,7 @@ func (b *Book) Charge(t Term, permits, date int64) {
 	}
 	if entry.e > 0 && permits > 0 {
 		gain := math.Floor(entry.e * micro * float64(max(date-t.Now, 0)) / float64(t.Window))
-		full := min(float64(a.credit)+gain, math.Floor(depth(entry.e)*micro))
+		full := min(float64(a.credit)+gain, math.Floor(depth(entry.e)*micro)+math.Floor(max(float64(permits)-entry.e, 0)*micro))
 		a.credit = int64(max(full-gain-float64(float64(permits)*micro), -deepest))
 	}
 }

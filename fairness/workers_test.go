@@ -76,19 +76,38 @@ func TestWhoWaitsWantsMore(t *testing.T) {
 	term := Term{Now: epoch / simWindow * simWindow, Window: simWindow, Share: 100_000}
 	for waited, want := range map[int64]int64{0: 300_000, giga / 4: 400_000, giga/2 - 1: 599_999, giga / 2: 604_000, giga: 604_000} {
 		a := account{weight: milli, used: [2]int64{0, 300}, waited: waited}
-		if a.state(term, 0, milli); a.claim != want {
+		if a.state(term, 0, 2*term.Window, milli); a.claim != want {
 			t.Errorf("waited %d: a claim of %d, want %d", waited, a.claim, want)
 		}
 	}
 	term.Now += simWindow - 1 // what it had at once it has again soon: it wants that, if it was refused meanwhile
 	for denied, want := range map[int64]int64{term.Now - simWindow/4: 300_000, term.Now + simWindow: 300_000, term.Now - simWindow: 0, term.Now + 3*simWindow: 0} {
 		a := account{weight: milli, used: [2]int64{0, 300}, denied: denied}
-		if a.state(term, 0, milli); a.claim != want {
+		if a.state(term, 0, 2*term.Window, milli); a.claim != want {
 			t.Errorf("told to be back in %d us: a claim of %d, want %d", denied-term.Now, a.claim, want)
 		}
 	}
 	starved := account{weight: milli, waited: giga, denied: term.Now - simWindow/4}
-	if starved.state(term, 1, 3*milli); starved.claim != 100_000*milli/6 {
+	if starved.state(term, 1, 2*term.Window, 3*milli); starved.claim != 100_000*milli/6 {
 		t.Errorf("one that waits in vain claims %d, want half an equal part", starved.claim)
+	}
+}
+
+// TestWhoIsShutOutStillWants: the claim of one that was refused, and whose callers wait, falls by about half in each window in which others had booked everything.
+func TestWhoIsShutOutStillWants(t *testing.T) {
+	term := Term{Now: epoch / simWindow * simWindow, Window: simWindow, Share: 100_000}
+	for name, c := range map[string]struct{ waited, denied, span, want int64 }{
+		"half a window":    {giga, 0, simWindow / 2, 750_000},
+		"a window":         {giga / 2, -simWindow / 2, simWindow, 500_000},
+		"two windows":      {giga, 0, 2 * simWindow, 4_000},
+		"far away":         {giga, 0, 9 * simWindow, 4_000},
+		"seldom waited":    {giga/2 - 1, 0, simWindow / 2, 0},
+		"not refused":      {giga, -simWindow, simWindow / 2, 4_000},
+		"the clock stands": {giga, 0, -5, 999_999},
+	} {
+		a := account{weight: milli, claim: 1_000_000, waited: c.waited, denied: term.Now + c.denied}
+		if a.state(term, 0, c.span, 1000*giga); a.claim != c.want {
+			t.Errorf("%s: a claim of %d, want %d", name, a.claim, c.want)
+		}
 	}
 }

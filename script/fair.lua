@@ -58,7 +58,8 @@ if contending then
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = 0, filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
         used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
         turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
         denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0,
@@ -118,6 +119,7 @@ if contending then
           s.seen = now
         end
       end
+      local away = span
       placed[id] = own >= 0 and own or nil
       a.weight = weight
       roll(a)
@@ -139,7 +141,7 @@ if contending then
       if own >= 0 and not newcomer then
         wait(a, waiting, span)
       end
-      state(a, waiting)
+      state(a, waiting, away)
       a.seen = now
       if b.heavy > 0 or a.credit < 0 then
         local e = share

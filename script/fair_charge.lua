@@ -23,7 +23,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     a.weight = weight
     roll(a)
-    state(a, ARGV[10] + 0)
+    state(a, ARGV[10] + 0, own and now - own.filled or window)
     a.seen = now
     local e, full = fill(a)
     local want, wait = min(permits * 1000000, full), 0
@@ -43,7 +43,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       if e > 0 and granted > 0 then
         local gain = floor(e * 1000000 * delay / window)
-        a.credit = max(min(a.credit + gain, full) - gain - granted * 1000000, -1e18)
+        a.credit = max(min(a.credit + gain, full + floor(max(granted - e, 0) * 1000000)) - gain - granted * 1000000, -1e18)
       end
       if header == '' then
         redis.call('SET', KEYS[#KEYS], format('SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
