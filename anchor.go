@@ -95,11 +95,12 @@ func (r *register) union(layout shard.Layout, anchor shard.Location, rivals []*r
 // takeOver gives the limit an anchor that this process knows, if every other place of the record can be read. Else the limiter
 // goes on with the layout without being able to confirm or change it.
 func (r *register) takeOver(ctx context.Context, found []reading, layout shard.Layout) (agreed bool, err error) {
-	if !allRead(found) {
+	here := r.homes()[0]
+	at := slices.IndexFunc(found, func(f reading) bool { return f.place == here })
+	if at < 0 || !allRead(found) { // below 0: the nodes were changed just now
 		return true, nil
 	}
-	here := r.homes()[0]
-	home := found[slices.IndexFunc(found, func(f reading) bool { return f.place == here })]
+	home := found[at]
 	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
 		"limiter", r.core.name, "node", layout.Anchor.Node)
 	next, err := r.union(layout, home.place, rivalsOf(found, layout))

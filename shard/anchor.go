@@ -1,6 +1,9 @@
 package shard
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // mostOrigins is how many anchors that it had before a layout remembers.
 const mostOrigins = 8
@@ -22,7 +25,7 @@ func (l Layout) AnchoredAt(anchor Location, followed ...Layout) Layout {
 			origins = append(origins, Origin{f.Anchor, f.Epoch})
 		}
 	}
-	slices.SortStableFunc(origins, func(a, b Origin) int { return int(min(max(b.Epoch-a.Epoch, -1), 1)) })
+	slices.SortStableFunc(origins, func(a, b Origin) int { return cmp.Compare(b.Epoch, a.Epoch) })
 	l.Origins = nil
 	for _, o := range origins {
 		known := slices.ContainsFunc(l.Origins, func(k Origin) bool { return k.Anchor == o.Anchor })
