@@ -198,3 +198,47 @@ func TestDeclarationsThatMissEachOther(t *testing.T) {
 		}
 	}
 }
+
+// reluctant is a Redis client of a process whose first calls for records fail.
+type reluctant struct {
+	rueidis.Client
+	left *atomic.Int64
+}
+
+func (d reluctant) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	words := cmd.Commands()
+	if (words[0] == "EVAL" || words[0] == "EVALSHA") && strings.Contains(words[3], "}:r:") && d.left.Add(-1) >= 0 {
+		return d.Client.Do(ctx, d.Client.B().Arbitrary("NO-SUCH-COMMAND").Build())
+	}
+	return d.Client.Do(ctx, cmd)
+}
+
+// A limit was just begun, and a process that would anchor it on a node that only it knows cannot reach the other places for a moment. It waits for them.
+func TestPlacesOfANewLimitAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	f, servers := independent(t, 4)
+	name, _, _ := limitHomeOn("n3", f.nodes)
+	limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
+	p := f.with()
+	for i, s := range servers {
+		left := new(atomic.Int64)
+		if i < 3 {
+			left.Store(2) // the reading and the writing of a copy
+		}
+		p.nodes = append(p.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: reluctant{s.Client(t), left}})
+	}
+	var total int64
+	for _, c := range []*shardlimit.Client{f.with(f.nodes[:3]...).client(t), p.client(t)} {
+		l := limiter(t, c, name, limit)
+		for range 3 {
+			d, err := l.AllowUpTo(t.Context(), limit.Permits)
+			if err != nil {
+				t.Error(err)
+			}
+			total += d.Granted
+		}
+	}
+	if total != limit.Permits {
+		t.Errorf("%d of %d permits were granted", total, limit.Permits)
+	}
+}

@@ -28,7 +28,7 @@ func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
 }
 
 // Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now. date is when they may be used, or when
-// credit can pay for them if that is why none were booked. If that is later, the participant was refused for now, and is not silent before.
+// credit can pay for them if that is why none were booked. If that is later, the participant was refused, and is not silent before.
 //
 // The credit that comes until then overflows as it does for who waits to take, or those who book large amounts would have the next ones so close to
 // the last that one window holds both, and nothing else. What is beyond the part of a window may be saved up: that keeps the next ones a window away.
