@@ -191,7 +191,8 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 	return offers
 }
 
-// split spreads n permits over shards for the earliest instant at which they have so many together.
+// split spreads n permits over shards for the earliest instant at which they have so many together: by weighted max-min fairness, so that no
+// shard is asked for more than its part while another one has room. Shards that are charged alike are paid for at the same time.
 func split(offers []offer, n int64) (at int64, wanted []part) {
 	var times []int64
 	for i := range offers {
@@ -212,11 +213,13 @@ func split(offers []offer, n int64) (at int64, wanted []part) {
 		return 0, nil
 	}
 	at = times[enough]
-	slices.SortFunc(offers, func(a, b offer) int { return cmp.Compare(b.by(at), a.by(at)) })
+	rooms := make([]fairness.Claim, len(offers))
 	for i := range offers {
-		if take := min(n, offers[i].by(at)); take > 0 {
+		rooms[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].seat.lane.terms.Load().most}
+	}
+	for i, take := range fairness.Shares(nil, n, rooms) {
+		if take > 0 {
 			wanted = append(wanted, part{seat: offers[i].seat, n: take})
-			n -= take
 		}
 	}
 	return at, wanted

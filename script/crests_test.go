@@ -66,6 +66,29 @@ func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
 	}
 }
 
+// Who took half of the share and booked the next half for when that is free again leaves the other half to others: what they take right after the first
+// half does not prolong its entry, which one window would hold together with the second.
+func TestALumpIsNotProlongedBeforeABooking(t *testing.T) {
+	beside(t, func(t *testing.T, log redisLog) {
+		p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(40) { // enough entries that they begin to merge
+			gets(t, log, p, 1000*i, 1)
+		}
+		if got := gets(t, log, p, 50_000, 500); got != 500 {
+			t.Fatal(got)
+		}
+		books(t, log, p, 50_000, 150_001, 500)
+		for i := range int64(4) {
+			if got := gets(t, log, p, 50_200+200*i, 100); got != 100 {
+				t.Errorf("the call number %d for 100 of 460 permits got %d", i+1, got)
+			}
+		}
+	})
+}
+
 // With more entries ahead than are looked at one by one, all of the log counts as if it were in one window.
 func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 	for ahead := int64(mostCrests - 1); ahead <= mostCrests+1; ahead++ {

@@ -13,6 +13,7 @@ const (
 	exactShare = 128                   // shares up to this never merge entries
 	exactLive  = 32                    // with fewer closed entries none is merged
 	resolution = 128                   // an open entry takes grants for a window divided by this
+	lump       = 16                    // an entry of a share divided by this is not prolonged while something is booked behind it
 )
 
 // SlidingLog is the state of one shard in this process: the Go twin of the sliding log scripts, equal to them result for result. The zero value

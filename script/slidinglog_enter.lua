@@ -32,7 +32,10 @@ if granted > 0 or renew or rewrite then
       local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
       local last = redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
       local ended = last and sub(last, 1, 16) + 0
-      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window)) then
+      -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
+      -- granted now, and leave no room for anybody else.
+      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window
+        and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
         place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
       end
       if ended ~= date then

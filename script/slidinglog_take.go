@@ -149,11 +149,12 @@ func (l *SlidingLog) close(date, opened int64) bool {
 	return l.share > exactShare && len(l.closed) >= exactLive && (date-opened)*resolution < l.window
 }
 
-// insert writes permits granted at date behind which others have booked: into the log, where the date belongs.
+// insert writes permits granted at date behind which others have booked: into the log, where the date belongs. It prolongs no entry that holds much:
+// who has booked for the instant at which that is free again would have it in one window with what is granted now, and leave no room for anybody else.
 func (l *SlidingLog) insert(granted, date int64) {
 	i, _ := slices.BinarySearchFunc(l.closed, date+1, byDate)
 	switch {
-	case i > 0 && (l.closed[i-1].date == date || l.close(date, l.closed[i-1].opened)):
+	case i > 0 && (l.closed[i-1].date == date || l.close(date, l.closed[i-1].opened) && l.held(i-1)*lump < l.share):
 		l.closed[i-1].date = date
 	case i < len(l.closed):
 		l.closed = slices.Insert(l.closed, i, closedEntry{date: date, before: l.closed[i].before, opened: date})
