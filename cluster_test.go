@@ -18,7 +18,7 @@ func clustered(tb testing.TB, replicas int, opts ...redistest.Option) (fleet, *r
 	tb.Helper()
 	c := redistest.NewCluster(tb, 3, replicas, opts...)
 	return fleet{
-		nodes:  []shardlimit.Node{{Name: "cluster", Redis: c.ClientOption()}},
+		nodes:  []shardlimit.Node{{Name: "cluster", Redis: unhurried(c.ClientOption())}},
 		prefix: redistest.Prefix(tb),
 	}, c
 }

@@ -18,7 +18,7 @@ func ExampleClient_SetNodes() {
 	}
 	defer servers.Close()
 	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes[:1], CallTimeout: time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes[:1], CallTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func ExampleLimiter_Rebalance() {
 	}
 	defer servers.Close()
 	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func start() (client *shardlimit.Client, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Second})
+	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// refundTimeout bounds the return of permits that nobody waits for any more.
-const refundTimeout = time.Second
+// leastRefund bounds the return of permits that nobody waits for any more, unless calls may take longer.
+const leastRefund = time.Second
 
 // gather collects n permits from several shards, and gives everything back if
 // the sum falls short. Shards are visited in the order of the layout by every
@@ -96,7 +96,7 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 		return
 	}
 	done := make(chan struct{})
-	go func() { // ends within refundTimeout
+	go func() { // ends soon: see giveBack
 		defer close(done)
 		c.giveBack(d)
 	}()
@@ -110,7 +110,8 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 }
 
 // giveBack returns the parts of a decision that did not come to anything. It
-// does not wait for the caller's context: the permits would be lost.
+// does not heed the caller's context, as the permits would be lost, and takes at
+// most as long as a call may take, or a second if that is longer.
 func (c *core) giveBack(d Decision) {
 	if d.Granted == 0 {
 		return
@@ -119,7 +120,7 @@ func (c *core) giveBack(d Decision) {
 		d.engine.refund(d)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), refundTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
 	defer cancel()
 	for _, p := range d.parts() {
 		if _, err := p.seat.refund(ctx, p); err != nil {

@@ -72,7 +72,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
 	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
 	l := limiter(t, f.client(t), "held", limit)
 	watcher := server.Client(t)
@@ -123,7 +123,7 @@ func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
 // A call gets all that the process holds, wherever in the lease that is, and asks nobody.
 func TestLeaseGivesAllItHasToOneCall(t *testing.T) {
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
 	limit := shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
 	l := limiter(t, f.client(t), "whole", limit)
 	ctx, watcher := t.Context(), server.Client(t)

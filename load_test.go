@@ -164,6 +164,17 @@ func (t *traffic) String() string {
 	return fmt.Sprintf("%d calls, %d denied, %d given back, %d failed", t.calls.Load(), t.denials.Load(), t.refunds.Load(), t.failures.Load())
 }
 
+// awaitBusy waits until some window holds half of the limit: of one in which next to nothing is admitted, because
+// the machine is busy, it shows little that it holds no more than that.
+func awaitBusy(tb testing.TB, limit shardlimit.Limit, record *history.Recorder) {
+	tb.Helper()
+	awaitThat(tb, "half of the limit is used in a window", func() bool {
+		time.Sleep(limit.Per / 4) // spares the processor
+		worst, _ := history.Check(limit.Per, limit.Permits, record.Ops())
+		return worst.Permits >= limit.Permits/2
+	})
+}
+
 // keepsTo fails the test if any window of the history holds more than the limit.
 func keepsTo(tb testing.TB, limit shardlimit.Limit, ops []history.Op) history.Window {
 	tb.Helper()

@@ -50,7 +50,7 @@ func TestRedisMemoryDoesNotGrowWithTheLimit(t *testing.T) {
 	t.Parallel()
 	const w = time.Second
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
 	c, watcher := f.client(t), server.Client(t)
 	sizes := []int64{1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
 	most := make([]int64, len(sizes))

@@ -30,11 +30,11 @@ type mutant struct {
 	shas map[string]string // of the changed text by that of the true one
 }
 
-// mutants returns a copy of the fleet's configuration in which every client
+// mutants is a fleet of the one node that the client is of, on which everybody
 // runs the changed script. The line must stand exactly once in the script.
-func mutants(tb testing.TB, s *redistest.Server, line, instead string) (fleet, *mutant) {
+func mutants(tb testing.TB, node rueidis.Client, line, instead string) (fleet, *mutant) {
 	tb.Helper()
-	m := &mutant{Client: s.Client(tb), line: line, instead: instead, shas: make(map[string]string)}
+	m := &mutant{Client: node, line: line, instead: instead, shas: make(map[string]string)}
 	return fleet{nodes: []shardlimit.Node{{Name: "solo", Client: m}}, prefix: redistest.Prefix(tb)}, m
 }
 

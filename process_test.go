@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -49,10 +48,10 @@ func work(text string, stop io.Reader, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: 2 * time.Second}
+	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: patience}
 	for i, addr := range j.Addrs {
 		cfg.Nodes = append(cfg.Nodes, shardlimit.Node{
-			Name: fmt.Sprintf("n%d", i), Redis: rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
+			Name: fmt.Sprintf("n%d", i), Redis: unhurried(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}),
 		})
 	}
 	client, err := shardlimit.New(cfg)

@@ -45,11 +45,11 @@ func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.
 			onEither(t, func(t *testing.T, f fleet) {
 				const window = 500 * time.Millisecond
 				limit := shardlimit.Limit{Permits: 5, Per: window, Shards: 1}
-				l := limiter(t, f.client(t, afterLoss(shardlimit.Quarantine)), "l", limit)
+				l, admin := limiter(t, f.client(t, afterLoss(shardlimit.Quarantine)), "l", limit), f.admin(t)
 				var record history.Recorder
 				tally := record.Tally()
-				lost := false
-				for began := time.Now(); time.Since(began) < 4*window; {
+				var lost time.Time
+				for began := time.Now(); lost.IsZero() && time.Since(began) < patience || time.Since(lost) < 3*window; {
 					start := history.Now()
 					d, err := l.Allow(t.Context())
 					if err != nil {
@@ -58,17 +58,16 @@ func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.
 					if d.Allowed {
 						tally.Add(start, history.Now(), 1)
 					}
-					pause := window / 7 // so that the entries leave one by one
-					if lost {
+					pause := window / 10 // so that the entries leave one by one
+					if !lost.IsZero() {
 						pause = window / 100
-					} else if !d.Allowed {
-						admin := f.admin(t)
-						lost = number(t, admin, "DEL", keysOf(t, admin, f)[part]) == 1
+					} else if !d.Allowed && number(t, admin, "DEL", keysOf(t, admin, f)[part]) == 1 {
+						lost = time.Now()
 					}
 					l.Forget()
 					time.Sleep(pause)
 				}
-				if !lost {
+				if lost.IsZero() {
 					t.Fatal("there was nothing to lose")
 				}
 				keepsTo(t, limit, record.Ops())

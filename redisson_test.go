@@ -90,11 +90,10 @@ func TestRedisson6499LoweredLimitHoldsUnderSteadyDemand(t *testing.T) {
 		}
 		lowered.Store(history.Now())
 		sleepOr(ctx, 5*window)
+		awaitThat(t, "something is admitted after the change", func() bool { return len(after.Ops()) > 0 })
 		stop()
 		wg.Wait()
-		if worst := keepsTo(t, small, after.Ops()); worst.Permits == 0 {
-			t.Error("nothing was admitted after the change")
-		}
+		keepsTo(t, small, after.Ops())
 		keepsTo(t, shardlimit.Limit{Permits: 10, Per: window}, before.Ops())
 		for _, l := range limiters {
 			if st := peek(t, l); st.Remaining < 0 || st.Used > 3 {
@@ -111,20 +110,24 @@ func TestRedisson3804LostRepliesDoNotWearTheLimitDown(t *testing.T) {
 		f, post := f.behindProxy(t)
 		const window = 1500 * time.Millisecond
 		l := limiter(t, f.client(t, patientFor(300*time.Millisecond)), "l", shardlimit.Limit{Permits: 3, Per: window})
+		lost := int64(0)
 		for range 2 {
 			awaitThat(t, "nothing is used", func() bool { return used(l) == 0 })
 			l.Forget()
 			post.proxy.DropReplies(true)
-			if d, err := l.Allow(t.Context()); err == nil {
-				t.Fatalf("although the reply was lost: %+v", d)
-			}
-			if n := post.proxy.Dropped(); n == 0 {
-				t.Fatal("no reply was lost")
-			}
+			asked := int64(0) // once, unless the machine is so busy that a call is given up before it is sent
+			awaitThat(t, "a reply is lost", func() bool {
+				asked++
+				if d, err := l.Allow(t.Context()); err == nil {
+					t.Fatalf("although no reply comes through: %+v", d)
+				}
+				return post.proxy.Dropped() > lost
+			})
+			lost = post.proxy.Dropped()
 			post.proxy.DropReplies(false)
 			awaitThat(t, "Redis answers", func() bool { return used(l) >= 0 })
-			if n := used(l); n > 1 {
-				t.Errorf("one permit was asked for once, %d are used", n)
+			if n := used(l); n > asked {
+				t.Errorf("one permit was asked for %d times, %d are used", asked, n)
 			}
 			awaitThat(t, "the whole limit is there again", func() bool {
 				d, err := l.AllowN(t.Context(), 3)
@@ -260,13 +263,12 @@ func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 20, Per: 100 * time.Millisecond}
 		tr := newTraffic(t)
 		tr.start(3, f.group(t, 2, "l", limit)...)
+		awaitBusy(t, limit, &tr.record)
 		ops, err := tr.during(1200 * time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if worst := keepsTo(t, limit, ops); worst.Permits < 10 {
-			t.Errorf("the busiest window had only %d permits", worst.Permits)
-		}
+		keepsTo(t, limit, ops)
 	})
 }
 

@@ -82,7 +82,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 // The process' own name is a name like others: what As says of its weight counts.
 func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 	f := standalone(t)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, Participant: "me", CallTimeout: 5 * time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, Participant: "me", CallTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

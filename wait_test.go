@@ -50,7 +50,7 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			const waiters = 1000
 			server := redistest.Standalone(t)
-			f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: server.ClientOption()}}, prefix: redistest.Prefix(t)}
+			f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
 			l := limiter(t, f.client(t), "l", limit)
 			watcher := server.Client(t)
 			before, begin := scriptCalls(t, watcher), history.Now()

@@ -20,9 +20,9 @@ func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
 	servers := make([]*miniredis.Miniredis, n)
 	for i := range servers {
 		servers[i] = miniredis.RunT(tb)
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: unhurried(rueidis.ClientOption{
 			InitAddress: []string{servers[i].Addr()}, ForceSingleClient: true,
-		}})
+		})})
 	}
 	return f, func(now time.Time) {
 		for _, s := range servers {

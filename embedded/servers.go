@@ -12,6 +12,8 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/shardlimit/shardlimit"
@@ -19,6 +21,11 @@ import (
 
 // MaxNodes is the most nodes Start starts.
 const MaxNodes = 64
+
+// patience is how long a connection is held to be good although nothing comes:
+// a node that is stopped refuses connections and closes those there are, and
+// one that is only late runs on the same machine as those who wait for it.
+const patience = 30 * time.Second
 
 // ErrClosed is returned by the methods of closed Servers.
 var ErrClosed = errors.New("embedded: closed")
@@ -61,6 +68,8 @@ func (s *Servers) Nodes() []shardlimit.Node {
 				InitAddress:       []string{s.Addr(i)},
 				DisableCache:      true, // miniredis has no CLIENT TRACKING
 				ForceSingleClient: true, // it answers CLUSTER SLOTS, but is none
+				Dialer:            net.Dialer{Timeout: patience},
+				ConnWriteTimeout:  patience,
 			},
 		}
 	}

@@ -19,7 +19,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}

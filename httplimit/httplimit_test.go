@@ -228,7 +228,7 @@ func open(tb testing.TB) *shardlimit.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: 5 * time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		tb.Fatal(errors.Join(err))
 	}
