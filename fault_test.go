@@ -260,7 +260,7 @@ func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
 func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := outposts(t, 2)
-	l := limiter(t, fl.client(t, patientFor(2*time.Second)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	l := limiter(t, fl.client(t, patientFor(5*time.Second)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	if _, err := l.AllowN(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}

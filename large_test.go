@@ -65,7 +65,7 @@ func waitsAmongSingles(t *testing.T, f fleet, limit shardlimit.Limit, rough bool
 		}
 		overtook, took := singles.Load()-before, time.Since(start)
 		t.Logf("%d others were served first; %s", overtook, took)
-		if took > time.Duration(windows)*limit.Per || overtook > admits(limit, windows) {
+		if !rough && took > time.Duration(windows)*limit.Per || overtook > admits(limit, windows) {
 			return fmt.Errorf("%d others were served first, in %s", overtook, took)
 		}
 	}

@@ -117,14 +117,15 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 		},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
-			// Calls that are long beside the window prove little, and a busy machine makes them long: hence this window, and more than one look.
-			limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 4}
+			// Calls that are long beside the window prove little, and a busy machine makes them long and few: hence a long window of which
+			// few calls use up all, and more than one look.
+			limit := shardlimit.Limit{Permits: 40, Per: 2 * time.Second, Shards: 4}
 			f, m := mutants(t, server.Client(t), broken.line, broken.instead)
 			callers := newTraffic(t)
-			callers.start(4, f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss })...)
+			callers.start(4, asOne(f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss }))...)
 			var worst history.Window
 			caught := func() bool {
-				time.Sleep(limit.Per / 8) // how long they work between two looks; nothing is right because of it
+				time.Sleep(limit.Per / 16) // how long they work between two looks; nothing is right because of it
 				var ok bool
 				worst, ok = history.Check(limit.Per, limit.Permits, callers.record.Ops())
 				return !ok

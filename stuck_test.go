@@ -38,27 +38,29 @@ func TestACallThatNeverComesBackDoesNotBlockItsShard(t *testing.T) {
 	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Client: d}}, prefix: redistest.Prefix(t)}
 	l := limiter(t, f.client(t, patientFor(200*time.Millisecond)), "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
 	t.Cleanup(func() { close(d.release) }) // before the client is closed
-	if a, err := l.Allow(t.Context()); err != nil || !a.Allowed {
-		t.Fatalf("%+v, %v", a, err)
-	}
+	awaitThat(t, "it is served in time", func() bool { a, err := l.Allow(t.Context()); return err == nil && a.Allowed })
 	d.hang.Store(1)
 	if a, err := l.Allow(t.Context()); err == nil {
 		t.Fatalf("a call that hangs was answered: %+v", a)
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := l.Allow(context.Background())
-		if err != nil { // it came while the call that hangs was still being given up, and was turned away with those behind it
-			_, err = l.Allow(context.Background())
+		var err error
+		// One that comes while the call that hangs is still being given up may be turned away with those behind it, and a busy machine
+		// may let others be late.
+		for range 20 {
+			if _, err = l.Allow(context.Background()); err == nil {
+				break
+			}
 		}
 		ended <- err
 	}()
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Errorf("the next call: %v", err)
+			t.Errorf("the next calls: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the next call hangs too")
 	}
 }
