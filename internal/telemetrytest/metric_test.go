@@ -152,7 +152,7 @@ func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func()
 }
 
 func TestPermitsOfLostRepliesAndOfCallersThatLeftAreCountedAsUnknown(t *testing.T) {
-	p := newProbe(t, 2)
+	p := newProbe(t, 2, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second }) // half of it for each shard: more than a machine stalls
 	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 	d, err := l.AllowN(t.Context(), 1000)
 	if err != nil || !d.Allowed {
@@ -179,7 +179,7 @@ func TestPermitsOfLostRepliesAndOfCallersThatLeftAreCountedAsUnknown(t *testing.
 		x.DropReplies(false)
 	}
 
-	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = 20 * time.Second })
+	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = patience })
 	l = limiter(t, other.client, "m", shardlimit.PerHour(100))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
@@ -372,7 +372,7 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 			c, err := shardlimit.New(shardlimit.Config{
 				Nodes:          []shardlimit.Node{{Name: "n0", Redis: s.ClientOption()}},
 				KeyPrefix:      redistest.Prefix(t),
-				CallTimeout:    2 * time.Second,
+				CallTimeout:    patience,
 				MeterProvider:  providers.meter,
 				TracerProvider: providers.tracer,
 			})

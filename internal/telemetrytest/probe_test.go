@@ -37,6 +37,9 @@ type probe struct {
 	nodes  []shardlimit.Node
 }
 
+// patience is what a call on a busy machine is given.
+const patience = 30 * time.Second
+
 // newProbe starts n nodes n0, n1, ... behind proxies and a client of them.
 func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 	tb.Helper()
@@ -48,6 +51,7 @@ func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 		option := s.ClientOption()
 		option.InitAddress = []string{p.proxy[i].Addr()}
 		option.DialCtxFn = p.dial
+		option.Dialer.Timeout, option.ConnWriteTimeout = patience, patience
 		option.PipelineMultiplex = -1 // one connection, which is there: none has to be made while a test stalls the node
 		p.nodes = append(p.nodes, shardlimit.Node{Name: "n" + string(rune('0'+i)), Redis: option})
 	}
@@ -55,7 +59,7 @@ func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 		Nodes:          p.nodes,
 		KeyPrefix:      p.prefix,
 		Participant:    participant,
-		CallTimeout:    2 * time.Second,
+		CallTimeout:    patience,
 		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader)),
 		TracerProvider: p.traces,
 	}
@@ -106,7 +110,7 @@ func asking() (n int) {
 // other is another process on the same nodes, whose telemetry goes nowhere.
 func (p *probe) other(tb testing.TB) *shardlimit.Client {
 	tb.Helper()
-	c, err := shardlimit.New(shardlimit.Config{Nodes: p.nodes, KeyPrefix: p.prefix, CallTimeout: 2 * time.Second})
+	c, err := shardlimit.New(shardlimit.Config{Nodes: p.nodes, KeyPrefix: p.prefix, CallTimeout: patience})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -182,7 +186,7 @@ func (p *probe) value(tb testing.TB, metric, attributes string) point {
 // await polls until the condition holds.
 func await(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("still not: %s", what)
 		}

@@ -52,26 +52,43 @@ func job(t *testing.T, kind Kind) Job {
 	return j
 }
 
+// oneOf has a trial that is over in a moment repeated, because a machine that stands still for that long lets nothing
+// happen in it. It is enough that one of six succeeds.
+func oneOf(t *testing.T, trial func() error) {
+	t.Helper()
+	var err error
+	for range 6 {
+		if err = trial(); err == nil || t.Failed() {
+			return
+		}
+		t.Log(err)
+	}
+	t.Error("every time: ", err)
+}
+
 func TestMeasure(t *testing.T) {
 	for _, kind := range []Kind{Coalesced, Plain} {
 		j, f := job(t, kind), start(t, 2)
 		for range 2 { // a fleet does one job after the other
-			var steps []string
-			step := func(name string) func() error {
-				return func() error { steps = append(steps, name); return nil }
-			}
-			r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"), step("after"))
-			if err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
-			var h hist.Hist
-			h.Merge(r.Latency)
-			if r.Allowed == 0 || r.Denied+r.Failed != 0 || h.Count() != r.Decisions() || r.PerSecond() <= 0 {
-				t.Errorf("%s: %d allowed, %d denied, %d failed (%s), %d latencies", kind, r.Allowed, r.Denied, r.Failed, r.Err, h.Count())
-			}
-			if !slices.Equal(steps, []string{"before", "after"}) {
-				t.Errorf("%s: called %v", kind, steps)
-			}
+			oneOf(t, func() error {
+				var steps []string
+				step := func(name string) func() error {
+					return func() error { steps = append(steps, name); return nil }
+				}
+				r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"), step("after"))
+				if err != nil {
+					t.Fatalf("%s: %v", kind, err)
+				}
+				var h hist.Hist
+				h.Merge(r.Latency)
+				if h.Count() != r.Decisions() || !slices.Equal(steps, []string{"before", "after"}) {
+					t.Errorf("%s: %d latencies of %d decisions; called %v", kind, h.Count(), r.Decisions(), steps)
+				}
+				if r.Allowed == 0 || r.Denied+r.Failed != 0 || r.PerSecond() <= 0 {
+					return fmt.Errorf("%s: %d allowed, %d denied, %d failed (%s)", kind, r.Allowed, r.Denied, r.Failed, r.Err)
+				}
+				return nil
+			})
 		}
 	}
 }
@@ -81,16 +98,19 @@ func TestMeasure(t *testing.T) {
 func TestMeasureWaiting(t *testing.T) {
 	j, f := job(t, Waiting), start(t, 2)
 	j.Permits, j.Per, j.Large = 40, 100*time.Millisecond, 20
-	r, err := f.Measure(t.Context(), j, 50*time.Millisecond, 500*time.Millisecond, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Allowed == 0 || r.Denied+r.Failed != 0 {
-		t.Errorf("%d served, %d denied, %d failed (%s)", r.Allowed, r.Denied, r.Failed, r.Err)
-	}
-	if most := 40 * (int64(r.Elapsed/j.Per) + 2); r.Allowed+20*int64(len(r.Large)) > most {
-		t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed, len(r.Large), r.Elapsed, most)
-	}
+	oneOf(t, func() error {
+		r, err := f.Measure(t.Context(), j, 50*time.Millisecond, 500*time.Millisecond, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := 40 * (int64(r.Elapsed/j.Per) + 2); r.Allowed+20*int64(len(r.Large)) > most {
+			t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed, len(r.Large), r.Elapsed, most)
+		}
+		if r.Allowed == 0 || r.Denied+r.Failed != 0 {
+			return fmt.Errorf("%d served, %d denied, %d failed (%s)", r.Allowed, r.Denied, r.Failed, r.Err)
+		}
+		return nil
+	})
 }
 
 func TestWorkersEnd(t *testing.T) {
