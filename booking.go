@@ -176,7 +176,7 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 				return
 			}
 			received := c.client.now()
-			o := offer{seat: s, free: peek.Free, releases: releasesOf(&peek, received, l.room(&peek))}
+			o := offer{seat: s, free: peek.Spare, releases: releasesOf(peek.Behind(), peek.Closed, received, l.room(&peek))}
 			if peek.Status == script.Absent {
 				o.free = l.terms.Load().most
 			} else if last := len(peek.Releases); last > 0 && !l.bursty { // a bucket has what comes back whatever is booked

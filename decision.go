@@ -62,20 +62,24 @@ func (s source) String() string {
 
 // State is what Peek found: the limit, its layout and what is in use.
 type State struct {
-	Limit     Limit
-	Epoch     int64 // number of the layout
-	Settled   bool  // false while capacity still moves between shards after SetLimit
-	Used      int64 // permits in the current window, over all shards that answered
-	Remaining int64 // permits that are free now, over all shards that answered: exact when they all did
-	// RetryAfter is 0 if a permit is free, else the time until the first one is.
+	Limit   Limit
+	Epoch   int64 // number of the layout
+	Settled bool  // false while capacity still moves between shards after SetLimit
+	// Used counts permits in the current window, and under every algorithm but FixedWindow those that are reserved for later,
+	// over all shards that answered.
+	Used int64
+	// Remaining is what a call would be granted now if nobody contends, over all shards that answered: exact when they all did.
+	// Under SlidingLog and FixedWindow permits can be free beside those that are reserved for later, so with Used it can be more than the limit.
+	Remaining int64
+	// RetryAfter is 0 if a permit is free, else the time until the first one is; it may be late where When may be.
 	RetryAfter time.Duration
-	// ResetAfter is the time until the whole limit is free if nothing more is used.
+	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but what is reserved.
 	ResetAfter time.Duration
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64
 	Shards       []ShardState
 
-	releases []release // what comes back and when, counted from the Peek, in order of time
+	releases []release // how what is free changes and when, counted from the Peek, in order of time
 }
 
 // ShardState is one shard of a State. After SetLimit has changed the algorithm, a
@@ -87,7 +91,7 @@ type ShardState struct {
 	Algorithm Algorithm // by which it counts
 	Target    int64     // share of the limit it is meant to have
 	Share     int64     // share it has now
-	Used      int64     // permits in its window
+	Used      int64     // permits in its window, and reserved for later, as in State
 	Free      int64     // permits it would grant now
 	// Quarantine is how long the shard stays shut because its node lost its memory.
 	Quarantine time.Duration

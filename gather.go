@@ -149,7 +149,7 @@ type outlook struct {
 	until    int64     // how long to believe it
 }
 
-// release is permits that come back at a time on the client's clock.
+// release is permits that come back at a time on the client's clock. Below 0 they are free no more: what is reserved comes into one window with them.
 type release struct{ at, permits int64 }
 
 // forecast finds out when n permits will be free together, from the releases
@@ -171,7 +171,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		if peek.Free > 0 {
 			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
 		}
-		o.releases = append(o.releases, releasesOf(&peek, received, l.room(&peek))...)
+		o.releases = append(o.releases, releasesOf(peek.Beside, peek.Closed, received, l.room(&peek))...)
 	}
 	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 	o.made = c.client.now()
@@ -187,8 +187,9 @@ func (o *outlook) when(n int64, window time.Duration) int64 {
 	if free >= n {
 		return 0
 	}
-	for _, r := range o.releases {
-		if free += r.permits; free >= n {
+	for i, r := range o.releases {
+		free += r.permits
+		if more := i+1 < len(o.releases) && o.releases[i+1].at == r.at; free >= n && !more {
 			return r.at
 		}
 	}

@@ -115,7 +115,8 @@ func (l *Limiter) Limit() Limit {
 	return l.core.declaration()
 }
 
-// Peek reads the state of every shard. It consumes nothing and writes nothing.
+// Peek reads the state of every shard. It consumes nothing and writes nothing. What it
+// calls free is what AllowN would be granted at that instant beside all that is reserved, as long as no participants contend.
 // Shards that do not answer within Config.CallTimeout carry an Err; ErrUnavailable means that none did.
 func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) }
 
@@ -266,7 +267,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
 			reopens(&r, t.layout)
-			resets[i], ahead[i] = r.Reset, releasesOf(&r, 0, ln.room(&r))
+			resets[i], ahead[i] = r.Reset, releasesOf(r.Beside, r.Closed, 0, ln.room(&r))
 		}
 		return err
 	})

@@ -48,8 +48,8 @@ func (st *State) sum(ahead [][]release, resets []time.Duration) (answered bool) 
 
 // When is how long after the Peek n permits are free together, if nobody takes or
 // gives back any meanwhile: 0 if they are free, -1 if they never can be, because the
-// limit has less. Over more than about 30 grants in a shard's window it may be late by a
-// thirtieth of the window, never early. What shards hold that did not answer, and what is still
+// limit has less. They are free for a call: before what is reserved, if they fit there, and else behind it. Over more than about
+// 30 grants in a shard's window it may be late by a thirtieth of the window, and by more if that is behind a reservation; it is never early. What shards hold that did not answer, and what is still
 // moving between shards, is taken to come after a whole window.
 func (st State) When(n int64) time.Duration {
 	if n > st.Limit.most() {
@@ -67,22 +67,19 @@ func reopens(r *script.PeekReply, layout shard.Layout) {
 	}
 }
 
-// releasesOf lists what a shard will have free beyond what is free now, and when,
-// on the clock on which the look at it was at received. room is what it holds at the most.
-func releasesOf(r *script.PeekReply, received, room int64) (releases []release) {
-	add := func(in time.Duration, permits int64) {
-		if permits > 0 {
-			releases = append(releases, release{received + int64(max(in, r.Closed)), permits})
+// releasesOf lists how what a shard has free changes from now on beside the loads, and when,
+// on the clock on which the look at it was at received. closed is what is left of its quarantine, room what it holds at the most.
+func releasesOf(loads []script.Load, closed time.Duration, received, room int64) (releases []release) {
+	free := int64(0)
+	for i, load := range loads {
+		if i+1 < len(loads) && loads[i+1].In <= closed {
+			continue // over when the shard opens
 		}
-	}
-	if r.Closed > 0 {
-		add(r.Closed, room-r.Used)
-	}
-	surplus := max(0, r.Used-room) // comes back without becoming free: it is reserved, or the share follows it down
-	for _, next := range r.Releases {
-		gone := min(surplus, next.Permits)
-		surplus -= gone
-		add(next.In, next.Permits-gone)
+		was := free
+		free = max(0, room-load.Permits)
+		if at := max(load.In, closed); at > 0 && free != was { // else it is free now
+			releases = append(releases, release{received + int64(at), free - was})
+		}
 	}
 	return releases
 }

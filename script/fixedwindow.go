@@ -45,7 +45,7 @@ func (w *fixedWindow) held(*frame) (most int64) {
 }
 
 func (w *fixedWindow) used(*frame) int64          { return w.counts[0] }
-func (w *fixedWindow) free(f *frame) int64        { return max(f.share-w.counts[0], 0) }
+func (w *fixedWindow) free(f *frame) int64        { return max(min(f.share, f.target)-w.counts[0], 0) }
 func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
 func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
 func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
@@ -91,6 +91,12 @@ func (w *fixedWindow) soonest(f *frame) int64 {
 	if w.counts[0] == 0 {
 		return 0
 	}
+	if w.free(f) == 0 {
+		if us := w.retry(f, 1); us >= 0 {
+			return us
+		}
+		return w.reset(f)
+	}
 	return w.opened + f.window - f.now
 }
 
@@ -123,6 +129,14 @@ func (w *fixedWindow) releases(f *frame) []Release {
 		return nil
 	}
 	return []Release{{In: duration(w.opened + f.window - f.now), Permits: w.counts[0]}}
+}
+
+// beside is what the windows hold, one after the other.
+func (w *fixedWindow) beside(f *frame) (loads []Load) {
+	for i, n := range append(w.counts[:], 0) {
+		loads = append(loads, Load{duration(max(w.opened+int64(i)*f.window-f.now, 0)), n})
+	}
+	return loads
 }
 
 func floorDiv(a, b int64) int64 {

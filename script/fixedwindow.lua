@@ -12,6 +12,9 @@ local function parse(head)
     ahead = true
     for i = 2, 8 do
       counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
+      if not (counts[i] >= 0 and counts[i] < 1e13) then
+        return false
+      end
     end
   end
   return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
@@ -46,16 +49,14 @@ local function used()
   return counts[1]
 end
 
+-- A share still above its target, because of what is booked in a later window, leaves no more than the target does.
 local function free()
-  return counts[1] < share and share - counts[1] or 0
+  local most = share < target and share or target
+  return counts[1] < most and most - counts[1] or 0
 end
 
 local function grant(n)
   counts[1] = counts[1] + n
-end
-
-local function soonest()
-  return counts[1] > 0 and opened + window - now or 0
 end
 
 local function reset()
@@ -77,6 +78,14 @@ local function retry(n)
     i = i + 1
   end
   return i > 1 and opened + (i - 1) * window - now or 0
+end
+
+local function soonest()
+  if counts[1] == 0 then
+    return 0
+  end
+  local us = free() > 0 and opened + window - now or retry(1)
+  return us < 0 and reset() or us
 end
 
 if not as_proposed then
@@ -166,7 +175,17 @@ if not TAKES then
 
   function releases(reply)
     if counts[1] > 0 then
-      reply[11], reply[12] = opened + window - now, counts[1]
+      reply[#reply + 1] = opened + window - now
+      reply[#reply + 1] = counts[1]
     end
+  end
+
+  function beside(reply)
+    for i = 1, 8 do
+      reply[#reply + 1] = i > 1 and opened + (i - 1) * window - now or 0
+      reply[#reply + 1] = counts[i]
+    end
+    reply[#reply + 1] = opened + 8 * window - now
+    reply[#reply + 1] = 0
   end
 end

@@ -46,6 +46,7 @@ type rule interface {
 	receipt(f *frame) int64
 	pace(f *frame) (us, part int64)
 	releases(f *frame) []Release
+	beside(f *frame) []Load // nil: what the releases leave
 }
 
 type ruleOf[S any] interface {
@@ -307,6 +308,7 @@ func (m *meter[S, R]) Peek(now int64) PeekReply {
 	if closed == 0 {
 		p.Free = own.free(&v.frame)
 	}
+	p.measure(own.beside(&v.frame))
 	return p
 }
 

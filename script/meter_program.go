@@ -79,26 +79,37 @@ func withMeters(all [programCount]program) [programCount]program {
 	return all
 }
 
+// mostLoads is of how many loads meter_peek.lua tells at the most.
+const mostLoads = 9
+
 // parseMeterPeek reads what meter_peek.lua replies.
 func parseMeterPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
-	var n [10 + 2*MaxReleases]int64
-	if len(reply) < 10 || len(reply) > len(n) || len(reply)%2 != 0 {
+	var n [11 + 2*mostLoads + 2*MaxReleases]int64
+	if len(reply) < 11 || len(reply) > len(n) || len(reply)%2 == 0 {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) {
+	if !natural(numbers) || n[0] > int64(OK) || n[10] > min(mostLoads, int64(len(reply)-11)/2) {
 		return PeekReply{}, malformed(p, "out of range")
 	}
+	released := 11 + 2*int(n[10])
 	peek := PeekReply{
 		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
 		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]), Free: n[9],
 	}
-	for i := 10; i < len(numbers); i += 2 {
+	for i := released; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
+	}
+	var beside []Load
+	for i := 11; i < released; i += 2 {
+		beside = append(beside, Load{In: duration(n[i]), Permits: n[i+1]})
+	}
+	if peek.Status == OK {
+		peek.measure(beside)
 	}
 	return peek, nil
 }

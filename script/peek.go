@@ -16,16 +16,27 @@ type Release struct {
 	Permits int64
 }
 
+// Load is what stands beside a take after In, until the next one.
+type Load struct {
+	In      time.Duration
+	Permits int64
+}
+
 // PeekReply is a shard as a take would find it.
 type PeekReply struct {
 	Status                      Status // OK or Absent
 	Epoch, Target, Share, Start int64
-	Used, Free                  int64 // Used counts what is booked ahead, and may therefore be more than Share; Free is what is left if all of it is in use
+	Used                        int64 // with what is booked ahead, so it may be more than Share; of a FixedWindow, with what is booked in the window that now is
+	Free                        int64 // what a take can have now
+	Spare                       int64 // what would be left if all that is booked ahead were in use: a reservation goes behind it
 	Window                      time.Duration
 	Closed                      time.Duration // what is left of the quarantine
 	Reset                       time.Duration // until everything is free if nothing more is used
 	// Releases come oldest first and add up to Used, except that a bucket which leaves to another algorithm has none; neighbours are merged into the later one, so none is announced too early.
 	Releases []Release
+	// Beside is what stands beside takes, in order of time and beginning now: a take can have what the share leaves. It falls with the releases, and rises
+	// where something booked ahead comes into one window with what is taken.
+	Beside []Load
 }
 
 // Peek looks at a shard. It writes nothing and creates nothing.
@@ -42,26 +53,34 @@ func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
 
 func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
-	var n [9 + 2*MaxReleases]int64
-	if len(reply) < 9 || len(reply) > len(n) || len(reply)%2 == 0 {
+	var n [10 + 3*(mostCrests+1) + 2*MaxReleases]int64
+	if len(reply) < 10 || len(reply) > len(n) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) {
+	if !natural(numbers) || n[0] > int64(OK) || n[9] > mostCrests+1 {
 		return PeekReply{}, malformed(p, "out of range")
+	}
+	crests := 10 + 3*int(n[9])
+	if more := len(numbers) - crests; more < 0 || more%2 != 0 || more > 2*MaxReleases {
+		return PeekReply{}, malformed(p, "wrong length")
 	}
 	peek := PeekReply{
 		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
 		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]),
 	}
-	if peek.Closed == 0 {
-		peek.Free = max(peek.Share-peek.Used, 0)
-	}
-	for i := 9; i < len(numbers); i += 2 {
+	for i := crests; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
+	}
+	var all []crest
+	for i := 10; i < crests; i += 3 {
+		all = append(all, crest{start: n[i], held: n[i+1], upto: n[i+2]})
+	}
+	if peek.Status == OK {
+		peek.weigh(all)
 	}
 	return peek, nil
 }

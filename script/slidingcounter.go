@@ -149,6 +149,12 @@ func (c *slidingCounter) soonest(f *frame) int64 {
 	if c.count == 0 {
 		return 0
 	}
+	if c.free(f) == 0 {
+		if us := c.retry(f, 1); us >= 0 {
+			return us
+		}
+		return c.reset(f)
+	}
 	return c.cells[0].date + f.window - f.now
 }
 
@@ -175,6 +181,8 @@ func (c *slidingCounter) retry(f *frame, n int64) int64 {
 	}
 	return c.reset(f)
 }
+
+func (c *slidingCounter) beside(*frame) []Load { return nil }
 
 func (c *slidingCounter) releases(f *frame) (releases []Release) {
 	for _, cell := range c.cells[:c.count] {

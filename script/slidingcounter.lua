@@ -58,10 +58,6 @@ local function grant(n)
   cells = before .. after
 end
 
-local function soonest()
-  return cells ~= '' and sub(cells, 1, 16) + window - now or 0
-end
-
 local function reset()
   return cells ~= '' and sub(cells, #cells - 28, #cells - 13) + window - now or 0
 end
@@ -82,6 +78,14 @@ local function retry(n)
     end
   end
   return reset()
+end
+
+local function soonest()
+  if cells == '' then
+    return 0
+  end
+  local us = free() > 0 and sub(cells, 1, 16) + window - now or retry(1)
+  return us < 0 and reset() or us
 end
 
 if not as_proposed then

@@ -136,14 +136,6 @@ func (l *SlidingLog) free(v view) int64 {
 	return l.vacant(v)
 }
 
-// spare returns what is free if what is booked ahead counts as used already.
-func (l *SlidingLog) spare(v view) int64 {
-	if l.quarantine(v) > 0 {
-		return 0
-	}
-	return max(l.share-v.used, 0)
-}
-
 // first returns the date of the oldest entry; there must be one.
 func (l *SlidingLog) first(live int) int64 {
 	if live < len(l.closed) {
@@ -188,6 +180,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		l.share = share
 		l.take(holder, refunded)
 		l.forget(v)
+		after.live = 0
 		if l.newest > v.now && l.total == l.before {
 			l.reopen(v.now)
 		}
@@ -195,7 +188,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 	}
 	l.fair.restore(fairness.Term{Now: v.now, Window: l.window, Share: l.share}, &r, refunded)
 	l.offset = v.offset
-	return RefundReply{Status: OK, Refunded: refunded, Free: l.spare(after), Epoch: l.epoch, Share: l.share}
+	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
 }
 
 // holder finds the entry that holds the grant (len(closed): the open one) and how much of the refund it can give.
@@ -281,15 +274,20 @@ func (l *SlidingLog) Peek(now int64) PeekReply {
 		Status: OK, Epoch: l.epoch, Target: l.target, Share: l.lowered(v), Start: l.start,
 		Used: v.used, Window: duration(l.window), Closed: duration(closed),
 	}
-	if closed == 0 {
-		p.Free = max(p.Share-p.Used, 0)
-	}
 	reset := int64(0)
 	if v.used > 0 {
 		p.Releases = l.releases(v)
 		reset = l.last() + l.window - v.now
 	}
 	p.Reset = duration(max(reset, closed))
+	var crests []crest
+	if l.newest > v.now {
+		crests = l.crests(v)
+		for i := range crests {
+			crests[i].start = max(crests[i].start-v.now, 0)
+		}
+	}
+	p.weigh(crests)
 	return p
 }
 

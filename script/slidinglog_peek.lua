@@ -1,9 +1,10 @@
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
--- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us,
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number of crests (0: nothing is booked ahead),
+--       then of each crest in us (0: not ahead of the clock), permits, permits up to its end: see slidinglog_crests.lua,
 --       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
 if not head then
-  return {0, 0, 0, 0, 0, 0, 0, 0, 0}
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 if damaged then
   return {-1, 2}
@@ -18,7 +19,14 @@ if share > target and closed == 0 then
     share = held
   end
 end
-local reply = {1, epoch, target, share, start, used, window, closed, 0}
+local reply = {1, epoch, target, share, start, used, window, closed, 0, 0}
+if newest > now then
+  -- include crests
+  for i, crest in ipairs(crests) do
+    reply[3 * i + 8], reply[3 * i + 9], reply[3 * i + 10] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
+  end
+  reply[10] = #crests
+end
 if used > 0 then
   local dates, befores = {}, {}
   if oldest > 0 then

@@ -118,7 +118,15 @@ elseif stepped then
 end
 -- include restore
 local free = 0
-if closed == 0 and used < share then
+if closed == 0 and newest > now then
+  -- Never an error from here on, as it is done: of a log that cannot be read, nothing is free.
+  local function vacant()
+    -- include crests
+    return room
+  end
+  local room = vacant()
+  free = type(room) == 'number' and room or 0
+elseif closed == 0 and used < share then
   free = share - used
 end
 return {1, refunded, free, epoch, share}

@@ -30,7 +30,7 @@ func TestAdministration(t *testing.T) {
 		{[]string{"delete", "adm"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"set", "adm", "--shards", "2"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"set", "adm", "--rate", "10/m", "--shards", "2"}, exitOK, []string{"10 permits per 1m0s over 2 shards", "(new)"}},
-		{[]string{"show", "adm"}, exitOK, []string{"adm  10/m, sliding_log over 2 shards", "in use 0 of 10, free 10", "participants do not contend"}},
+		{[]string{"show", "adm"}, exitOK, []string{"adm  10/m, sliding_log over 2 shards", "in use or reserved 0 of 10, free 10", "participants do not contend"}},
 		{[]string{"set", "adm", "--rate", "20/m"}, exitOK, []string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
 		{[]string{"show", "adm", "--json"}, exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`, `"participants": []`}},
 		{[]string{"top", "adm", "--count", "2", "--every", "10ms"}, exitOK, []string{"free 20\n", "\n\nadm  20/m"}},

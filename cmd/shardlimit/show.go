@@ -103,7 +103,7 @@ func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 		return err
 	}
 	fmt.Fprintf(&b, "%s  %s, %s over %d shards, layout %d%s\n", name, r, s.Limit.Algorithm, len(s.Shards), s.Epoch, moving(s))
-	fmt.Fprintf(&b, "in use %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), draw.Count(s.Remaining))
+	fmt.Fprintf(&b, "in use or reserved %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), draw.Count(s.Remaining))
 	if s.RetryAfter > 0 {
 		fmt.Fprintf(&b, ", the next permit in %s", short(s.RetryAfter))
 	}

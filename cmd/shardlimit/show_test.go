@@ -60,7 +60,7 @@ func TestPrintState(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `mails  3000/s, sliding_log over 3 shards, layout 7 (capacity is still moving)
-in use 1,250 of 3,000, free 250, the next permit in 1.5ms, all free in 912.3ms
+in use or reserved 1,250 of 3,000, free 250, the next permit in 1.5ms, all free in 912.3ms
 
 shard   slot  node                share        used        free
 a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
