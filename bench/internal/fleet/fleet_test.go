@@ -81,7 +81,9 @@ func TestMeasure(t *testing.T) {
 				}
 				var h hist.Hist
 				h.Merge(r.Latency)
-				if h.Count() != r.Decisions() || !slices.Equal(steps, []string{"before", "after"}) {
+				// Of each caller one call may just be noted when the time is up: its answer counts already, its latency not yet.
+				noting := int64(j.Callers * len(j.Participants))
+				if h.Count() > r.Decisions() || h.Count() < r.Decisions()-noting || !slices.Equal(steps, []string{"before", "after"}) {
 					t.Errorf("%s: %d latencies of %d decisions; called %v", kind, h.Count(), r.Decisions(), steps)
 				}
 				if r.Allowed == 0 || r.Denied+r.Failed != 0 || r.PerSecond() <= 0 {
