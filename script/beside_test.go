@@ -1,11 +1,19 @@
 package script
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // bookedTwin draws a shard that grants, books ahead and takes back, and how many permits it has when nothing is in use.
@@ -114,5 +122,70 @@ func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 				t.Errorf("%d looks in which nothing was merged, %d bookings that draw near", exacts, rises)
 			}
 		})
+	}
+}
+
+// TestPeekTellsOfALogDamagedAheadOfTheClock, as a take does. A refund that has been made is not called an error for it: it would be made again.
+func TestPeekTellsOfALogDamagedAheadOfTheClock(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 100, time.Hour)
+		ref := ShardKeys(redistest.Prefix(t), "t", "limit")
+		var last ReserveReply
+		for _, delay := range []time.Duration{30 * time.Minute, 40 * time.Minute} {
+			r := &ReserveRequest{Proposal: p, Permits: 10, MinDelay: delay, MaxDelay: delay, MaxBooked: 100}
+			var err error
+			if last, err = endpoint.Reserve(ctx, ref, r); err != nil || last.Granted != 10 {
+				t.Fatalf("%+v, %v", last, err)
+			}
+		}
+		members, err := command(t, client, "ZRANGE", ref.log, "0", "-1").AsStrSlice()
+		if err != nil || len(members) != 1 {
+			t.Fatal(members, err)
+		}
+		command(t, client, "ZREM", ref.log, members[0])
+		command(t, client, "ZADD", ref.log, strings.TrimSpace(members[0][:16]), members[0][:41]+"x")
+		for name, call := range map[string]func() error{
+			"take": func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
+			"peek": func() error { _, err := endpoint.Peek(ctx, ref); return err },
+		} {
+			var state *StateError
+			if err := call(); !errors.As(err, &state) || state.Key != ref.log {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if r, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 4, At: last.At}); err != nil || r.Refunded != 4 || r.Free != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// TestMalformedPeekReplies: what no script of ours sends is an error, for every algorithm.
+func TestMalformedPeekReplies(t *testing.T) {
+	log := []int64{1, 1, 10, 10, 0, 9, 1_000_000, 0, 5, 2, 0, 4, 4, 3, 9, 9, 1, 4, 5, 5}
+	meter := []int64{1, 1, 10, 10, 0, 4, 1_000_000, 0, 5, 6, 2, 0, 4, 5, 9, 5, 4}
+	parse := map[string]func([]rueidis.RedisMessage) (PeekReply, error){"log": parsePeek, "meter": parseMeterPeek}
+	for name, good := range map[string][]int64{"log": log, "meter": meter} {
+		try := func(what string, malformed bool, numbers []int64) {
+			var elements [][]byte
+			for _, n := range numbers {
+				elements = append(elements, integer(n))
+			}
+			if reply, err := parse[name](message(t, elements)); errors.Is(err, ErrMalformedReply) != malformed {
+				t.Errorf("%s, %s: %+v, %v", name, what, reply, err)
+			}
+		}
+		count := map[string]int{"log": 9, "meter": 10}[name]
+		try("good", false, good)
+		try("absent", false, make([]int64, count+1))
+		try("short", true, good[:count])
+		try("a release without permits", true, good[:len(good)-1])
+		try("too many releases", true, append(slices.Clone(good), make([]int64, 2*MaxReleases)...))
+		for _, n := range []int64{-1, 1000, math.MaxInt64} {
+			changed := slices.Clone(good)
+			changed[count] = n
+			try(fmt.Sprint("a count of ", n), true, changed)
+			changed[count], changed[count+2] = good[count], min(n, -n)
+			try(fmt.Sprint("permits of ", min(n, -n)), true, changed)
+		}
 	}
 }

@@ -86,17 +86,20 @@ const mostLoads = 9
 func parseMeterPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
 	var n [11 + 2*mostLoads + 2*MaxReleases]int64
-	if len(reply) < 11 || len(reply) > len(n) || len(reply)%2 == 0 {
+	if len(reply) < 11 || len(reply) > len(n) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) || n[10] > min(mostLoads, int64(len(reply)-11)/2) {
+	if !natural(numbers) || n[0] > int64(OK) || n[10] > mostLoads {
 		return PeekReply{}, malformed(p, "out of range")
 	}
 	released := 11 + 2*int(n[10])
+	if more := len(numbers) - released; more < 0 || more%2 != 0 || more > 2*MaxReleases {
+		return PeekReply{}, malformed(p, "wrong length")
+	}
 	peek := PeekReply{
 		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
 		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]), Free: n[9],

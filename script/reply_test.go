@@ -72,6 +72,8 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parsePeek(reply)
 	note(err)
+	_, err = parseMeterPeek(reply)
+	note(err)
 	_, err = parseClear(reply)
 	note(err)
 	_, err = parseBook(reply)
