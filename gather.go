@@ -152,6 +152,10 @@ type outlook struct {
 // release is permits that come back at a time on the client's clock. Below 0 they are free no more: what is reserved comes into one window with them.
 type release struct{ at, permits int64 }
 
+func byTime(all []release) {
+	slices.SortFunc(all, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+}
+
 // forecast finds out when n permits will be free together, from the releases
 // that every shard has ahead, and remembers the outlook.
 func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
@@ -173,7 +177,7 @@ func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Dura
 		}
 		o.releases = append(o.releases, releasesOf(peek.Beside, peek.Closed, received, l.room(&peek))...)
 	}
-	slices.SortFunc(o.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	byTime(o.releases)
 	o.made = c.client.now()
 	o.until = o.made + int64(shutCap(t.limit.Per))
 	c.ahead.Store(o)

@@ -1,8 +1,6 @@
 package shardlimit
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -39,7 +37,7 @@ func (st *State) sum(ahead [][]release, resets []time.Duration) (answered bool) 
 		st.ResetAfter = max(st.ResetAfter, resets[i])
 		st.releases = append(st.releases, ahead[i]...)
 	}
-	slices.SortFunc(st.releases, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	byTime(st.releases)
 	if st.Remaining == 0 && len(st.releases) > 0 {
 		st.RetryAfter = time.Duration(st.releases[0].at)
 	}

@@ -19,7 +19,7 @@ func beside(t *testing.T, trial func(t *testing.T, log redisLog)) {
 const crestsBegin = 1_700_000_000_000_000
 
 // gets takes up to n permits us after the beginning, and returns how many it was granted.
-func gets(t *testing.T, log redisLog, p *Proposal, us, n int64) int64 {
+func gets(t *testing.T, log counter, p *Proposal, us, n int64) int64 {
 	t.Helper()
 	r, err := log.take(crestsBegin+us, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: n}}})
 	if err != nil {
@@ -29,7 +29,7 @@ func gets(t *testing.T, log redisLog, p *Proposal, us, n int64) int64 {
 }
 
 // books books n permits us after the beginning for a later instant.
-func books(t *testing.T, log redisLog, p *Proposal, us, at, n int64) {
+func books(t *testing.T, log counter, p *Proposal, us, at, n int64) {
 	t.Helper()
 	delay := duration(at - us)
 	r, err := log.reserve(crestsBegin+us, &ReserveRequest{Proposal: p, Permits: n, MinDelay: delay, MaxDelay: delay, MaxBooked: MaxPermits})
@@ -128,4 +128,26 @@ func TestALoweredShareAboveItsTargetGrantsNoMoreThanTheTarget(t *testing.T) {
 			t.Errorf("%d permits under a limit of 4", got)
 		}
 	})
+}
+
+// Likewise of a fixed window: what is booked in a later window keeps the share up until that window is over.
+func TestALoweredFixedWindowGrantsNoMoreThanTheTarget(t *testing.T) {
+	m := miniredis.RunT(t)
+	for name, shard := range map[string]counter{
+		"twin":   local{NewTwin(AlgorithmFixedWindow)},
+		"script": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: AlgorithmFixedWindow.Keys("", "t", "l")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limit := Terms{Epoch: 1, Target: 20, Floor: 20, Window: 100 * time.Millisecond, Keep: keep, Algorithm: AlgorithmFixedWindow}
+			p := terms(t, limit)
+			books(t, shard, p, 0, 250_000, 10)
+			limit.Epoch, limit.Target, limit.Floor = 2, 4, 4
+			low := terms(t, limit)
+			for us, want := range []int64{4, 4, 0, 4} {
+				if got := gets(t, shard, low, int64(us)*100_000+10_000, 20); got != want {
+					t.Errorf("window %d: %d permits under a limit of 4, want %d", us, got, want)
+				}
+			}
+		})
+	}
 }
