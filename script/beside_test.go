@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -118,7 +119,7 @@ func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 					t.Fatalf("%d were granted, %d were free", all.Granted, peek.Free)
 				}
 			})
-			if gaps := a == AlgorithmSlidingLog || a == AlgorithmFixedWindow; exacts == 0 || gaps && rises == 0 {
+			if gaps := a == AlgorithmSlidingLog || a == AlgorithmFixedWindow; !race.Enabled && (exacts == 0 || gaps && rises == 0) {
 				t.Errorf("%d looks in which nothing was merged, %d bookings that draw near", exacts, rises)
 			}
 		})
