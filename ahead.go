@@ -10,7 +10,7 @@ import (
 // that are not there together. Else callers elsewhere that want less would take
 // each permit as it comes back, and the head might wait for ever. It returns when
 // the head was served, has left, or should ask again; false if nothing could be reserved, and then until when
-// that will be so because its part of the limit is used up (0: for another reason). upsets is
+// that will be so because its part of the limit is used up or others have booked so much (0: for another reason). upsets is
 // what first told before the head was denied.
 func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) (done bool, until int64) {
 	c := q.account.core
@@ -21,9 +21,12 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 	d, due, err := q.account.book(ctx, t, n, 0, w.deadline, c.client.now(), 2)
 	if err != nil {
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
-			until = paced.until
+			return false, paced.until
 		}
-		return false, until
+		if full := (*fullError)(nil); errors.As(err, &full) {
+			return false, full.until
+		}
+		return false, 0
 	}
 	look := max(pumpNap, t.limit.Per/16)
 	nap := time.NewTimer(time.Hour)

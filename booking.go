@@ -127,6 +127,15 @@ type pacedError struct{ until int64 }
 
 func (e *pacedError) Error() string { return "its part of the limit is used up" }
 
+// fullError is that so much is booked on a shard that there may be room for a booking only from that time on.
+type fullError struct{ booked, until int64 }
+
+func (e *fullError) Error() string {
+	return fmt.Sprintf("%v: %d permits are reserved on a shard", ErrTooManyReservations, e.booked)
+}
+
+func (e *fullError) Unwrap() error { return ErrTooManyReservations }
+
 // plan looks at the shards and chooses which to book, and the instant to book for: of
 // one shard 0, because it knows better itself.
 func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*seat]bool) (at int64, wanted []part, err error) {
@@ -342,7 +351,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	c.notice(l, t, &r.TakeReply)
 	switch {
 	case r.Full:
-		return booked{}, fmt.Errorf("%w: %d permits are reserved on a shard", ErrTooManyReservations, r.Booked)
+		return booked{}, &fullError{r.Booked, received + int64(r.Again)}
 	case r.Paced > 0:
 		return booked{}, &pacedError{received + int64(r.Paced)}
 	case r.Granted == 0 && r.Retry < 0:

@@ -46,7 +46,9 @@ func (q *queue) pump(ctx context.Context) {
 				futile = 0
 				continue
 			}
-			d.RetryAfter = max(d.RetryAfter, time.Duration(until-c.client.now()))
+			if until != 0 { // it may book long before a call finds room
+				d.RetryAfter = time.Duration(max(0, until-c.client.now()))
+			}
 		}
 		window := c.declaration().Per
 		if t != nil {

@@ -17,7 +17,7 @@ type account struct {
 	weight int64    // thousandths
 	seen   int64    // last ask, or the instant for which it was last told to come back; us
 	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
-	filled int64    // when credit was last added, us
+	filled int64    // when credit was last added, us; ahead: credit is as it will be then, when something booked may be used
 	credit int64    // millionths of a permit; below 0: a debt
 	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used and turned are what the shared account was charged for it
 	used   [2]int64 // permits in this window and the one before
@@ -25,6 +25,7 @@ type account struct {
 	due    int64    // when the permits come that it was promised last, us
 	denied int64    // the instant for which it was told to come back when it was last refused, us
 	waited int64    // part of its time in which its callers waited, billionths
+	saved  int64    // credit that came while it was shut out, millionths of a permit
 }
 
 // roll begins a new window in the counters.
@@ -44,27 +45,53 @@ func (a *account) roll(t Term) {
 // depth is the most credit, in permits, of a participant entitled to e permits a window: little, so that bursts do not come back every window.
 func depth(e float64) float64 { return max(2, 0.15*e, 1.5*math.Sqrt(e)) }
 
-// fill adds the credit that came since the last time. e is the entitlement in permits per window.
-func (a *account) fill(t Term, e float64) {
-	limit := math.Floor(depth(e) * micro)
+// capacity is the most credit, in millionths, of a participant that books so many permits ahead, 0 if it books none. What is beyond the part of a window
+// may be saved up: that keeps large bookings a window apart.
+func capacity(e float64, booking int64) float64 {
+	return math.Floor(depth(e)*micro) + math.Floor(max(float64(booking)-e, 0)*micro)
+}
+
+// fill adds the credit that came since the last time, up to a limit. e is the entitlement in permits per window.
+//
+// What is beyond that is lost, but for one that is shut out: it is refused, and has had nothing in two windows, while others have booked ahead. It saves
+// up what comes in eight windows, if that is no more than half of the share, and has it when there is something to be had.
+func (a *account) fill(t Term, e, limit float64) {
 	credit := float64(a.credit)
 	gain := math.Floor(e * micro * float64(max(t.Now-a.filled, 0)) / float64(t.Window))
 	if gain >= grain {
 		credit += gain
 		a.filled = t.Now
 	}
-	a.filled = min(a.filled, t.Now)
-	a.credit = int64(min(credit, limit))
+	if a.filled-t.Now > farAhead*t.Window { // further than bookings reach: the clock was set back
+		a.filled = t.Now
+	}
+	if credit > limit {
+		if since := t.Now - a.denied; t.Booked && float64(a.used[0]+a.used[1]) < e && since >= -2*t.Window && since*2 <= t.Window {
+			most := math.Floor(min(8*e, float64(t.Share)/2) * micro)
+			a.saved = max(a.saved, int64(min(float64(a.saved)+credit-limit, most)))
+		}
+		credit = limit
+	}
+	a.credit = int64(credit)
+	a.draw(limit)
+}
+
+// draw takes credit from what was saved up, up to a limit.
+func (a *account) draw(limit float64) {
+	if credit := float64(a.credit); a.saved > 0 && credit < limit {
+		drawn := min(float64(a.saved), limit-credit)
+		a.credit, a.saved = int64(credit+drawn), a.saved-int64(drawn)
+	}
 }
 
 // top fills the account while nobody has to be held back. A debt is not forgiven, but paid as fast as the limit allows: who books ahead has
 // debts, and for a moment there may seem to be nobody else.
 func (a *account) top(t Term) {
 	if a.credit < 0 {
-		a.fill(t, float64(t.Share))
+		a.fill(t, float64(t.Share), capacity(float64(t.Share), 0))
 		return
 	}
-	a.credit, a.filled = int64(math.Floor(depth(float64(t.Share))*micro)), t.Now
+	a.credit, a.filled = int64(capacity(float64(t.Share), 0)), t.Now
 }
 
 // spread divides what was turned away in the last span of us among this window and the one before. Of a longer time than a window only the last
@@ -99,7 +126,9 @@ func (a *account) wait(t Term, waiting, span int64) {
 // half a window after it was to come back, may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling. And
 // it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again. If its callers also
 // waited for half of the time or more, its claim falls by no more than half in a window (span is since its last ask, us): it may be shut out for one and longer by what others booked.
-func (a *account) state(t Term, waiting, span, weights int64) {
+//
+// Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever it used: it is charged for them.
+func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
@@ -109,8 +138,15 @@ func (a *account) state(t Term, waiting, span, weights int64) {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 		used = greatest
 		if a.waited*2 >= giga {
+			if greatest == 0 {
+				booking = t.Share
+			}
 			kept = math.Floor(float64(a.claim) * float64(max(2*t.Window-max(span, 1), 0)) / float64(2*t.Window))
 		}
+	}
+	if booking > 0 {
+		part := math.Floor(float64(t.Share) * 2 * milli * float64(a.weight) / float64(max(weights, a.weight)))
+		backed = max(backed, min(float64(booking)*milli, part))
 	}
 	reported := used + turned + float64(float64(waiting)*milli)
 	unhindered := backed

@@ -50,7 +50,7 @@ func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
 // Grant distributes free permits among the asks, in order. It appends to dst how many of each were granted, whole, and returns the permits granted in all
 // and the size of the first ask that was refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
 func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) (perAsk []int64, granted, refused int64) {
-	b.seat(t, seats, true)
+	b.seat(t, seats, 0)
 	left := free
 	for _, ask := range asks {
 		entry := &b.open[ask.Seat]
@@ -87,8 +87,9 @@ func (b *Book) deny(t Term, entry *entry) {
 	}
 }
 
-// seat opens the accounts of a call: what was reported and what credit has come since. Of bookings it is not known whether those who made them waited.
-func (b *Book) seat(t Term, seats []Seat, take bool) {
+// seat opens the accounts of a call: what was reported and what credit has come since. booking is how many permits it wants to book ahead; 0: it wants to
+// take. Of bookings it is not known whether those who made them waited.
+func (b *Book) seat(t Term, seats []Seat, booking int64) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
 		b.promised, b.level, b.weights, b.sweep = 0, level{}, 0, sweep{next: -1}
@@ -113,13 +114,13 @@ func (b *Book) seat(t Term, seats []Seat, take bool) {
 		a.roll(t)
 		a.turned[0] = min(a.turned[0]+turned[0], most)
 		a.turned[1] = min(a.turned[1]+turned[1], most)
-		if take && e.own > 0 && e.own == e.from {
+		if booking == 0 && e.own > 0 && e.own == e.from {
 			a.wait(t, seat.Waiting, span)
 		}
-		a.state(t, seat.Waiting, span, b.weights)
+		a.state(t, seat.Waiting, span, b.weights, booking)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
-			a.fill(t, e.e)
+			a.fill(t, e.e, capacity(e.e, booking))
 		} else {
 			a.top(t)
 		}
@@ -140,7 +141,7 @@ func (b *Book) settleIn(t Term, a *account) {
 		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
 		s.turned[i] = max(0, s.turned[i]-a.turned[i-s.cell+a.cell])
 	}
-	s.state(t, 0, t.Window, b.weights)
+	s.state(t, 0, t.Window, b.weights, 0)
 }
 
 // find returns the slot of a seat's own account, or -1.
@@ -190,6 +191,9 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	for i := range b.open {
 		entry := &b.open[i]
+		if entry.e > 0 {
+			b.accounts[entry.from].draw(capacity(entry.e, 0))
+		}
 		retry := b.hint(t, entry, free, next)
 		dst = append(dst, Hint{Slot: entry.own, Retry: retry})
 		if entry.unserved > 0 {

@@ -6,32 +6,41 @@ const (
 	deepest  = 1_000_000_000_000_000_000 // millionths of a permit: no debt is greater
 	farthest = 1_000_000_000_000_000     // us: no payment takes longer
 	busiest  = 1_000_000_000_000         // permits: what bookings may bring the use of a window to
+	farAhead = 3                         // windows: what is booked for a later date counts as if it were for then
 )
 
 // Due opens the account of a participant that wants to book permits ahead, and returns in how many microseconds its credit can pay for them: 0 if it can
 // now. As for a take, credit pays for an ask for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must follow.
 // Of the seat's reports only Waiting is looked at.
-func (b *Book) Due(t Term, seat Seat, permits int64) int64 {
+//
+// ahead is how many permits are booked ahead on the shard already. What is booked and not yet paid is no more than the share, or those who book large
+// amounts would have whole windows until all have had their first. Beyond that they have to save up before they book: hold is in how many
+// microseconds the participant should try again for that reason, because until then a share comes back and credit comes, and 0 if it may book.
+func (b *Book) Due(t Term, seat Seat, permits, ahead int64) (pay, hold int64) {
 	seat.Turned = 0
-	b.seat(t, []Seat{seat}, false)
+	b.seat(t, []Seat{seat}, permits)
 	entry := &b.open[0]
 	if entry.e == 0 {
-		return 0
+		return 0, 0
 	}
 	a := &b.accounts[entry.from]
 	credit := float64(a.credit)
-	want := min(float64(permits)*micro, math.Floor(depth(entry.e)*micro))
-	if credit >= want {
-		return 0
+	if want := min(float64(permits)*micro, capacity(entry.e, 0)); credit < want {
+		pay = max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
 	}
-	return max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
+	saved := min(float64(permits-max(0, t.Share-ahead))*micro, capacity(entry.e, permits))
+	if credit < saved {
+		hold = int64(math.Ceil(min((saved-credit)*float64(t.Window)/((entry.e+float64(t.Share))*micro), farthest)))
+		hold = max(hold, t.Window/64) // or it would try ever more often
+	}
+	return pay, hold
 }
 
 // Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now. date is when they may be used, or when
 // credit can pay for them if that is why none were booked. If that is later, the participant was refused, and is not silent before.
 //
-// The credit that comes until then overflows as it does for who waits to take, or those who book large amounts would have the next ones so close to
-// the last that one window holds both, and nothing else. What is beyond the part of a window may be saved up: that keeps the next ones a window away.
+// The credit that comes until then is added at once, and none before that date: it overflows as it does for who waits to take, or those who book large
+// amounts would have the next ones so close to the last that one window holds both, and nothing else.
 func (b *Book) Charge(t Term, permits, date int64) {
 	entry := &b.open[0]
 	a := &b.accounts[entry.from]
@@ -41,9 +50,11 @@ func (b *Book) Charge(t Term, permits, date int64) {
 		b.accounts[entry.own].book(permits, date, later)
 	}
 	if entry.e > 0 && permits > 0 {
-		gain := math.Floor(entry.e * micro * float64(max(date-t.Now, 0)) / float64(t.Window))
-		full := min(float64(a.credit)+gain, math.Floor(depth(entry.e)*micro)+math.Floor(max(float64(permits)-entry.e, 0)*micro))
-		a.credit = int64(max(full-gain-float64(float64(permits)*micro), -deepest))
+		date = max(a.filled, min(date, t.Now+farAhead*t.Window))
+		gain := math.Floor(entry.e * micro * float64(date-a.filled) / float64(t.Window))
+		full := min(float64(a.credit)+gain, capacity(entry.e, permits))
+		a.credit = int64(max(full-float64(float64(permits)*micro), -deepest))
+		a.filled = date
 	}
 }
 
@@ -75,7 +86,7 @@ func (b *Book) Restore(t Term, id string, slot int, permits int64) {
 		a.top(t)
 	} else {
 		e = b.entitlement(t, a)
-		a.fill(t, e)
+		a.fill(t, e, capacity(e, 0))
 	}
-	a.credit = int64(min(float64(a.credit)+float64(float64(permits)*micro), math.Floor(depth(e)*micro)))
+	a.credit = int64(min(float64(a.credit)+float64(float64(permits)*micro), capacity(e, 0)))
 }

@@ -50,6 +50,7 @@ type Term struct {
 	Now    int64 // us, never decreasing in normal use; steps back are survived
 	Window int64 // us, at least 1000
 	Share  int64 // permits per window
+	Booked bool  // permits are booked ahead: who is shut out by them saves up its credit; false where it is not known
 }
 
 // Valid reports whether the seat is as its fields demand.

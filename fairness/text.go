@@ -14,13 +14,13 @@ import (
 //	        and 141 weights(11)
 //	record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)
 //	        106 used(13)  119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)
-//	        196 waited(10)
+//	        196 waited(10)  206 saved(20)
 const (
-	magic        = "SLB4"
+	magic        = "SLB5"
 	headerLength = 151
-	recordLength = 205
+	recordLength = 225
 	headerForm   = magic + "%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d"
-	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d"
+	recordForm   = "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d"
 )
 
 // ErrText tells that a text is not that of a book.
@@ -38,7 +38,7 @@ func (b *Book) Text() string {
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		fmt.Fprintf(&text, recordForm, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due, a.denied, a.waited)
+			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due, a.denied, a.waited, a.saved)
 	}
 	return text.String()
 }
@@ -69,9 +69,9 @@ func ParseBook(text string) (*Book, error) {
 		a := account{
 			id:     text[f.at-IDLength : f.at],
 			weight: f.number(7), seen: f.number(16), claim: f.number(16), filled: f.number(16), credit: f.number(20), cell: f.number(13),
-			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)}, due: f.number(16), denied: f.number(16), waited: f.number(10),
+			used: [2]int64{f.number(13), f.number(13)}, turned: [2]int64{f.number(16), f.number(16)}, due: f.number(16), denied: f.number(16), waited: f.number(10), saved: f.number(20),
 		}
-		if f.bad || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga {
+		if f.bad || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga || a.saved < 0 {
 			return nil, ErrText
 		}
 		b.accounts = append(b.accounts, a)

@@ -76,20 +76,32 @@ func TestWhoWaitsWantsMore(t *testing.T) {
 	term := Term{Now: epoch / simWindow * simWindow, Window: simWindow, Share: 100_000}
 	for waited, want := range map[int64]int64{0: 300_000, giga / 4: 400_000, giga/2 - 1: 599_999, giga / 2: 604_000, giga: 604_000} {
 		a := account{weight: milli, used: [2]int64{0, 300}, waited: waited}
-		if a.state(term, 0, 2*term.Window, milli); a.claim != want {
+		if a.state(term, 0, 2*term.Window, milli, 0); a.claim != want {
 			t.Errorf("waited %d: a claim of %d, want %d", waited, a.claim, want)
 		}
 	}
 	term.Now += simWindow - 1 // what it had at once it has again soon: it wants that, if it was refused meanwhile
 	for denied, want := range map[int64]int64{term.Now - simWindow/4: 300_000, term.Now + simWindow: 300_000, term.Now - simWindow: 0, term.Now + 3*simWindow: 0} {
 		a := account{weight: milli, used: [2]int64{0, 300}, denied: denied}
-		if a.state(term, 0, 2*term.Window, milli); a.claim != want {
+		if a.state(term, 0, 2*term.Window, milli, 0); a.claim != want {
 			t.Errorf("told to be back in %d us: a claim of %d, want %d", denied-term.Now, a.claim, want)
 		}
 	}
-	starved := account{weight: milli, waited: giga, denied: term.Now - simWindow/4}
-	if starved.state(term, 1, 2*term.Window, 3*milli); starved.claim != 100_000*milli/6 {
-		t.Errorf("one that waits in vain claims %d, want half an equal part", starved.claim)
+	for name, c := range map[string]struct {
+		used, booking int64
+		want          int64 // parts of 100,000/3
+		waited        int64
+	}{
+		"waits, and had something":        {used: 1, want: 1, waited: giga},
+		"has waited in vain for long":     {want: 4, waited: giga},
+		"waits not for long yet":          {want: 0},
+		"wants to book, and waits for it": {booking: 100_000, want: 4},
+	} {
+		a := account{weight: milli, used: [2]int64{c.used, 0}, waited: c.waited, denied: term.Now - simWindow/4}
+		half := int64(100_000 * milli / 6)
+		if a.state(term, max(1, c.booking), 2*term.Window, 3*milli, c.booking); a.claim/(half-1) != c.want || c.want > 0 && a.claim%(half-1) > c.want*2 {
+			t.Errorf("who %s claims %d, want %d halves of an equal part of %d", name, a.claim, c.want, 2*half)
+		}
 	}
 }
 
@@ -106,7 +118,7 @@ func TestWhoIsShutOutStillWants(t *testing.T) {
 		"the clock stands": {giga, 0, -5, 999_999},
 	} {
 		a := account{weight: milli, claim: 1_000_000, waited: c.waited, denied: term.Now + c.denied}
-		if a.state(term, 0, c.span, 1000*giga); a.claim != c.want {
+		if a.state(term, 0, c.span, 1000*giga, 0); a.claim != c.want {
 			t.Errorf("%s: a claim of %d, want %d", name, a.claim, c.want)
 		}
 	}

@@ -241,7 +241,7 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 			log.Reserve(now, &ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
 		}
 		now += 50
-		if text := log.fair.book.Text(); len(text) != 151+205*max((len(text)-151)/205, 0) {
+		if text := log.fair.book.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {
 			t.Fatalf("%q", text)
 		} else if _, err := fairness.ParseBook(text); err != nil {
 			t.Fatalf("%v: %q", err, text)

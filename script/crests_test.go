@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // beside runs a trial on the twin and on the script.
@@ -150,4 +152,43 @@ func TestALoweredFixedWindowGrantsNoMoreThanTheTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who may not book yet, because too much is booked ahead, is told when there may be room, and wants its permits until then.
+func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
+	beside(t, func(t *testing.T, log redisLog) {
+		p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, count := range []int64{1000, 1} { // the second is refused
+			if _, err := log.take(crestsBegin+int64(i), seated(p, i, count)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var last ReserveReply
+		for _, number := range []int{2, 3, 4, 4} { // a name that came once has nothing in its account
+			r := &ReserveRequest{Proposal: p, Permits: 1000, MaxDelay: time.Second, MaxBooked: 2000, Seat: seat(number)}
+			r.Seat.Waiting = 1000
+			if last, err = log.reserve(crestsBegin+1000, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !last.Full || last.Again < 95*time.Millisecond || last.Again > 105*time.Millisecond {
+			t.Fatalf("the last: %+v, want it to come back in 100 ms, when only 1000 are booked", last)
+		}
+		_, _, text := log.stored()
+		book, err := fairness.ParseBook(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range book.Standings(fairness.Term{Now: crestsBegin + 115_000, Window: 100_000, Share: 1000}) {
+			if s.ID == seat(4).ID && s.Demand < 1000*1000 {
+				t.Errorf("just after that it is taken to want %d thousandths of a permit", s.Demand)
+			} else if s.ID == seat(4).ID {
+				return
+			}
+		}
+		t.Errorf("it is not in the book: %q", text)
+	})
 }

@@ -4,11 +4,11 @@
 --   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
 --           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
 --   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)
+--           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
 -- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
 --          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
 --
--- Reads free, share, window, now, closed and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
 -- away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
@@ -38,12 +38,12 @@ if contending then
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS}
   end
-  if sub(header, 4, 4) ~= '4' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
     header = ''
   end
   contending, book = pcall(function()
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 205, 1024
+    local HEADER, RECORD, MOST = 151, 225, 1024
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
       b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
@@ -54,7 +54,7 @@ if contending then
     local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0}
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
     end
     local function parse(text)
       return {
@@ -62,7 +62,7 @@ if contending then
         filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
         used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
         turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
-        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0,
+        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
     -- include counters
@@ -141,7 +141,7 @@ if contending then
       if own >= 0 and not newcomer then
         wait(a, waiting, span)
       end
-      state(a, waiting, away)
+      state(a, waiting, away, 0)
       a.seen = now
       if b.heavy > 0 or a.credit < 0 then
         local e = share
@@ -150,14 +150,8 @@ if contending then
           entry.e = e
         end
         entry.depth = max(2, 0.15 * e, 1.5 * sqrt(e))
-        local credit = a.credit
-        local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
-        if gain >= 1000 then
-          credit, a.filled = credit + gain, now
-        end
-        a.filled = min(a.filled, now)
         entry.full = floor(entry.depth * 1000000)
-        a.credit = min(credit, entry.full)
+        pour(a, e, entry.full)
       else
         a.credit, a.filled = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000), now
       end

@@ -1,18 +1,20 @@
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
--- Reads what fair.lua does but free. Sets permits, and pay, the us until the participant's credit can pay for it, and, if
+-- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits, and pay, the us until the participant's credit can pay for
+-- it, hold, the us until it should try again because too much is booked that is not paid, and, if
 -- there is something to write, charge(granted, delay), to be called at the end.
-local permits, pay, charge = ARGV[3] + 0, 0, nil
+local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS}
   end
-  if sub(header, 4, 4) ~= '4' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
     header = ''
   end
-  local sound, us, finish = pcall(function()
+  local booked_ahead = ahead > 0
+  local sound, us, later, finish = pcall(function()
     -- include account
     local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
     own = find(id, ARGV[8] + 0)
@@ -23,14 +25,17 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     a.weight = weight
     roll(a)
-    state(a, ARGV[10] + 0, own and now - own.filled or window)
+    state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
-    local e, full = fill(a)
-    local want, wait = min(permits * 1000000, full), 0
+    local e, full, capacity = fill(a, permits)
+    local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
       wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
-    return wait, function(granted, delay)
+    if e > 0 and a.credit < saved then
+      again = max(ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+    end
+    return wait, again, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
       if newcomer then
         newcomer.used = granted
@@ -42,11 +47,12 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if e > 0 and granted > 0 then
-        local gain = floor(e * 1000000 * delay / window)
-        a.credit = max(min(a.credit + gain, full + floor(max(granted - e, 0) * 1000000)) - gain - granted * 1000000, -1e18)
+        local date = max(a.filled, now + min(delay, 3 * window))
+        local gain = floor(e * 1000000 * (date - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
       end
       save()
       if count ~= stored then
@@ -55,7 +61,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
   end)
   if sound then
-    pay, charge = us, finish
+    pay, hold, charge = us, later, finish
   else
     redis.pcall('DEL', KEYS[#KEYS])
   end

@@ -1,5 +1,5 @@
 -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
--- who had a demand when the last pass ended), floor, max and min.
+-- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then
@@ -15,8 +15,8 @@ local function wait(a, waiting, span)
   local target = waiting > 0 and 1000000000 or 0
   a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
 end
--- Notes what a participant wants.
-local function state(a, waiting, span)
+-- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
+local function state(a, waiting, span, booking)
   local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
   local greatest = max(used, a.used * 1000, a.used_before * 1000)
   local backed, kept = greatest * 2 + 4000, 0
@@ -25,8 +25,14 @@ local function state(a, waiting, span)
     backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
     used = greatest
     if a.waited * 2 >= 1000000000 then
+      if greatest == 0 then
+        booking = share
+      end
       kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
     end
+  end
+  if booking > 0 then
+    backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
   end
   local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
   local unhindered = backed
@@ -34,6 +40,34 @@ local function state(a, waiting, span)
     unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
   end
   a.claim = max(min(max(reported, unhindered), backed), kept)
+end
+-- Takes credit from what was saved up, as far as the bucket holds it.
+local function draw(a, full)
+  if a.saved > 0 and a.credit < full then
+    local drawn = min(a.saved, full - a.credit)
+    a.credit, a.saved = a.credit + drawn, a.saved - drawn
+  end
+end
+-- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had nothing
+-- in two windows, while others have booked ahead.
+local function pour(a, e, full)
+  local credit = a.credit
+  local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+  if gain >= 1000 then
+    credit, a.filled = credit + gain, now
+  end
+  if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+    a.filled = now
+  end
+  if credit > full then
+    local since = now - a.denied
+    if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
+      a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+    end
+    credit = full
+  end
+  a.credit = credit
+  draw(a, full)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
 local function settle(a, s)
@@ -44,5 +78,5 @@ local function settle(a, s)
   elseif s.cell == a.cell + 1 then
     s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
   end
-  state(s, 0, window)
+  state(s, 0, window, 0)
 end

@@ -14,10 +14,14 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 205, 151, 16, 1024
+    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      if e > 0 and a.saved > 0 and a.credit < entry.full then
+        local drawn = min(a.saved, entry.full - a.credit)
+        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      end
       local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then
         if a.claim < e * 1000 then
@@ -69,12 +73,12 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB4%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d'
+    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
     local function place(slot)
       return format('%d', HEADER + slot * RECORD)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited)
+      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header

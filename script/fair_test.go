@@ -80,16 +80,16 @@ func TestBookIsNoDanger(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, err := command(t, client, "GET", ref.book).ToString()
-		if err != nil || len(good) != 151+2*205 {
+		if err != nil || len(good) != 151+2*225 {
 			t.Fatalf("%q %v", good, err)
 		}
 		for name, text := range map[string]string{
-			"count":    "SLB4   99" + good[9:],
-			"huge":     "SLB499999" + good[9:],
-			"no count": "SLB4    x" + good[9:],
+			"count":    "SLB5   99" + good[9:],
+			"huge":     "SLB599999" + good[9:],
+			"no count": "SLB5    x" + good[9:],
 			"short":    good[:200],
 			"header":   good[:151],
-			"stub":     "SLB4",
+			"stub":     "SLB5",
 			"credit":   strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
 			"infinite": good[:25] + "             inf" + good[41:],
 			"nan":      good[:25] + "             nan          1" + good[52:],

@@ -167,11 +167,12 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	own := R(&v.own)
 	status, renew := v.adopt(r.take())
 	available, at, granted, retry, delay, paced := v.available(), v.now, int64(0), int64(0), int64(0), int64(0)
-	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
+	pay, hold, charge := v.fair.due(v.term(), v.quarantine() == 0, r, own.booked(&v.frame))
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
-		retry, paced = pay, pay
+	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us >= 0 && (us < pay || hold > 0) {
+		paced = max(pay, hold)
+		retry = paced
 	} else if us == 0 ||
 		room && us > 0 && us <= r.maxDelay() && own.booked(&v.frame)+r.Permits <= r.maxBooked() {
 		granted, delay = r.Permits, us
@@ -182,8 +183,8 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
-	reply.Full = paced == 0 && r.refusedFull(granted, retry)
-	charge(granted, v.now+delay+paced)
+	reply.refuse(r, retry)
+	charge(granted, v.now+reply.date())
 	m.fair = v.fair
 	return reply
 }

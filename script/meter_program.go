@@ -51,6 +51,9 @@ var (
 	luaLeakyBucketTaken string
 )
 
+// luaMeterAhead says what is booked ahead, before fair_charge.lua.
+const luaMeterAhead = "local ahead = booked()\n"
+
 // withMeters fills in the programs of the algorithms that keep a shard in one string.
 func withMeters(all [programCount]program) [programCount]program {
 	for a, rule := range map[Algorithm]string{
@@ -69,7 +72,7 @@ func withMeters(all [programCount]program) [programCount]program {
 			taken = luaLeakyBucketTaken
 		}
 		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, taken, luaFairSettle, luaReply)
-		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaFairCharge, luaMeterReserve, luaMeterReply, luaMeterReserved, luaCharged)
+		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterAhead, luaFairCharge, luaMeterReserve, luaMeterReply, luaMeterReserved, luaCharged)
 		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
 		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
 		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)

@@ -9,8 +9,9 @@ if closed > 0 then
 else
   available = free()
   local us, room = promise(permits, ARGV[6] + 0)
-  if us >= 0 and us < pay then
-    wait, paced = pay, pay
+  if us >= 0 and (us < pay or hold > 0) then
+    paced = math.max(pay, hold)
+    wait = paced
   elseif us == 0 or room and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
     granted, delay, renew = permits, us, true
     at = book(permits, us)

@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -38,8 +39,9 @@ type ReserveReply struct {
 	// Paced is set if the request was refused for the sake of others only: so long will it take until the participant's credit can pay for it. It would be
 	// granted with a MinDelay of so much, as far as there is room, or later.
 	Paced time.Duration
-	// Full tells that the request was refused only because too much is booked ahead.
-	Full bool
+	// Full tells that the request was refused only because too much is booked ahead, and Again after how long there may be room, if nobody else books.
+	Full  bool
+	Again time.Duration
 }
 
 // Reserve proposes a share to a shard and takes permits that may be used from an instant on that the reply tells: now, if they are free, else
@@ -119,11 +121,23 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	n[1] = 0 // see TakeReply.Start
 	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14], Paced: duration(n[15])}
 	booking.Delay = duration(n[13])
-	booking.Full = !absent && n[15] == 0 && r.refusedFull(n[3], n[7])
+	if !absent {
+		booking.refuse(r, n[7])
+	}
 	return booking, nil
 }
 
-// refusedFull reports whether a request that was refused, and would have had this delay, would have been granted with more room.
-func (r *ReserveRequest) refusedFull(granted, retry int64) bool {
-	return granted == 0 && retry >= 0 && retry <= r.maxDelay()
+// refuse tells whether a request that was refused, and would have had this delay, us, would have been granted with more room. There may be room once
+// that delay is one in which no more is granted than may be booked ahead.
+func (b *ReserveReply) refuse(r *ReserveRequest, delay int64) {
+	if b.Granted == 0 && b.Paced == 0 && delay >= 0 && delay <= r.maxDelay() {
+		ahead := math.Floor(float64(r.maxBooked()) * float64(r.Proposal.window) / float64(max(b.Share, 1)))
+		b.Full, b.Again = true, duration(max(0, delay-int64(min(ahead, farthest))))
+	}
 }
+
+// date returns in how many microseconds the participant has what it booked, or should come back for it.
+func (b *ReserveReply) date() int64 { return int64((b.Delay + b.Paced + b.Again) / time.Microsecond) }
+
+// farthest is more than any delay, us.
+const farthest = 1e15

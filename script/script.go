@@ -40,6 +40,8 @@ var (
 	luaFairCounters string
 	//go:embed fair_charge.lua
 	luaFairCharge string
+	//go:embed slidinglog_ahead.lua
+	luaAhead string
 	//go:embed fair_restore.lua
 	luaFairRestore string
 	//go:embed slidinglog_enter.lua
@@ -77,7 +79,15 @@ const luaCut = "local cut = now - window\n"
 const luaReply = "return reply\n"
 
 // luaCharged ends reservations: what fair_charge.lua has to write down.
-const luaCharged = "if charge then\n  pcall(charge, granted, reply[14] + reply[16])\nend\nreturn reply\n"
+const luaCharged = `if charge then
+  local date = reply[14] + reply[16]
+  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
+    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
+  end
+  pcall(charge, granted, date)
+end
+return reply
+`
 
 // program is a script ready to be sent: its text and the name under which servers cache it.
 type program struct {
@@ -109,7 +119,7 @@ const (
 
 var programs = withMeters([programCount]program{
 	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaTaken, luaFairSettle, luaReply),
-	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaFairCharge, luaReserve, luaEnter, luaReserved, luaCharged),
+	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaAhead, luaFairCharge, luaReserve, luaEnter, luaReserved, luaCharged),
 	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
 	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
 	clearProgram:       compose("clear", luaLoad, luaClear),

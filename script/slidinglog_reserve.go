@@ -1,8 +1,6 @@
 package script
 
 import (
-	"time"
-
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
@@ -20,17 +18,18 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 
 	free, booked := l.free(v), l.bookedAhead(v)
 	term := fairness.Term{Now: v.now, Window: l.window, Share: l.share}
-	pay, charge := l.fair.due(term, l.quarantine(v) == 0, r)
+	pay, hold, charge := l.fair.due(term, l.quarantine(v) == 0, r, booked)
 	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
-	case r.Permits <= free && r.after() == 0 && pay == 0:
+	case r.Permits <= free && r.after() == 0 && pay == 0 && hold == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):
 		refused = r.Permits
 	default:
 		date = l.room(v, r.Permits, r.after())
-		if date-v.now < pay {
-			date, refused, paced = v.now+pay, r.Permits, pay
+		if date-v.now < pay || hold > 0 {
+			paced = max(pay, hold)
+			date, refused = v.now+paced, r.Permits
 		} else if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
 			granted = r.Permits
 			booked += granted
@@ -51,9 +50,9 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.At, reply.Delay = date, duration(date-v.now)
 	case reply.Retry >= 0:
 		reply.Retry = duration(date - v.now)
-		reply.Full = paced == 0 && r.refusedFull(0, date-v.now)
+		reply.refuse(r, date-v.now)
 	}
-	charge(granted, v.now+int64((reply.Delay+reply.Paced)/time.Microsecond))
+	charge(granted, v.now+reply.date())
 	return reply
 }
 

@@ -13,16 +13,8 @@ if closed == 0 and newest > now then
 elseif closed == 0 and used < share then
   free = share - used
 end
-local ahead = 0
-if newest > now then
-  local member = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1')
-  if member.err then
-    return {-1, 2}
-  end
-  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
-end
 local most = (as_proposed or share < target) and share or target
-if permits <= free and ARGV[6] == '0' and pay == 0 then
+if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
@@ -40,8 +32,9 @@ else
   if gone > 0 and date < now + leave(gone) then
     date = now + leave(gone)
   end
-  if date - now < pay then
-    date, refused, paced = now + pay, permits, pay
+  if date - now < pay or hold > 0 then
+    paced = math.max(pay, hold)
+    date, refused = now + paced, permits
   elseif date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
     granted, ahead = permits, ahead + permits
   else

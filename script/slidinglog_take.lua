@@ -5,6 +5,7 @@
 -- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while participants contend what fair_settle.lua adds
 local date = now
 local MARK = '217' -- where in the head `contended` is, from 0
+local booked_ahead = newest > now
 local free = 0
 if closed == 0 and newest > now then
   -- include crests

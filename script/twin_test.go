@@ -211,7 +211,7 @@ func bookOf(text string) string {
 	if err != nil {
 		return text
 	}
-	return text[:min(151+205*count, len(text))]
+	return text[:min(151+225*count, len(text))]
 }
 
 func stored(client rueidis.Client, ref ShardRef) (head string, log []string, book string) {

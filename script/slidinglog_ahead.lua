@@ -1,0 +1,10 @@
+-- Reserve, before anything else: permits booked ahead, `ahead`.
+-- include rest
+local ahead = 0
+if newest > now then
+  local member = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1')
+  if member.err then
+    return {-1, 2}
+  end
+  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
+end
