@@ -53,8 +53,8 @@ func capacity(e float64, booking int64) float64 {
 
 // fill adds the credit that came since the last time, up to a limit. e is the entitlement in permits per window.
 //
-// What is beyond that is lost, but for one that is shut out: it is refused, and has had nothing in two windows, while others have booked ahead. It saves
-// up what comes in eight windows, if that is no more than half of the share, and has it when there is something to be had.
+// What is beyond that is lost, but for one that is shut out: it is refused, and has had less than half of its part in this window and the last, while
+// others have booked ahead. It saves up what comes in eight windows, if that is no more than half of the share, and has it when there is something to be had.
 func (a *account) fill(t Term, e, limit float64) {
 	credit := float64(a.credit)
 	gain := math.Floor(e * micro * float64(max(t.Now-a.filled, 0)) / float64(t.Window))
@@ -127,7 +127,8 @@ func (a *account) wait(t Term, waiting, span int64) {
 // it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again. If its callers also
 // waited for half of the time or more, its claim falls by no more than half in a window (span is since its last ask, us): it may be shut out for one and longer by what others booked.
 //
-// Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever it used: it is charged for them.
+// Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever it used: it is charged for them. So may who waits like that
+// and has had nothing in both windows: with one part only, all claims together would be less than the share whenever one of them falls.
 func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))

@@ -48,8 +48,8 @@ local function draw(a, full)
     a.credit, a.saved = a.credit + drawn, a.saved - drawn
   end
 end
--- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had nothing
--- in two windows, while others have booked ahead.
+-- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
+-- than half of its part in this window and the last, while others have booked ahead.
 local function pour(a, e, full)
   local credit = a.credit
   local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
