@@ -194,13 +194,8 @@ func TestMalformedPeekReplies(t *testing.T) {
 // TestPeekBetweenBookingsThatShareAnEntry, of which one is due and the other is not: all of them are in the window.
 func TestPeekBetweenBookingsThatShareAnEntry(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
-		p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range int64(40) { // enough entries that they begin to merge
-			gets(t, log, p, 1000*i, 1)
-		}
+		p := ofTenth(t, 1, 1000)
+		crowd(t, log, p)
 		gets(t, log, p, 50_000, 300)
 		books(t, log, p, 51_000, 149_900, 600)
 		books(t, log, p, 51_000, 150_300, 1)

@@ -40,18 +40,27 @@ func books(t *testing.T, log counter, p *Proposal, us, at, n int64) {
 	}
 }
 
+// ofTenth proposes so many permits in a tenth of a second.
+func ofTenth(t *testing.T, epoch, permits int64) *Proposal {
+	t.Helper()
+	return terms(t, Terms{Epoch: epoch, Target: permits, Floor: permits, Window: 100 * time.Millisecond, Keep: keep})
+}
+
+// crowd takes forty permits one by one: enough entries that they begin to merge.
+func crowd(t *testing.T, log redisLog, p *Proposal) {
+	t.Helper()
+	for i := range int64(40) {
+		gets(t, log, p, 1000*i, 1)
+	}
+}
+
 // Two bookings that share an entry have the date of the later one. What is granted before has room beside the earlier one, too.
 func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
 	for name, last := range map[string]bool{"last": true, "behind them another": false} {
 		t.Run(name, func(t *testing.T) {
 			beside(t, func(t *testing.T, log redisLog) {
-				p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range int64(40) { // enough entries that they begin to merge
-					gets(t, log, p, 1000*i, 1)
-				}
+				p := ofTenth(t, 1, 1000)
+				crowd(t, log, p)
 				if got := gets(t, log, p, 50_000, 300); got != 300 {
 					t.Fatal(got)
 				}
@@ -72,13 +81,8 @@ func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
 // half does not prolong its entry, which one window would hold together with the second.
 func TestALumpIsNotProlongedBeforeABooking(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
-		p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range int64(40) { // enough entries that they begin to merge
-			gets(t, log, p, 1000*i, 1)
-		}
+		p := ofTenth(t, 1, 1000)
+		crowd(t, log, p)
 		if got := gets(t, log, p, 50_000, 500); got != 500 {
 			t.Fatal(got)
 		}
@@ -95,10 +99,7 @@ func TestALumpIsNotProlongedBeforeABooking(t *testing.T) {
 func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 	for ahead := int64(mostCrests - 1); ahead <= mostCrests+1; ahead++ {
 		beside(t, func(t *testing.T, log redisLog) {
-			p, err := NewProposal(1, 100, 100, 100*time.Millisecond, keep, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := ofTenth(t, 1, 100)
 			gets(t, log, p, 0, 60)
 			for i := range ahead {
 				books(t, log, p, 10_000, 101_000+i, 1)
@@ -117,15 +118,9 @@ func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 // A reservation behind this window keeps a lowered share above its target until it is due. What is granted meanwhile has to do with the target.
 func TestALoweredShareAboveItsTargetGrantsNoMoreThanTheTarget(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
-		p, err := NewProposal(1, 20, 20, 100*time.Millisecond, keep, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := ofTenth(t, 1, 20)
 		books(t, log, p, 0, 150_000, 10)
-		low, err := NewProposal(2, 4, 4, 100*time.Millisecond, keep, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		low := ofTenth(t, 2, 4)
 		if got := gets(t, log, low, 10_000, 20); got != 4 {
 			t.Errorf("%d permits under a limit of 4", got)
 		}
@@ -157,10 +152,7 @@ func TestALoweredFixedWindowGrantsNoMoreThanTheTarget(t *testing.T) {
 // Who may not book yet, because too much is booked ahead, is told when there may be room, and wants its permits until then.
 func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
-		p, err := NewProposal(1, 1000, 1000, 100*time.Millisecond, keep, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := ofTenth(t, 1, 1000)
 		for i, count := range []int64{1000, 1} { // the second is refused
 			if _, err := log.take(crestsBegin+int64(i), seated(p, i, count)); err != nil {
 				t.Fatal(err)
@@ -170,9 +162,11 @@ func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 		for _, number := range []int{2, 3, 4, 4} { // a name that came once has nothing in its account
 			r := &ReserveRequest{Proposal: p, Permits: 1000, MaxDelay: time.Second, MaxBooked: 2000, Seat: seat(number)}
 			r.Seat.Waiting = 1000
-			if last, err = log.reserve(crestsBegin+1000, r); err != nil {
+			reply, err := log.reserve(crestsBegin+1000, r)
+			if err != nil {
 				t.Fatal(err)
 			}
+			last = reply
 		}
 		if !last.Full || last.Again < 95*time.Millisecond || last.Again > 105*time.Millisecond {
 			t.Fatalf("the last: %+v, want it to come back in 100 ms, when only 1000 are booked", last)
