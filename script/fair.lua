@@ -66,6 +66,7 @@ if contending then
       }
     end
     -- include counters
+    b.draw = draw
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then

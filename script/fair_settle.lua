@@ -18,9 +18,8 @@ if contending then
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
-      if e > 0 and a.saved > 0 and a.credit < entry.full then
-        local drawn = min(a.saved, entry.full - a.credit)
-        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      if e > 0 then
+        b.draw(a, entry.full) -- what was granted is made up for at once
       end
       local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then

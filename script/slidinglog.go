@@ -17,7 +17,7 @@ const (
 )
 
 // SlidingLog is the state of one shard in this process: the Go twin of the sliding log scripts, equal to them result for result. The zero value
-// is absent state. It is of bounded size (at most some 165 entries and [fairness.MaxAccounts] accounts) and not safe for concurrent use; unlike
+// is absent state. It is of bounded size (at most some 180 entries that are not booked ahead, and [fairness.MaxAccounts] accounts) and not safe for concurrent use; unlike
 // its Redis counterpart it does not expire by itself. Requests must be such as [Endpoint] accepts.
 //
 // Every method takes now, the time of the shard's node in microseconds. Steps back are made up for; a step forward can free at most the share, once.
