@@ -9,8 +9,8 @@ import (
 func (r *TakeRequest) proposed(args []string) []string {
 	p, flags, known := r.Proposal, r.flags(), r.known()
 	terms := p.termsTexts[flags]
-	if known != enough(p.lasts) {
-		terms = p.terms(flags, known)
+	if known != enough(p.lasts) || r.Deadline != 0 {
+		terms = p.terms(flags, known, r.Deadline)
 	}
 	return append(args, p.layoutText, terms)
 }
@@ -76,4 +76,10 @@ func (r *TakeRequest) flags() (flags int) {
 // known returns Known in microseconds, cut off where more of it changes nothing.
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
+}
+
+// late reports whether the proposal creates no state at this time of the node, in microseconds.
+func (r *TakeRequest) late(now int64) bool {
+	p := r.Proposal
+	return p.epoch == 0 || p.floor > 0 && (r.Deadline < 0 || r.Deadline > 0 && now > r.Deadline)
 }

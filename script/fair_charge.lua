@@ -52,7 +52,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', sub(ARGV[2], 44))
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
       end
       save()
       if count ~= stored then

@@ -82,7 +82,7 @@ if contending then
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', sub(ARGV[2], 44))
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -106,7 +106,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], sub(ARGV[2], 44))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
     else
       light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
         sub(header, 125, 135) + 0, sub(header, 136, 140) + 0

@@ -85,7 +85,7 @@ func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
-	if m.epoch == 0 && r.Proposal.epoch == 0 {
+	if m.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: now, Grants: grants}
 	}
@@ -160,7 +160,7 @@ func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
 func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
-	if m.epoch == 0 && r.Proposal.epoch == 0 {
+	if m.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}
 	v := m.look(now)

@@ -10,7 +10,7 @@ if renew then
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
     -- include metered
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 44)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
     local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end

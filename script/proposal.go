@@ -15,6 +15,8 @@ const (
 	MaxEpoch = 1<<53 - 1
 	// minKeep is how much longer than two windows a shard's state lives at least.
 	minKeep = time.Second
+	// logKeep is how much longer than two windows a log and the participants' accounts live at most: all that they tell is of the last two.
+	logKeep = time.Minute
 )
 
 // Proposal is what every take carries: the layout as its caller knows it. The stored epoch decides what becomes of it. A Proposal never changes
@@ -27,7 +29,7 @@ type Proposal struct {
 	burst                int64 // 0 for algorithms that have none
 	quarantine           bool
 
-	layoutText, ttlText string    // as the scripts want them
+	layoutText, lifeText string   // as the scripts want them
 	termsTexts          [4]string // by flags, of a limit that is known long enough for everything
 }
 
@@ -83,13 +85,15 @@ func (t Terms) Proposal() (*Proposal, error) {
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}
-	ttl := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
+	keep := milliseconds(max(t.Keep, minKeep))
+	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
-		layoutText: layoutText(t), ttlText: strconv.FormatInt(ttl, 10),
+		layoutText: layoutText(t),
 	}
+	p.lifeText = string(strconv.AppendInt(padded(nil, life, 13), 2*milliseconds(t.Window)+keep, 10))
 	for flags := range p.termsTexts {
-		p.termsTexts[flags] = p.terms(flags, enough(lasts))
+		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0)
 	}
 	return p, nil
 }
@@ -104,11 +108,11 @@ func layoutText(t Terms) string {
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
-func (p *Proposal) terms(flags int, known int64) string {
-	var room [64]byte
+func (p *Proposal) terms(flags int, known, deadline int64) string {
+	var room [96]byte
 	text := padded(room[:0], int64(flags), 1)
 	text = padded(padded(padded(text, p.window, 13), known, 16), p.burst, 13)
-	return string(append(text, p.ttlText...))
+	return string(append(padded(text, deadline, 16), p.lifeText...))
 }
 
 func (t Terms) check(window int64) error {

@@ -13,6 +13,7 @@ type ReserveRequest struct {
 	Proposal *Proposal
 	Known    time.Duration // as in TakeRequest
 	Seen     bool          // as in TakeRequest
+	Deadline int64         // as in TakeRequest
 	Permits  int64         // 1 to MaxPermits, all or none
 	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times MaxWindow counts as that.
 	MaxDelay time.Duration
@@ -71,12 +72,12 @@ func (r *ReserveRequest) check(s ShardRef) error {
 	case r.Seat.ID != "" && !r.Seat.Valid():
 		return invalid("a reservation on a seat %+v", r.Seat)
 	}
-	return nil
+	return checkDeadline(r.Deadline)
 }
 
 // take is the take that proposes the same.
 func (r *ReserveRequest) take() *TakeRequest {
-	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen}
+	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline}
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
@@ -102,7 +103,7 @@ func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPer
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
 	var n [takeNumbers + 3]int64
-	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed
+	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed, or too late
 	if absent {
 		length = takeNumbers
 	}

@@ -150,9 +150,17 @@ func (s *stage) steps() []step {
 	}
 	seats := s.seats(rapid.IntRange(0, 3).Draw(s.t, "seats"))
 	return []step{{now: s.node, take: &TakeRequest{
-		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"),
+		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow, 3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
+}
+
+// deadline is mostly none: else not at all, just over, just not, or far.
+func (s *stage) deadline() int64 {
+	if rapid.IntRange(0, 3).Draw(s.t, "deadline") > 0 {
+		return 0
+	}
+	return rapid.SampledFrom([]int64{Unconfirmed, s.node - 1, s.node, s.node + 1, s.node + 5*second}).Draw(s.t, "until")
 }
 
 // aim draws a refund: of a grant that was, or of something near one.
@@ -204,7 +212,7 @@ func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
-			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"),
+			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(),
 			Permits:   rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)), rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay:  rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window, 100 * s.window}).Draw(s.t, "most delay"),
 			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t, "most booked"),

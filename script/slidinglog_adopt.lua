@@ -5,7 +5,9 @@ local renew, rewrite = false, false -- write the whole head, with a new time to 
 local discard = false               -- the log is the remains of a lost state
 local span = window
 if not head then
-  if proposed == 0 then
+  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
+  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten log may still be in use

@@ -15,7 +15,7 @@ if granted > 0 or renew or rewrite then
     if type(removed) == 'table' then
       return {-1, 2}
     end
-    entries, rewrite = entries - removed, true
+    entries, rewrite = newest > cut and entries - removed or 0, true -- the log may have expired before the head
   end
   local logged = false
   if granted > 0 then
@@ -91,14 +91,15 @@ if granted > 0 or renew or rewrite then
       renew = true -- it must be there when the permits are due
     end
   end
-  local ttl = renew and sub(ARGV[2], 44)
+  local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
   if newest > now then
-    booked, ttl = newest, format('%d', sub(ARGV[2], 44) + math.ceil((newest - now) / 1000))
+    local ahead = math.ceil((newest - now) / 1000)
+    booked, ttl, life = newest, format('%d', sub(ARGV[2], 73) + ahead), sub(ARGV[2], 60, 72) + ahead
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
   if logged then
-    redis.call('PEXPIRE', KEYS[2], ttl)
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
   local done
   if merged and not (renew or rewrite or stepped) then
@@ -120,7 +121,7 @@ if granted > 0 or renew or rewrite then
   if discard then
     redis.call('DEL', KEYS[2])
   elseif renew and entries > 0 and not logged then
-    redis.call('PEXPIRE', KEYS[2], ttl)
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
 elseif stepped then
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))

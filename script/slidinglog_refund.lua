@@ -60,7 +60,8 @@ if refunded > 0 or lowered then
     return {-2, done.err}
   end
   if trimmed then
-    entries = entries - redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+    local removed = redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+    entries = newest > cut and entries - removed or 0 -- the log may have expired before the head
   end
   if refunded > 0 then
     used = used - refunded

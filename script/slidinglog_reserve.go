@@ -9,7 +9,7 @@ const mostBooked = 512
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
 func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
-	if l.epoch == 0 && r.Proposal.epoch == 0 {
+	if l.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}
 	v := l.clock(now)

@@ -2,8 +2,9 @@
 --
 -- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
 --         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13), and to the end,
---         not padded: time to live ms
+--       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
+--         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
+--         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0

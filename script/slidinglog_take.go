@@ -9,8 +9,7 @@ import (
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
-	p := r.Proposal
-	if l.epoch == 0 && p.epoch == 0 {
+	if l.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: now, Grants: grants}
 	}

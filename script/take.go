@@ -13,7 +13,7 @@ import (
 type Status int64
 
 const (
-	// Absent: there is no state, and none was created.
+	// Absent: there is no state, and none was created: nothing was proposed, or the deadline of the proposal was over. At is the node's time then.
 	Absent Status = iota
 	// OK: the state was there.
 	OK
@@ -38,6 +38,9 @@ func (s Status) String() string {
 	return "unknown"
 }
 
+// Unconfirmed is the deadline of a caller whose word is not to be taken for a share: it creates nothing that has one.
+const Unconfirmed = -1
+
 // TakeRequest proposes a share and asks for permits.
 type TakeRequest struct {
 	Proposal *Proposal
@@ -46,8 +49,12 @@ type TakeRequest struct {
 	Known time.Duration
 	// Seen tells that the caller saw this state alive and that it cannot have expired since, so that its absence means a loss. That is so
 	// for the proposal's keep after every reply with Used > 0: denials and looks do not prolong the state's life.
-	Seen   bool
-	Groups []Group // at most MaxGroups; none: only propose and look
+	Seen bool
+	// Deadline is the time of the node, in microseconds, until which a state that does not exist may be created with a share; 0: no end;
+	// [Unconfirmed]: not at all. After it the reply is Absent, and nothing was granted or written. It does not matter where there is state,
+	// or where the proposal's floor is 0.
+	Deadline int64
+	Groups   []Group // at most MaxGroups; none: only propose and look
 	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the caller is anonymous: it is never held back for the sake
 	// of others, and what is refused to it is no sign that they contend.
 	Seats []Seat
@@ -140,7 +147,17 @@ func (r *TakeRequest) check(s ShardRef) error {
 	if r.Proposal.algorithm != s.algorithm {
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	}
+	if err := checkDeadline(r.Deadline); err != nil {
+		return err
+	}
 	return r.checkGroups()
+}
+
+func checkDeadline(deadline int64) error {
+	if deadline < Unconfirmed || deadline >= maxTime {
+		return invalid("a deadline of %d", deadline)
+	}
+	return nil
 }
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {

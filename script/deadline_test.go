@@ -1,0 +1,110 @@
+package script
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A state that does not exist is created with a share only until the deadline, by a take and by a
+// reservation alike, under every algorithm.
+func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint := context.Background(), NewEndpoint(client)
+		for a := range algorithms {
+			ref := a.Keys("", "t", "limit")
+			p, err := Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a}.Proposal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := ones(p, 1)
+			request.Deadline = Unconfirmed
+			reply, err := endpoint.Take(ctx, ref, request)
+			if err != nil || reply.Status != Absent || reply.Granted != 0 || reply.At == 0 {
+				t.Fatalf("%v: unconfirmed: %+v %v", a, reply, err)
+			}
+			request.Deadline = reply.At // is over by now
+			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Absent || late.Granted != 0 {
+				t.Fatalf("%v: late: %+v %v", a, late, err)
+			}
+			book := &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10, Deadline: reply.At}
+			if late, err := endpoint.Reserve(ctx, ref, book); err != nil || late.Status != Absent || late.Granted != 0 {
+				t.Fatalf("%v: late reservation: %+v %v", a, late, err)
+			}
+			if n, err := command(t, client, "EXISTS", ref.Head()).AsInt64(); err != nil || n != 0 {
+				t.Fatalf("%v: a state was created: %v", a, err)
+			}
+			request.Deadline = reply.At + 60*second
+			if made, err := endpoint.Take(ctx, ref, request); err != nil || made.Status != Fresh || made.Granted != 1 {
+				t.Fatalf("%v: in time: %+v %v", a, made, err)
+			}
+			request.Deadline = reply.At // does not matter any more
+			if again, err := endpoint.Take(ctx, ref, request); err != nil || again.Status != OK || again.Granted != 1 {
+				t.Fatalf("%v: with a state: %+v %v", a, again, err)
+			}
+		}
+	})
+}
+
+// What has no share may be created at any time: a driver notes with it that a shard has heard of a layout.
+func TestAStateWithoutAShareHasNoDeadline(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		for a := range algorithms {
+			p, err := Terms{Epoch: 1, Target: 10, Window: time.Minute, Algorithm: a}.Proposal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply, err := NewEndpoint(client).Take(context.Background(), a.Keys("", "t", "limit"), &TakeRequest{Proposal: p, Deadline: Unconfirmed})
+			if err != nil || reply.Status != Fresh || reply.Share != 0 || reply.Epoch != 1 {
+				t.Fatalf("%v: %+v %v", a, reply, err)
+			}
+		}
+	})
+}
+
+// A head that is kept for long outlives its log, whose entries have left the window by then: what is
+// granted after that is counted as before, and no loss of memory is seen in it.
+func TestTheHeadOutlivesTheLog(t *testing.T) {
+	c := newClock(t)
+	ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), ShardKeys("", "t", "limit")
+	p, err := NewProposal(1, 10, 10, time.Second, 24*time.Hour, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(permits, want int64) {
+		t.Helper()
+		reply, err := endpoint.Take(ctx, ref, ones(p, permits))
+		if err != nil || reply.Granted != want || reply.Status == Lost {
+			t.Fatalf("%+v %v", reply, err)
+		}
+	}
+	fill := func() {
+		t.Helper()
+		for range 5 {
+			take(2, 2)
+			c.forward(time.Millisecond)
+		}
+		take(1, 0)
+	}
+	for range 3 {
+		fill()
+		c.forward(time.Second - 3*time.Millisecond)
+		take(2, 2) // some entries have left the window, the others have not
+		if life := c.TTL(ref.head); life < 24*time.Hour-time.Second {
+			t.Fatalf("the head lives %v", life)
+		}
+		if life := c.TTL(ref.log); life > logKeep+2*time.Second {
+			t.Fatalf("the log lives %v", life)
+		}
+		c.forward(logKeep + 3*time.Second)
+		if c.Exists(ref.log) || !c.Exists(ref.head) {
+			t.Fatal("the log does not expire before the head")
+		}
+	}
+	c.forward(25 * time.Hour)
+	if keys := c.Keys(); len(keys) != 0 {
+		t.Fatalf("%q live for ever", keys)
+	}
+}
