@@ -79,3 +79,12 @@ func (as *accounts) waiters() (n int) {
 	}
 	return n
 }
+
+// retire ends the leases of other layouts than that of a table.
+func (as *accounts) retire(t *table) {
+	for _, a := range as.all() {
+		if l := a.leases.current.Load(); l != nil && l.epoch != t.layout.Epoch {
+			a.leases.retire(l)
+		}
+	}
+}

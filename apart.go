@@ -57,7 +57,7 @@ func (a *alone) clear() {
 // except in the background whether the limit was changed.
 func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 	c := a.core
-	c.confirmed()
+	c.refresh()
 	d.Limit, d.source, d.core = limit.Permits, sourceLocal, c
 	c.alone.of(c.client, a.who.name).decide(d, *limit, n, upTo)
 }
@@ -65,7 +65,7 @@ func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 // peekApart is the state of a limit of Scope PerParticipant: that of the participant.
 func (a *account) peekApart(limit Limit, epoch int64) State {
 	c := a.core
-	c.confirmed()
+	c.refresh()
 	p := c.alone.of(c.client, a.who.name).peek(limit)
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),

@@ -20,7 +20,7 @@ import (
 // grounded is a lane that nobody flies: the test moves its batches by itself.
 func grounded(tb testing.TB) *lane {
 	tb.Helper()
-	c := &Client{base: time.Now()}
+	c := &Client{clock: clock{base: time.Now()}}
 	c.cfg.CallTimeout = 100 * time.Millisecond
 	c.cfg.MeterProvider, c.cfg.TracerProvider = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	var err error

@@ -331,13 +331,18 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	if least > most {
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, least)
 	}
-	req := reserveRequest(l.proposal(t), n, least, most, windows*t.most)
+	req := reserveRequest(t.proposal, n, least, most, windows*t.most)
 	req.Known, req.Seen, req.Seat = c.knownFor(), l.remembers(sent), s.name()
 	req.Seat.Waiting = min(n, fairness.MaxReport)
-	r, err := e.scripts.Reserve(ctx, l.ref, req)
-	received := c.client.now()
-	l.reportSince(e, sent, err)
-	c.client.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
+	r, received, err := l.reserve(ctx, e, t, req)
+	for tries := 1; err == nil && r.Status == script.Absent && t.epoch != 0; tries++ {
+		if err = l.insist(ctx, &r.TakeReply, tries); err == nil {
+			t = l.terms.Load()
+			req.Proposal, req.MaxBooked = t.proposal, windows*t.most
+			sent = c.client.now()
+			r, received, err = l.reserve(ctx, e, t, req)
+		}
+	}
 	if err != nil {
 		if !script.NotExecuted(err) {
 			c.client.tel.lost(c, n)
@@ -360,6 +365,18 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
 	return booked{part{s, r.At, n}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+}
+
+// reserve makes one script call, and tells breaker and telemetry.
+func (l *lane) reserve(ctx context.Context, e *endpoint, t *terms, req *script.ReserveRequest) (script.ReserveReply, int64, error) {
+	c := l.core.client
+	sent := c.now()
+	req.Deadline = l.deadline(t.epoch)
+	r, err := e.scripts.Reserve(ctx, l.ref, req)
+	received := c.now()
+	l.reportSince(e, sent, err)
+	c.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
+	return r, received, err
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

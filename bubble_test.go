@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,38 @@ import (
 // of capacity are the real ones; only time is not, so that minutes of a limit pass in seconds, and a busy machine changes nothing.
 func bubbled(t *testing.T, nodes int) fleet {
 	t.Helper()
-	f := fleet{prefix: "b:"}
+	f, _ := bubbledNodes(t, nodes)
+	return f
+}
+
+// bubbleNode is a node of a bubbled fleet that a test can break.
+type bubbleNode struct {
+	redis *miniredis.Miniredis
+	down  atomic.Bool  // it refuses every script
+	stuck atomic.Int64 // how long scripts that come now are on their way, nanoseconds
+}
+
+func (n *bubbleNode) hook(info server.Hook) server.Hook {
+	return func(c *server.Peer, cmd string, args ...string) bool {
+		if info(c, cmd, args...) {
+			return true
+		}
+		if cmd != "EVALSHA" && cmd != "EVAL" {
+			return false
+		}
+		time.Sleep(time.Duration(n.stuck.Load()))
+		if n.down.Load() {
+			c.WriteError("LOADING it is down")
+			return true
+		}
+		return false
+	}
+}
+
+// bubbledNodes is bubbled, with a hand on the nodes.
+func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
+	t.Helper()
+	f, broken := fleet{prefix: "b:"}, []*bubbleNode{}
 	for i := range nodes {
 		redis := miniredis.NewMiniRedis()
 		redis.ClockTTL(true)
@@ -30,13 +62,16 @@ func bubbled(t *testing.T, nodes int) fleet {
 			t.Fatal(err)
 		}
 		_ = conn.Close()
-		redis.Server().SetPreHook(infoOf(time.Now()))
+		node := &bubbleNode{redis: redis}
+		redis.Server().SetPreHook(node.hook(infoOf(time.Now())))
+		broken = append(broken, node)
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
+			Dialer:    net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
 			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
 		}})
 	}
-	return f
+	return f, broken
 }
 
 // infoOf answers what scripts ask about a server that has been up since then.

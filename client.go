@@ -13,8 +13,8 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg       Config
-	base      time.Time
+	cfg Config
+	clock
 	who       participant // the process itself
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
@@ -40,7 +40,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg:      cfg,
-		base:     time.Now(),
+		clock:    clock{base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		limiters: make(map[string]*core),
 		families: make(map[string]*Family),
@@ -186,10 +186,6 @@ func (c *Client) everyCore() []*core {
 	}
 	return all
 }
-
-// now is the time since the Client was made, in nanoseconds: a clock that does
-// not jump, and that is never zero.
-func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }
 
 // patience is how long one exchange may take that declares, changes, resets or deletes a limit: these
 // are rare, and may have to connect first.

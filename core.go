@@ -111,6 +111,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		c.accounts.open(t) // a raised limit may have room where there was none
 		c.ahead.Store(nil)
 		c.accounts.upset()
+		c.accounts.retire(t)
 	}
 	return nil
 }
@@ -118,22 +119,23 @@ func (c *core) adopt(layout shard.Layout) error {
 // newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
 func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	live := layout.Live()
+	c.leave(layout)
 	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()), participants: &c.record().participants}
 	for _, s := range live {
-		l := c.lane(s)
-		if l == nil {
-			c.stranger(s.Node)
-			continue
-		}
 		terms, err := c.termsFor(layout, s)
 		if err != nil {
 			return nil, err
+		}
+		l := c.lane(s, terms)
+		if l == nil {
+			c.stranger(s.Node)
+			continue
 		}
 		l.terms.Store(terms)
 		t.lanes = append(t.lanes, l)
 	}
 	for _, i := range shard.Rank(c.client.cfg.Participant, live) {
-		if l := c.lane(live[i]); l != nil {
+		if l := c.lane(live[i], nil); l != nil {
 			t.order = append(t.order, l)
 		}
 	}
@@ -169,22 +171,35 @@ func (c *core) stranger(node string) {
 // termsFor is what to propose to a shard of the layout. Only a settled layout
 // entitles a shard to its share at once; else its capacity comes from a Plan.
 func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
-	looked, err := c.proposal(layout, s, 0)
-	if err != nil {
-		return nil, err
-	}
-	t := &terms{
-		epoch:  layout.Epoch,
-		most:   cmp.Or(s.Burst, s.Share),
-		window: layout.Span(),
-		shards: int64(len(layout.Live())),
-		looked: looked,
-		full:   looked,
-	}
+	var floor int64
 	if layout.Settled {
-		t.full, err = c.proposal(layout, s, s.Share)
+		floor = s.Share
 	}
-	return t, err
+	proposal, err := c.proposal(layout, s, floor)
+	return &terms{
+		epoch:    layout.Epoch,
+		most:     cmp.Or(s.Burst, s.Share),
+		window:   layout.Span(),
+		shards:   int64(len(layout.Live())),
+		proposal: proposal,
+	}, err
+}
+
+// leave tells the lanes that the layout has no live shard for: calls that are on their way to them
+// find what is there, and claim nothing. c.mu is held.
+func (c *core) leave(layout shard.Layout) {
+	live := make(map[place]bool)
+	for _, s := range layout.Live() {
+		live[placeOf(s)] = true
+	}
+	for at, l := range c.lanes {
+		if live[at] || l.terms.Load().epoch == layout.Epoch {
+			continue
+		}
+		if t, err := c.termsFor(layout, shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}); err == nil { // else it has no keys
+			l.terms.Store(t)
+		}
+	}
 }
 
 // proposal offers a layout to one of its shards, with the share that it may put
@@ -195,25 +210,28 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 		return nil, err
 	}
 	return script.Terms{
-		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(),
+		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm, Quarantine: c.client.quarantines(layout.Window),
 	}.Proposal()
 }
 
-// keep is how much longer than two windows a shard's state lives after its last
-// use. A limit with a layout of its own needs more: see confirmFor.
-func (c *core) keep() time.Duration {
-	if c.family != nil {
+// keep is how much longer than two windows a shard's state lives after its last use. A family
+// has so many keys that those of live shards do not outlive what they tell.
+func (c *core) keep(s shard.Shard) time.Duration {
+	switch {
+	case s.Share == 0:
+		return stateKeep
+	case c.family != nil:
 		return time.Second
 	}
-	return stateKeep
+	return headKeep
 }
 
 // laneTo returns the lane to a shard, nil if its node is not configured.
 func (c *core) laneTo(s shard.Shard) *lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lane(s)
+	return c.lane(s, nil)
 }
 
 // abandon ends every call that is under way.
@@ -225,9 +243,11 @@ func (c *core) abandon() {
 	}
 }
 
-// lane is laneTo with c.mu held.
-func (c *core) lane(s shard.Shard) *lane {
-	at := place{s.Slot, s.Node, s.Algorithm}
+func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
+
+// lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose nothing.
+func (c *core) lane(s shard.Shard, t *terms) *lane {
+	at := placeOf(s)
 	n := c.client.node(s.Node)
 	if n == nil {
 		return nil
@@ -236,7 +256,10 @@ func (c *core) lane(s shard.Shard) *lane {
 	if old != nil && old.node == n {
 		return old
 	}
-	l := newLane(c, n, s)
+	if t == nil {
+		t = noTerms(s.Algorithm)
+	}
+	l := newLane(c, n, s, t)
 	if old != nil { // the node has moved: if it comes without its data, that is a loss of memory
 		l.known.usedAt.Store(old.known.usedAt.Load())
 	}
@@ -244,14 +267,8 @@ func (c *core) lane(s shard.Shard) *lane {
 	return l
 }
 
-// confirmed reports whether the layout was lately seen in the limit's record.
-func (c *core) confirmed() bool {
-	if c.family != nil {
-		c.family.core.register.confirmed() // has the family looked up again in good time
-		return true                        // but its keys never change their shards
-	}
-	return c.register.confirmed()
-}
+// refresh has the limit's record read again in good time.
+func (c *core) refresh() { c.record().refresh() }
 
 // knownFor is how long the limit is known to have existed.
 func (c *core) knownFor() time.Duration {

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // decide is every call that answers at once.
@@ -23,15 +24,17 @@ func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) e
 // fromLease is decide, all or nothing, for an account that holds a lease: an ask, which
 // the lease most probably makes needless, would be a tenth of the cost.
 func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
-	since := a.core.client.now()
+	since, slept := a.core.client.look()
 	t, err := a.admit(ctx, n, false)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if t == nil {
+	case t == nil:
 		err = a.unknown(n, false, d)
-	} else {
-		err = a.exactly(ctx, t, n, since, d)
+	case t.limit.Lease > 0:
+		err = a.leased(ctx, t, n, since, slept, d)
+	default:
+		err = a.whole(ctx, t, n, since, d)
 	}
 	if err == nil && d.Granted < n {
 		a.turnedAway(d, n)
@@ -56,12 +59,13 @@ func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded b
 	case first.upTo:
 		err = a.some(ctx, t, n, first.since, d)
 	case t.limit.Lease > 0:
-		err = a.leased(ctx, t, n, first.since, d)
+		err = a.leased(ctx, t, n, first.since, a.core.client.suspended(), d)
 	default:
 		if boarded, err = a.board(ctx, first, d); boarded {
 			return true, nil
 		}
 	}
+	err = a.informed(ctx, first, d, err)
 	a.decided(ctx, first, d, err)
 	return false, err
 }
@@ -69,8 +73,39 @@ func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded b
 // end is the rest of decide, after the caller has slept.
 func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
 	err := a.settle(ctx, first, first.seat.lane.wake(ctx, first), d)
+	err = a.informed(ctx, first, d, err)
 	a.decided(ctx, first, d, err)
 	return err
+}
+
+// informed goes on with a call that got nothing, where a shard has just told it of another layout: what
+// is free may be on shards that this process does not know yet.
+func (a *account) informed(ctx context.Context, first *ask, d *Decision, err error) error {
+	c, t := a.core, first.table
+	if err != nil || d.Granted > 0 || d.Degraded || t == nil || c.record().highest.Load() <= t.layout.Epoch {
+		return err
+	}
+	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-first.since)
+	if left <= 0 {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	if c.record().confirm(within) != nil {
+		return nil // the denial stands
+	}
+	newer := c.current()
+	if newer == nil || newer.layout.Epoch <= t.layout.Epoch {
+		return nil
+	}
+	*d = Decision{}
+	if first.upTo {
+		return a.some(ctx, newer, first.n, first.since, d)
+	}
+	if permits := newer.limit.most(); first.n > permits {
+		return c.tooMany(first.n, permits)
+	}
+	return a.exactly(ctx, newer, first.n, first.since, d)
 }
 
 // decided tells fairness and telemetry how a call ended.

@@ -82,6 +82,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 		return nil, context.Cause(ctx)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		sent := r.core.client.elapsed()
 		if err := r.sync(ctx); err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
@@ -97,7 +98,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 		}
 		if agreed {
 			stored := r.asStored(*next)
-			return &stored, r.core.adopt(stored)
+			return &stored, r.adoptAs(stored, sent)
 		}
 		if !sleep(ctx, rand.N(pause)) {
 			return nil, context.Cause(ctx)
@@ -218,13 +219,21 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 	if err != nil {
 		return shard.Observation{}, err
 	}
-	sent := l.core.client.now()
-	reply, err := e.scripts.Take(ctx, l.ref, &script.TakeRequest{
-		Proposal: proposal,
-		Known:    l.core.knownFor(),
-		Seen:     l.remembers(sent),
-	})
-	l.reportSince(e, sent, err)
+	req := &script.TakeRequest{Proposal: proposal, Known: l.core.knownFor()}
+	var sent int64
+	var reply script.TakeReply
+	for tries := 1; ; tries++ {
+		sent = l.core.client.now()
+		req.Seen, req.Deadline = l.remembers(sent), l.deadline(layout.Epoch)
+		reply, err = e.scripts.Take(ctx, l.ref, req)
+		l.reportSince(e, sent, err)
+		if err == nil && reply.Status == script.Absent {
+			if err = l.insist(ctx, &reply, tries); err == nil {
+				continue
+			}
+		}
+		break
+	}
 	if err != nil {
 		return shard.Observation{}, err
 	}
@@ -241,6 +250,7 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 // settle stores that all capacity has arrived.
 func (r *register) settle(ctx context.Context, layout shard.Layout) error {
 	settled := layout.Settle()
+	sent := r.core.client.elapsed()
 	agreed, err := r.store(ctx, layout, settled)
 	if err != nil {
 		return err
@@ -248,7 +258,16 @@ func (r *register) settle(ctx context.Context, layout shard.Layout) error {
 	if !agreed {
 		return r.sync(ctx)
 	}
-	return r.core.adopt(settled)
+	return r.adoptAs(settled, sent)
+}
+
+// adoptAs makes a layout that this process has stored the one it works with; sent is when it began to.
+func (r *register) adoptAs(layout shard.Layout, sent int64) error {
+	if err := r.core.adopt(layout); err != nil {
+		return err
+	}
+	r.confirmed(layout.Epoch, sent)
+	return nil
 }
 
 // store replaces a layout by the next, as an exchange of its own, and reports whether that may be used.

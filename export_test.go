@@ -14,10 +14,22 @@ func (l *Limiter) NotBefore() int64 {
 	return l.account.queue.notBefore
 }
 
+// Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
+// stood still but for a moment.
+func (c *Client) Suspend(d time.Duration) { c.clock.still.Add(int64(d - time.Millisecond)) }
+
+// HaltLease stops the timer that ends the current lease of the limiter.
+func (l *Limiter) HaltLease() {
+	if lease := l.account.leases.current.Load(); lease != nil {
+		lease.timer.Stop()
+	}
+}
+
 // Stale has the limiter believe that its layout was last confirmed too long ago.
 func (l *Limiter) Stale() {
 	r := l.core.record()
-	r.confirmedAt.Store(l.core.client.now() - int64(confirmEvery) - 1)
+	r.belief.Store(nil)
+	r.askedAt.Store(0)
 }
 
 // Apart drives a limit of Scope PerParticipant as other participants: it

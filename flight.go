@@ -50,7 +50,7 @@ func (f *flight) run(b *batch) bool {
 	}
 	f.sent.Store(false)
 	f.over.Store(false)
-	f.ctx.at = c.base.Add(time.Duration(now) + budget)
+	f.ctx.at = c.time(now + int64(budget))
 	f.watch.Reset(budget)
 	if c.closed.Load() { // Close may have looked for flights before this one began
 		f.ctx.expire()
@@ -78,20 +78,21 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	if err != nil {
 		return reply, now, err
 	}
+	l.core.refresh()
 	t := l.terms.Load()
 	f.seats = f.seats[:0]
 	for _, s := range f.batch.seats {
 		f.seats = append(f.seats, s.report(t.shards))
 	}
-	f.req.Proposal, f.req.Known, f.req.Seen = l.proposal(t), l.core.knownFor(), l.remembers(now)
 	f.req.Groups, f.req.Seats = f.groups, f.seats
-	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
-	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
-	f.sent.Store(true)
-	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
-	received = l.core.client.now()
-	l.report(e, err)
-	l.core.client.tel.endCall(ctx, span, l, f.batch.calls(), time.Duration(received-now), err)
+	reply, received, err = f.take(ctx, e, t, now)
+	for tries := 1; err == nil && reply.Status == script.Absent && t.epoch != 0; tries++ {
+		f.sent.Store(false) // nothing was executed
+		if err = l.insist(ctx, &reply, tries); err == nil {
+			now, t = l.core.client.now(), l.terms.Load()
+			reply, received, err = f.take(ctx, e, t, now)
+		}
+	}
 	if err == nil {
 		f.req.SeatRoom = reply.Seats
 		l.known.learn(now, received, t.window, &reply)
@@ -100,6 +101,20 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 		}
 		l.core.notice(l, t, &reply)
 	}
+	return reply, received, err
+}
+
+// take makes one script call under these terms, and tells breaker and telemetry.
+func (f *flight) take(ctx context.Context, e *endpoint, t *terms, now int64) (reply script.TakeReply, received int64, err error) {
+	l := f.lane
+	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.core.knownFor(), l.remembers(now), l.deadline(t.epoch)
+	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
+	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
+	f.sent.Store(true)
+	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
+	received = l.core.client.now()
+	l.report(e, err)
+	l.core.client.tel.endCall(ctx, span, l, f.batch.calls(), time.Duration(received-now), err)
 	return reply, received, err
 }
 

@@ -60,14 +60,22 @@ type terms struct {
 	epoch  int64
 	most   int64 // that it can grant at once, as far as the layout says
 	window time.Duration
-	shards int64            // that the limit has
-	full   *script.Proposal // for a layout that was confirmed lately
-	looked *script.Proposal // otherwise: claims nothing for a shard that has no state
+	shards int64 // that the limit has
+
+	proposal *script.Proposal // what it claims for a shard without state is subject to lane.deadline
 }
 
-func newLane(c *core, n *node, s shard.Shard) *lane {
+// noTerms are those of a shard that this process has no layout for: they find what is there and create nothing.
+func noTerms(algorithm string) *terms {
+	a, _ := algorithmNamed(algorithm)
+	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
+	return &terms{shards: 1, proposal: p}
+}
+
+func newLane(c *core, n *node, s shard.Shard, t *terms) *lane {
 	tag := shard.Tag(s.Slot)
 	l := &lane{core: c, slot: s.Slot, node: n, algorithm: s.Algorithm, tag: tag}
+	l.terms.Store(t)
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		l.ref, l.bursty, l.paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, tag, c.id), a.bursty(), a == LeakyBucket
 	}
@@ -76,7 +84,7 @@ func newLane(c *core, n *node, s shard.Shard) *lane {
 
 // room is what the shard holds at the most when nothing is in use: its share, or the part of the burst that goes with it.
 func (l *lane) room(r *script.PeekReply) int64 {
-	if !l.bursty || r.Target == 0 { // of a shard that leaves this process may know no terms
+	if !l.bursty || r.Target == 0 {
 		return min(r.Share, r.Target)
 	}
 	burst := l.terms.Load().most
@@ -217,21 +225,11 @@ func (l *lane) turnAway(cause error) {
 	}
 }
 
-// proposal is what to propose now: the full share only if the layout was
-// confirmed by its record lately, because a shard without state takes our word.
-func (l *lane) proposal(t *terms) *script.Proposal {
-	if l.core.confirmed() {
-		return t.full
-	}
-	return t.looked
-}
-
 // remembers reports whether this process saw the shard's state so lately that it
 // cannot have expired since: what has an entry in its log lives a window longer.
 func (l *lane) remembers(now int64) bool {
 	used := l.known.usedAt.Load()
-	t := l.terms.Load() // nil: this process has never known the shard as a live one
-	return used != 0 && t != nil && time.Duration(now-used) < t.window
+	return used != 0 && time.Duration(now-used) < l.terms.Load().window
 }
 
 // shun keeps calls away for a while from keys that hold somebody else's data.

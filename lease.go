@@ -13,7 +13,9 @@ import (
 // one is used before until, it stays logged for a whole window after that.
 type lease struct {
 	stock          // closed at the end of the lease
+	epoch int64    // of the layout for whose span the shards log its permits
 	until int64    // on the client's clock; nothing is taken after it
+	slept int64    // how long the machine had been suspended when it began; nothing is taken after another suspension
 	from  int64    // when it was asked for
 	size  int64    // permits at first
 	grant Decision // where those of the stock came from, in the order of their places
@@ -34,20 +36,20 @@ type leases struct {
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
 func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
 	if t.limit.Lease > 0 {
-		return a.leased(ctx, t, n, since, d)
+		return a.leased(ctx, t, n, since, a.core.client.suspended(), d)
 	}
 	return a.whole(ctx, t, n, since, d)
 }
 
-// leased is exactly for a limit that has leases.
-func (a *account) leased(ctx context.Context, t *table, n, since int64, d *Decision) error {
-	if l := a.leases.current.Load(); l != nil && since < l.until {
+// leased is exactly for a limit that has leases. slept is for how long the machine had been suspended at since.
+func (a *account) leased(ctx context.Context, t *table, n, since, slept int64, d *Decision) error {
+	if l := a.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
 		if place, left, ok := l.take(n); ok {
 			a.core.held(t, l, pile{place, n}, left, since, d)
 			return nil
 		}
 	}
-	if ok, err := a.leases.refill(ctx, t, n, since, d); ok {
+	if ok, err := a.leases.refill(ctx, t, n, since, slept, d); ok {
 		return err
 	}
 	return a.whole(ctx, t, n, since, d)
@@ -65,13 +67,13 @@ func (c *core) held(t *table, l *lease, p pile, left, now int64, d *Decision) {
 // refill asks for n permits and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, t *table, n, since int64, d *Decision) (ok bool, err error) {
+func (ls *leases) refill(ctx context.Context, t *table, n, since, slept int64, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
 		return false, nil
 	}
 	defer ls.asking.Store(false)
 	if l := ls.current.Load(); l != nil {
-		if since < l.until && ls.regroup(t, l, n, since, d) {
+		if since < l.until && l.holds(t, slept) && ls.regroup(t, l, n, since, d) {
 			return true, nil
 		}
 		ls.retire(l)
@@ -92,7 +94,7 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since int64, d *Decis
 		ls.account.core.handBack(ctx, all, since)
 		return false, nil // it may still be that n can be had
 	case all.Granted > n:
-		ls.begin(t, all.last(all.Granted-n), since)
+		ls.begin(t, all.last(all.Granted-n), since, slept)
 		all = all.firstOf(n)
 	}
 	*d = all
@@ -110,11 +112,19 @@ func (ls *leases) size(t *table) int64 {
 	return min(need, fair)
 }
 
+// holds reports whether the lease is still what the shards hold it for: the layout is the same, and the
+// machine was not suspended. Else its permits may be free again before the lease seems over.
+func (l *lease) holds(t *table, slept int64) bool {
+	return l.epoch == t.layout.Epoch && l.slept == slept
+}
+
 // begin puts a lease in force. It ends Lease after the permits were asked for,
-// which is before Lease after they were granted.
-func (ls *leases) begin(t *table, grant Decision, since int64) {
-	l := &lease{until: since + int64(t.limit.Lease), from: since, size: grant.Granted, grant: grant}
-	if l.until <= ls.account.core.client.now() { // the answer took longer than the lease
+// which is before Lease after they were granted. There is none if a shard is known to be under
+// another layout by now: it may log permits for another span.
+func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
+	c := ls.account.core
+	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since, size: grant.Granted, grant: grant}
+	if l.until <= c.client.now() || c.record().highest.Load() > l.epoch || c.client.suspended() != slept { // or the answer took longer than the lease
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
 	}
@@ -149,7 +159,7 @@ func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool 
 		return false
 	}
 	l.timer.Stop()
-	whole := &lease{until: l.until, from: l.from, size: l.size, grant: rest}
+	whole := &lease{epoch: l.epoch, until: l.until, slept: l.slept, from: l.from, size: l.size, grant: rest}
 	whole.fill(rest.Granted, 1)
 	place, left, _ := whole.take(n) // nobody else knows of it yet
 	ls.put(whole)

@@ -60,6 +60,7 @@ type nodeLog func(node, what string, err error)
 type connected struct {
 	client rueidis.Client
 	ranges []*endpoint
+	clocks []nodeClock // of each slot's server: one, or as many as a cluster has slots
 }
 
 // endpoint is what fails and recovers as one: a standalone node, a Sentinel
@@ -148,6 +149,15 @@ func (c *connected) endpoint(slot int) *endpoint {
 	return c.ranges[slot*len(c.ranges)/shard.Slots]
 }
 
+// clockOf returns what is known of the time of the server of a slot. A node that was not reached yet has a clock that nobody has heard.
+func (n *node) clockOf(slot int) *nodeClock {
+	c := n.client.Load()
+	if c == nil {
+		return &nodeClock{}
+	}
+	return &c.clocks[slot*len(c.clocks)/shard.Slots]
+}
+
 // known returns the endpoint of a slot if the node was reached before, else nil.
 func (n *node) known(slot int) *endpoint {
 	if c := n.client.Load(); c != nil {
@@ -230,11 +240,11 @@ func (n *node) dial(attempt chan struct{}) {
 		return
 	}
 	n.dialing.succeeded()
-	ranges := 1
+	ranges, clocks := 1, 1
 	if client.Mode() == rueidis.ClientModeCluster {
-		ranges = clusterRanges
+		ranges, clocks = clusterRanges, shard.Slots
 	}
-	c := &connected{client: client, ranges: make([]*endpoint, ranges)}
+	c := &connected{client: client, ranges: make([]*endpoint, ranges), clocks: make([]nodeClock, clocks)}
 	for i := range c.ranges {
 		c.ranges[i] = &endpoint{scripts: script.NewEndpoint(client)}
 	}

@@ -122,6 +122,9 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 	if err == nil {
 		got.record, err = e.scripts.ReadRecord(ctx, ref, req)
 	}
+	if n := r.core.client.node(place.Node); err == nil && n != nil {
+		n.clockOf(place.Slot).learn(r.core.client.elapsed(), got.record.Now)
+	}
 	if got.err = err; err == nil && got.record.Exists {
 		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
 			got.layout.Anchor = r.anchorOf(*got.layout)

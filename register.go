@@ -12,14 +12,11 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// How long things are kept and believed. A shard that gave its capacity away
-// remembers that for stateKeep. A process may let a shard without state start
-// with its share only if it saw the layout in the record less than confirmFor
-// ago. confirmFor < stateKeep is what makes that safe: whoever is too far behind
-// to know of the move still finds the memory of it.
+// How much longer than two windows things are kept. The head of a live shard is kept for headKeep, so that
+// a rest makes no shard absent. A shard that gave its capacity away remembers that for stateKeep; that is more than
+// confirmFor, so whoever is behind still finds the memory of it, or must confirm its layout first.
 const (
-	confirmFor     = 40 * time.Second
-	confirmEvery   = 15 * time.Second
+	headKeep       = 24 * time.Hour
 	stateKeep      = time.Minute
 	recordKeep     = 7 * 24 * time.Hour // and two windows
 	participantTTL = time.Minute
@@ -47,9 +44,11 @@ type register struct {
 	core   *core
 	family bool // the record of a family: settled at once, because its keys never move capacity
 
-	confirmedAt  atomic.Int64 // when the anchor was last asked and had our layout; 0 never
-	bornAt       atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
-	highest      atomic.Int64 // highest epoch that a shard has shown
+	belief       atomic.Pointer[belief] // what the anchor held when it was last asked; nil: it never was
+	askedAt      atomic.Int64           // when it last answered; 0 never
+	failedAt     atomic.Int64           // when the limit could not be looked up, if that was the last try; else 0
+	bornAt       atomic.Int64           // since when the limit is known to exist, on the client's clock; 0: it is not
+	highest      atomic.Int64           // highest epoch that a shard has shown
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
@@ -66,15 +65,15 @@ func newRegister(c *core, family bool) *register {
 	return r
 }
 
-// confirmed reports whether the layout may be relied on for shards that have no
-// state, and has it looked up again in good time.
-func (r *register) confirmed() bool {
-	at := r.confirmedAt.Load()
-	age := time.Duration(r.core.client.now() - at)
-	if at == 0 || age > confirmEvery {
+// refresh has the record read again in the background in good time.
+func (r *register) refresh() {
+	every := confirmLimitEvery
+	if r.family {
+		every = confirmFamilyEvery
+	}
+	if at := r.askedAt.Load(); at == 0 || r.core.client.now()-at > int64(every) {
 		r.syncSoon()
 	}
-	return at != 0 && age < confirmFor
 }
 
 // age is how long the limit is known to exist. That this process has long wanted
@@ -98,6 +97,14 @@ func (r *register) begin(ctx context.Context) error {
 }
 
 func (r *register) end() { <-r.turn }
+
+// confirmed notes that the anchor held, or was given, a layout of this epoch; sent is when that began.
+func (r *register) confirmed(epoch, sent int64) {
+	r.believe(epoch, sent)
+	r.failure.Store(nil)
+	r.failedAt.Store(0)
+	r.askedAt.Store(r.core.client.now())
+}
 
 // behind notes that a shard is at a later epoch than the layout this process works with.
 func (r *register) behind(epoch int64) {
@@ -154,15 +161,20 @@ func (r *register) join(ctx context.Context, limit Limit) error {
 // bring is sync, and replaces the stored limit if the code declares a higher revision.
 func (r *register) bring(ctx context.Context) error {
 	if err := r.sync(ctx); err != nil {
-		r.failure.Store(&err)
+		r.fails(err)
 		return err
 	}
-	r.failure.Store(nil)
 	declared := r.core.declaration()
 	if declared.Revision <= r.core.table.Load().limit.Revision {
 		return nil
 	}
 	return r.change(ctx, declared, func(stored Limit) bool { return stored.Revision >= declared.Revision })
+}
+
+// fails notes why the limit could not be looked up.
+func (r *register) fails(err error) {
+	r.failure.Store(&err)
+	r.failedAt.Store(r.core.client.now())
 }
 
 // absence tells why the limit is not known yet.
@@ -219,6 +231,11 @@ func (r *register) sync(ctx context.Context) error {
 		return err
 	}
 	defer r.end()
+	return r.syncInTurn(ctx)
+}
+
+// syncInTurn is sync for whoever holds the turn.
+func (r *register) syncInTurn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
 	defer cancel()
 	until := r.core.client.now() + int64(newFor)
@@ -240,7 +257,7 @@ func (r *register) sync(ctx context.Context) error {
 // exchange is one round of sync. If it finds that the places of the record do not agree, it does
 // what it can about that and reports false: only the next round can tell.
 func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
-	sent := r.core.client.now()
+	sent := r.core.client.elapsed()
 	found, at := r.survey(ctx)
 	anchor := &found[at]
 	layout, err := newest(found)
@@ -265,16 +282,14 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, err
 	}
 	r.noteAge(found)
-	if anchor.err == nil {
-		r.confirmedAt.Store(sent)
-		r.participants.Store(max(1, anchor.record.Participants))
-	}
 	if err := r.core.adopt(*layout); err != nil {
 		return false, err
 	}
 	if anchor.err != nil {
 		return false, fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
 	}
+	r.participants.Store(max(1, anchor.record.Participants))
+	r.confirmed(layout.Epoch, sent)
 	if !layout.Settled {
 		r.driveSoon()
 	}

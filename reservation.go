@@ -29,7 +29,7 @@ func (r *Reservation) Delay() time.Duration {
 }
 
 // At is when the permits may be used, on this process' clock.
-func (r *Reservation) At() time.Time { return r.decision.core.client.base.Add(time.Duration(r.due)) }
+func (r *Reservation) At() time.Time { return r.decision.core.client.time(r.due) }
 
 // Permits is how many permits were reserved.
 func (r *Reservation) Permits() int64 { return r.n }

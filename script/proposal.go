@@ -29,8 +29,8 @@ type Proposal struct {
 	burst                int64 // 0 for algorithms that have none
 	quarantine           bool
 
-	layoutText, lifeText string   // as the scripts want them
-	termsTexts          [4]string // by flags, of a limit that is known long enough for everything
+	layoutText, lifeText string    // as the scripts want them
+	termsTexts           [4]string // by flags, of a limit that is known long enough for everything
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in force at once.

@@ -1,0 +1,302 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// These tests are about what a process believes of a limit, and for how long: in a bubble, where a
+// rest of hours takes no time.
+
+// ledger notes what calls got, for the checker.
+type ledger struct {
+	begun time.Time
+	ops   []history.Op
+}
+
+func (l *ledger) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
+	t.Helper()
+	start := time.Since(l.begun)
+	d, err := lim.AllowUpTo(context.Background(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
+	return d.Granted
+}
+
+// call is take for one permit, that may come from a lease.
+func (l *ledger) call(t *testing.T, lim *shardlimit.Limiter) {
+	t.Helper()
+	start := time.Since(l.begun)
+	d, err := lim.Allow(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
+}
+
+func (l *ledger) holds(t *testing.T, limit shardlimit.Limit) {
+	t.Helper()
+	if worst, ok := history.Check(limit.Per, limit.Permits, l.ops); !ok {
+		t.Errorf("%d of %d permits in one window: %+v", worst.Permits, limit.Permits, worst)
+	}
+}
+
+// A limit that nobody used for a while, however long, grants what it has to the first calls.
+func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
+	for _, algorithm := range []shardlimit.Algorithm{
+		shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket,
+	} {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(algorithm, shards), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := bubbled(t, 2)
+					limit := shardlimit.Limit{Permits: 100, Per: time.Second, Algorithm: algorithm, Shards: shards}
+					c := f.client(t)
+					defer c.Close()
+					l := limiter(t, c, "l", limit)
+					for _, rest := range []time.Duration{0, 5 * time.Minute, 63 * time.Second, 2 * time.Hour, 25 * time.Hour, 3 * 24 * time.Hour} {
+						time.Sleep(rest)
+						if d, err := l.AllowN(t.Context(), 40); err != nil || !d.Allowed || d.Degraded {
+							t.Fatalf("40 permits after a rest of %v: %+v %v", rest, d, err)
+						}
+						want := int64(60)
+						if algorithm == shardlimit.LeakyBucket { // forty have turns one after the other
+							time.Sleep(time.Second)
+							want = 1
+						}
+						if d, err := l.AllowUpTo(t.Context(), want); err != nil || d.Granted != want {
+							t.Fatalf("%d more after a rest of %v: %+v %v", want, rest, d, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same while any one node is away, also the one that anchors the limit's layout: the others have
+// what they had.
+func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
+	for away := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			f, nodes := bubbledNodes(t, 3)
+			limit := shardlimit.Limit{Permits: 300, Per: 100 * time.Millisecond, Shards: 3}
+			c := f.client(t, onOutage(shardlimit.FailOpen))
+			defer c.Close()
+			l := limiter(t, c, "l", limit)
+			all := ledger{begun: time.Now()}
+			all.take(t, l, 300)
+			time.Sleep(10 * time.Minute)
+			nodes[away].down.Store(true)
+			for i := range 20 {
+				got := all.take(t, l, 300)
+				if i > 3 && got < 200 { // by then the breaker is open
+					t.Fatalf("%d of 300 permits while node %d of three is away", got, away)
+				}
+				time.Sleep(limit.Per)
+			}
+		})
+	}
+}
+
+// A process rests while the limit moves to other shards, or becomes another one, until the memory of
+// its old shards has expired. What it believed is worth nothing when it comes back, with how many
+// callers so ever, and also if its machine was suspended so that hardly any time went by for it.
+func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
+	second := shardlimit.Limit{Permits: 200, Per: 100 * time.Millisecond, Shards: 2}
+	one, counter := second, second
+	one.Shards, counter.Algorithm = 1, shardlimit.SlidingCounter
+	for name, next := range map[string]shardlimit.Limit{"fewer shards": one, "another algorithm": counter} {
+		for slow, suspended := range []bool{false, true, false, true} {
+			slow := slow / 2
+			for _, rest := range []time.Duration{61200 * time.Millisecond, 10 * time.Minute, 30 * time.Hour} {
+				t.Run(fmt.Sprint(name, slow, suspended, rest), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f, nodes := bubbledNodes(t, 2)
+						ca, cb := f.client(t), f.client(t)
+						defer ca.Close()
+						defer cb.Close()
+						a, b := limiter(t, ca, "l", second), limiter(t, cb, "l", second)
+						all := ledger{begun: time.Now()}
+						all.take(t, a, 10)
+						time.Sleep(time.Second)
+						if err := b.SetLimit(t.Context(), next); err != nil {
+							t.Fatal(err)
+						}
+						settled(t, b)
+						for until := time.Now().Add(rest); time.Now().Before(until); time.Sleep(rest / 20) {
+							all.take(t, b, 1)
+						}
+						if suspended {
+							ca.Suspend(rest)
+						}
+						all.ops = nil
+						nodes[slow].stuck.Store(int64(20 * time.Millisecond))
+						done := make(chan struct{})
+						ops := make(chan history.Op, 1000)
+						for i := range 150 { // tenants: more than one batch has room for
+							go func() {
+								defer func() { done <- struct{}{} }()
+								l := a.As(fmt.Sprint("tenant", i), 1)
+								for range 3 {
+									start := int64(time.Since(all.begun))
+									d, err := l.AllowUpTo(context.Background(), 10)
+									if err == nil {
+										ops <- history.Op{Start: start, End: int64(time.Since(all.begun)), Permits: d.Granted}
+									}
+								}
+							}()
+						}
+						all.take(t, b, 200)
+						for range 150 {
+							<-done
+						}
+						close(ops)
+						for op := range ops {
+							all.ops = append(all.ops, op)
+						}
+						if next.Algorithm == shardlimit.SlidingLog {
+							all.holds(t, next)
+						} else { // a counter estimates the window before: two windows' worth is its bound
+							next.Permits *= 2
+							all.holds(t, next)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A process that holds leases of ten seconds is not there when the lease becomes ten milliseconds. The
+// shards keep permits for so much longer only, so it must not hold what they grant it for the old time.
+func TestNoLeaseOfAnotherLayoutBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 1)
+		long := shardlimit.Limit{Permits: 10_000, Per: time.Second, Lease: time.Second, Shards: 1}
+		short := long
+		short.Lease = 10 * time.Millisecond
+		ca, cb := f.client(t), f.client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a, b := limiter(t, ca, "l", long), limiter(t, cb, "l", long)
+		all := ledger{begun: time.Now()}
+		for range 4 { // it learns that it needs much
+			for range 3000 {
+				all.call(t, a)
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		if err := b.SetLimit(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, b)
+		time.Sleep(5 * time.Second)
+		all.ops = nil
+		all.call(t, a)
+		time.Sleep(980 * time.Millisecond) // its old lease would end now; the shard forgets about now
+		for range 8 {
+			all.take(t, b, 10_000)
+			for range 3000 {
+				all.call(t, a)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		all.holds(t, short)
+	})
+}
+
+// A machine is suspended while its process holds a lease.
+func TestNoLeaseOutlivesASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 1)
+		limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Lease: time.Second, Shards: 1}
+		ca, cb := f.client(t), f.client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a, b := limiter(t, ca, "l", limit), limiter(t, cb, "l", limit)
+		all := ledger{begun: time.Now()}
+		for range 3 {
+			for range 300 {
+				all.call(t, a)
+			}
+			time.Sleep(2100 * time.Millisecond)
+		}
+		all.call(t, a) // begins a lease
+		a.HaltLease()  // timers stand still, too
+		time.Sleep(30 * time.Second)
+		ca.Suspend(30 * time.Second)
+		all.take(t, b, 1000)
+		for range 300 {
+			all.call(t, a)
+		}
+		all.holds(t, limit)
+	})
+}
+
+// A call that creates a shard is stuck on its way, in a proxy or a paused process, while the limit
+// moves elsewhere and all that the shard knew expires. When it arrives at last it must do nothing.
+func TestACallThatWasStuckCreatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := bubbledNodes(t, 2)
+		limit := shardlimit.Limit{Permits: 100, Per: 100 * time.Millisecond, Shards: 2}
+		one := limit
+		one.Shards = 1
+		ca, cb := f.client(t, patientFor(100*time.Millisecond)), f.client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a := limiter(t, ca, "l", limit)
+		b := limiter(t, cb, "l", limit)
+		if d, err := a.AllowUpTo(t.Context(), 100); err != nil || d.Granted != 100 { // it knows the time of both nodes
+			t.Fatal(d, err)
+		}
+		for _, n := range nodes { // as if nothing had been used yet
+			for _, k := range n.redis.Keys() {
+				if k[len(k)-len(":h:n:l"):] == ":h:n:l" {
+					n.redis.Del(k)
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		for _, n := range nodes {
+			n.stuck.Store(int64(5 * time.Minute))
+		}
+		_, _ = a.AllowUpTo(t.Context(), 100)
+		for _, n := range nodes {
+			n.stuck.Store(0)
+		}
+		if err := b.SetLimit(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, b)
+		time.Sleep(4 * time.Minute)
+		all := ledger{begun: time.Now()}
+		before := heads(nodes)
+		time.Sleep(2 * time.Minute)
+		all.take(t, b, 100)
+		if after := heads(nodes); after > before+1 {
+			t.Errorf("%d shards have a state, %d had before what was stuck arrived", after, before)
+		}
+	})
+}
+
+// heads counts the heads on all nodes.
+func heads(nodes []*bubbleNode) (n int) {
+	for _, node := range nodes {
+		for _, k := range node.redis.Keys() {
+			if len(k) > 7 && k[len(k)-len(":h:n:l"):] == ":h:n:l" {
+				n++
+			}
+		}
+	}
+	return n
+}
