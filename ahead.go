@@ -53,7 +53,7 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 			q.account.doubt(t)
 		}
 		// A reset or refund may have made room for all of them at once.
-		now, err := q.ask(ctx, c.current(), n, false)
+		now, err := q.ask(ctx, c.inUse(ctx), n, false)
 		if err == nil && now.Granted > 0 {
 			c.giveBack(d)
 			q.hand(now, false)

@@ -27,6 +27,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	limiters map[string]*core
+	revived  map[*core]bool // used again after Delete, when their name had a new core already
 	families map[string]*Family
 }
 
@@ -43,6 +44,7 @@ func New(cfg Config) (*Client, error) {
 		clock:    clock{base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		limiters: make(map[string]*core),
+		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -160,8 +162,22 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 func (c *Client) forget(co *core) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.revived, co)
 	if c.limiters[co.name] == co {
 		delete(c.limiters, co.name)
+	}
+}
+
+// remember undoes forget.
+func (c *Client) remember(co *core) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.limiters[co.name] {
+	case co:
+	case nil:
+		c.limiters[co.name] = co
+	default:
+		c.revived[co] = true
 	}
 }
 
@@ -171,6 +187,9 @@ func (c *Client) cores() []*core {
 	defer c.mu.Unlock()
 	all := make([]*core, 0, len(c.limiters))
 	for _, co := range c.limiters {
+		all = append(all, co)
+	}
+	for co := range c.revived {
 		all = append(all, co)
 	}
 	return all

@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"cmp"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type core struct {
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
 	register *register             // nil for a key of a family
+	deletion deletion              // never of a family or a key
 	accounts accounts
 	local    local
 	alone    alone
@@ -94,6 +96,9 @@ func (c *core) adopt(layout shard.Layout) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.deletion.is() {
+		return errDeleted // while the layout was on its way
+	}
 	old := c.table.Load()
 	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
 		return nil
@@ -103,7 +108,7 @@ func (c *core) adopt(layout shard.Layout) error {
 	}
 	t, err := c.newTable(layout, limit)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	c.table.Store(t)
 	c.metrics.counts(limit.Algorithm)

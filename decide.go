@@ -141,7 +141,10 @@ func (a *account) admit(ctx context.Context, n int64, upTo bool) (*table, error)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := c.current()
+	t := c.inUse(ctx)
+	if t == nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if n > 1 && !upTo {
 		if permits := c.permits(t); n > permits {
 			return nil, c.tooMany(n, permits)
@@ -166,12 +169,15 @@ func (c *core) permits(t *table) int64 {
 	return t.limit.most()
 }
 
-// current is the table in force, nil if the limit could not be declared yet.
+// current is the table in force, nil if the limit could not be declared yet or was deleted.
 func (c *core) current() *table {
 	if c.family != nil {
 		c.family.update(c)
-	} else if c.table.Load() == nil {
+		return c.table.Load()
+	}
+	t := c.table.Load()
+	if t == nil && !c.deletion.is() {
 		c.register.syncSoon()
 	}
-	return c.table.Load()
+	return t
 }

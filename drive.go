@@ -5,8 +5,6 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -83,10 +81,15 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		sent := r.core.client.elapsed()
-		if err := r.sync(ctx); err != nil {
+		if err := r.sync(ctx); errors.Is(err, errDeleted) {
+			return nil, err
+		} else if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		t := r.core.table.Load()
+		if t == nil {
+			return nil, errDeleted // just now
+		}
 		next, err := follow(t)
 		if err != nil || next == nil {
 			return nil, err
@@ -110,114 +113,23 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 // more rarely the more processes there are, because any of them will do.
 func (r *register) driveSoon() { r.driveOn(false) }
 
-// driveOn moves capacity in the background until the layout is settled.
-func (r *register) driveOn(leading bool) {
-	if !r.driving.CompareAndSwap(false, true) {
-		return
-	}
-	r.core.client.spawn(func(ctx context.Context) {
-		defer r.driving.Store(false)
-		for {
-			t := r.core.table.Load()
-			if t == nil || t.layout.Settled {
-				return
-			}
-			if !sleep(ctx, r.rhythm(t.limit.Per, leading)) {
-				return
-			}
-			if !leading && r.sync(ctx) != nil {
-				continue
-			}
-			if t = r.core.table.Load(); t.layout.Settled {
-				return
-			}
-			step, _ := r.step(ctx, t.layout)
-			if step.Superseded {
-				_ = r.sync(ctx)
-				leading = false
-			}
-		}
-	})
-}
-
-func (r *register) rhythm(window time.Duration, leading bool) time.Duration {
-	if leading {
-		return min(max(window/64, 2*time.Millisecond), 250*time.Millisecond)
-	}
-	pause := min(max(window/4, 50*time.Millisecond), time.Second)
-	pause *= time.Duration(1 + r.participants.Load()/20)
-	return pause/2 + rand.N(pause)
-}
-
 // step looks at every shard, raises what may be raised, and settles the layout
 // when all capacity has arrived. Any number of processes may do this at once.
 func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, []error) {
-	seen := make([]shard.Observation, len(layout.Shards))
-	errs := r.visit(ctx, layout, seen, nil)
-	step := layout.Plan(seen)
-	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		errs = append(errs, r.visit(ctx, layout, seen, step.Raise)...)
-		step = layout.Plan(seen)
-	}
-	if step.Superseded {
-		for _, o := range seen {
-			if o.Seen && o.Epoch > layout.Epoch {
-				r.behind(o.Epoch)
-			}
-		}
-	}
-	if step.Done {
-		if err := r.settle(ctx, layout); err != nil {
-			errs = append(errs, err)
-			step.Done = false
-		}
-	}
-	return step, errs
-}
-
-// visit proposes the layout to its shards, with the given floors if there are
-// any, and notes what they hold.
-func (r *register) visit(ctx context.Context, layout shard.Layout, seen []shard.Observation, floors []int64) []error {
-	var mu sync.Mutex
-	var errs []error
-	var wg sync.WaitGroup
-	for i, s := range layout.Shards {
-		if floors != nil && floors[i] == 0 {
-			continue
-		}
-		var floor int64
-		if floors != nil {
-			floor = floors[i]
-		}
-		l := r.core.laneTo(s)
-		wg.Go(func() {
-			err := errNodeAway
-			if l != nil {
-				seen[i], err = l.propose(ctx, layout, s, floor)
-			}
-			if err != nil {
-				failure := &ShardError{Limiter: r.core.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err}
-				mu.Lock()
-				errs = append(errs, failure)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return errs
+	return newDriver(r, layout).round(ctx, true)
 }
 
 // propose offers a layout to the shard without asking for permits.
-func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, floor int64) (shard.Observation, error) {
+func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, floor int64) (script.TakeReply, error) {
 	proposal, err := l.core.proposal(layout, s, floor)
 	if err != nil {
-		return shard.Observation{}, err
+		return script.TakeReply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
 	defer cancel()
 	e, err := l.endpoint(ctx)
 	if err != nil {
-		return shard.Observation{}, err
+		return script.TakeReply{}, err
 	}
 	req := &script.TakeRequest{Proposal: proposal, Known: l.core.knownFor()}
 	var sent int64
@@ -235,16 +147,12 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 		break
 	}
 	if err != nil {
-		return shard.Observation{}, err
+		return script.TakeReply{}, err
 	}
-	l.known.learn(sent, l.core.client.now(), layout.Span(), &reply) // a raised share is used at once
-	return shard.Observation{
-		Seen:   true,
-		Epoch:  reply.Epoch,
-		Start:  reply.Start,
-		Share:  reply.Share,
-		Closed: reply.Closed > 0,
-	}, nil
+	if reply.Share <= reply.Target { // else Next does not tell when a permit is free
+		l.known.learn(sent, l.core.client.now(), layout.Span(), &reply) // a raised share is used at once
+	}
+	return reply, nil
 }
 
 // settle stores that all capacity has arrived.

@@ -68,6 +68,15 @@ func (k *knowledge) shut(now int64) bool { return now < k.shutUntil.Load() }
 // open forgets that the shard was out of permits, after some were given back.
 func (k *knowledge) open() { k.shutUntil.Store(0) }
 
+// forget forgets everything, and does not learn from calls that were sent before now.
+func (k *knowledge) forget(now int64) {
+	k.sentAt.Store(now)
+	k.heard.Store(false)
+	k.share.Store(0)
+	k.free.Store(0)
+	k.reset()
+}
+
 // reset forgets usage, after the shard's log was cleared.
 func (k *knowledge) reset() {
 	k.open()

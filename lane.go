@@ -84,10 +84,11 @@ func newLane(c *core, n *node, s shard.Shard, t *terms) *lane {
 
 // room is what the shard holds at the most when nothing is in use: its share, or the part of the burst that goes with it.
 func (l *lane) room(r *script.PeekReply) int64 {
-	if !l.bursty || r.Target == 0 {
+	t := l.terms.Load()
+	if !l.bursty || r.Target == 0 || t == nil {
 		return min(r.Share, r.Target)
 	}
-	burst := l.terms.Load().most
+	burst := t.most
 	if r.Share < r.Target {
 		return int64(float64(burst) * float64(r.Share) / float64(r.Target))
 	}

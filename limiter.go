@@ -139,6 +139,9 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
+	if err := l.core.register.revive(ctx); err != nil {
+		return unreached(err)
+	}
 	return l.core.register.change(ctx, limit, nil)
 }
 
@@ -150,6 +153,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}
+	defer l.core.record().stir()
 	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
 		_, err := e.scripts.Clear(ctx, ln.ref)
 		if err == nil {
@@ -158,26 +162,6 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// Delete removes the limit and its usage from Redis. Delete what nothing uses
-// any more: a handle of this Client that is used again declares the limit anew,
-// and another process that still uses it goes on with the layout it knows, as
-// after a loss of memory (see Config.AfterLoss). The error is a *ShardError for each shard that could not be reached; what is left
-// there expires by itself.
-func (l *Limiter) Delete(ctx context.Context) error {
-	if err := l.ownLimit("Delete"); err != nil {
-		return err
-	}
-	err := errors.Join(l.core.register.drop(ctx), l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
-		err := e.scripts.Drop(ctx, ln.ref)
-		ln.known.reset()
-		return err
-	}))
-	l.core.ahead.Store(nil)
-	l.core.table.Store(nil)
-	l.core.client.forget(l.core)
-	return err
 }
 
 func (l *Limiter) ownLimit(method string) error {
@@ -198,19 +182,21 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 	if c.client.closed.Load() {
 		return ErrClosed
 	}
-	t := c.current()
-	if t == nil {
-		return unavailable(c.record().absence())
-	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
+	t, err := c.stored(ctx)
+	if err != nil {
+		return err
+	}
 	errs := make([]error, len(t.layout.Shards))
 	var wg sync.WaitGroup
 	for i, s := range t.layout.Shards {
 		ln := c.laneTo(s)
 		wg.Go(func() {
 			err := errNodeAway
-			if ln != nil {
+			if _, unknown := algorithmNamed(s.Algorithm); unknown != nil {
+				err = unknown // this version does not know its keys
+			} else if ln != nil {
 				var e *endpoint
 				if e, err = ln.endpoint(ctx); err == nil {
 					sent := c.client.now()
@@ -232,16 +218,19 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	if c.invalid != nil {
 		return State{}, c.invalid
 	}
-	t := c.current()
+	t, err := c.stored(ctx)
 	if t == nil {
 		if c.client.closed.Load() {
 			return State{}, ErrClosed
+		}
+		if errors.Is(err, errDeleted) {
+			return State{}, err
 		}
 		limit := c.declaration()
 		if limit.Scope == PerParticipant {
 			return l.account.peekApart(limit, 0), nil
 		}
-		return State{Limit: limit}, unavailable(c.record().absence())
+		return State{Limit: limit}, err
 	}
 	if t.limit.Scope == PerParticipant {
 		return l.account.peekApart(t.limit, t.layout.Epoch), nil
@@ -253,7 +242,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
 	}
-	err := c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
+	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)
 		i := t.layout.Index(ln.slot, ln.node.name, ln.algorithm)
 		if i < 0 {

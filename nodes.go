@@ -221,7 +221,7 @@ func (c *Client) Rebalance(ctx context.Context) error {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			if err := co.register.rebalance(ctx); err != nil {
+			if err := co.register.rebalance(ctx); err != nil && !errors.Is(err, errDeleted) {
 				errs[i] = fmt.Errorf("limiter %q: %w", co.name, err)
 			}
 		})

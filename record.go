@@ -167,6 +167,9 @@ func newest(found []reading) (*shard.Layout, error) {
 }
 
 func decodeLayout(record script.Record) (*shard.Layout, error) {
+	if len(record.Blob) > script.MaxBlob {
+		return nil, fmt.Errorf("%w: it has %d bytes", errUnreadable, len(record.Blob))
+	}
 	var layout shard.Layout
 	if err := json.Unmarshal(record.Blob, &layout); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
@@ -271,10 +274,11 @@ func specOf(l Limit) shard.Spec {
 	}
 }
 
+// limitOf is the limit of a layout. One that no version could have declared is unreadable.
 func limitOf(l shard.Layout) (Limit, error) {
 	algorithm, err := algorithmNamed(l.Algorithm)
 	scope, unknown := scopeNamed(l.Scope)
-	return Limit{
+	limit := Limit{
 		Scope:     scope,
 		Permits:   l.Permits,
 		Per:       l.Window,
@@ -283,5 +287,12 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Shards:    len(l.Live()),
 		Lease:     l.Lease,
 		Revision:  l.Revision,
-	}, errors.Join(err, unknown)
+	}
+	if err = errors.Join(err, unknown); err != nil {
+		return limit, err
+	}
+	if err := limit.validate(); err != nil {
+		return limit, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return limit, nil
 }

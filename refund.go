@@ -110,6 +110,7 @@ func (s *seat) refund(ctx context.Context, p part) (unsent bool, err error) {
 		l.known.open()
 		l.core.ahead.Store(nil)
 		l.known.free.Store(r.Free)
+		l.core.record().stir()
 	}
 	return false, nil
 }

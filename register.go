@@ -52,6 +52,9 @@ type register struct {
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
+	leads        atomic.Int64             // the epoch of the layout that this process made last
+	stirred      atomic.Bool              // permits came back to shards that give capacity up
+	poked        chan struct{}            // wakes the driver
 	proposing    chan struct{}            // holds one token: one change at a time
 	turn         chan struct{}            // holds one token: one exchange at a time
 	failure      atomic.Pointer[error]    // why the limit could not be looked up when that was last tried; nil: it could
@@ -60,7 +63,7 @@ type register struct {
 }
 
 func newRegister(c *core, family bool) *register {
-	r := &register{core: c, family: family, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	r := &register{core: c, family: family, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
 	r.participants.Store(1)
 	return r
 }
@@ -125,7 +128,7 @@ func (r *register) syncSoon() {
 	r.core.client.spawn(func(ctx context.Context) {
 		defer r.syncing.Store(false)
 		for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-			if err := r.bring(ctx); err == nil {
+			if err := r.bring(ctx); err == nil || errors.Is(err, errDeleted) {
 				return
 			}
 			// The spread keeps processes that lost the same node from asking in step.
@@ -144,6 +147,9 @@ func (r *register) join(ctx context.Context, limit Limit) error {
 		return nil
 	}
 	err := r.bring(ctx)
+	for errors.Is(err, errDeleted) { // just now, by another handle
+		err = r.revive(ctx)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -164,8 +170,11 @@ func (r *register) bring(ctx context.Context) error {
 		r.fails(err)
 		return err
 	}
-	declared := r.core.declaration()
-	if declared.Revision <= r.core.table.Load().limit.Revision {
+	t, declared := r.core.table.Load(), r.core.declaration()
+	if t == nil {
+		return errDeleted // just now
+	}
+	if declared.Revision <= t.limit.Revision {
 		return nil
 	}
 	return r.change(ctx, declared, func(stored Limit) bool { return stored.Revision >= declared.Revision })
@@ -203,25 +212,21 @@ func (r *register) look(ctx context.Context) (Limit, error) {
 	return limitOf(*layout)
 }
 
-// drop removes the record everywhere.
-func (r *register) drop(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
-	defer r.end()
-	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
+// drop removes the record everywhere, and reports whether any place of it could be reached. It holds the turn.
+func (r *register) drop(ctx context.Context) (errs []error, reached bool) {
+	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
-	var errs []error
 	for _, p := range r.places() {
 		e, ref, err := r.at(ctx, p)
 		if err == nil {
 			err = e.scripts.DropRecord(ctx, ref)
 		}
+		reached = reached || err == nil || isAnswer(err)
 		if err != nil {
 			errs = append(errs, &ShardError{Limiter: r.core.name, Shard: shard.Tag(p.Slot), Node: p.Node, Err: err})
 		}
 	}
-	return errors.Join(errs...)
+	return errs, reached
 }
 
 // sync learns the layout from the record: joins it, declares it if there is
@@ -269,6 +274,8 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	switch {
 	case layout == nil && anchor.err != nil:
 		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
+	case layout == nil && r.core.deletion.is():
+		return false, errDeleted
 	case r.strict && !allRead(found):
 		return false, nil
 	case layout == nil:
@@ -282,6 +289,7 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, err
 	}
 	r.noteAge(found)
+	r.undelete() // somebody has declared it again
 	if err := r.core.adopt(*layout); err != nil {
 		return false, err
 	}

@@ -28,8 +28,16 @@ const minRetry = 10 * time.Microsecond
 // tried marks the lanes, by their place in table.order, that a call is done with; nil: none.
 type tried [MaxShards / 64]uint64
 
-func (t *tried) add(i int)      { t[i/64] |= 1 << (i % 64) }
-func (t *tried) has(i int) bool { return t != nil && t[i/64]&(1<<(i%64)) != 0 }
+// add marks a lane. A layout has no more than MaxShards.
+func (t *tried) add(i int) {
+	if i < MaxShards {
+		t[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (t *tried) has(i int) bool {
+	return i >= MaxShards || t != nil && t[i/64]&(1<<(i%64)) != 0
+}
 
 // refusals is after how many shards a call gives up that kept their permits for
 // others: while participants contend, one that asks everywhere costs much and gains nothing.

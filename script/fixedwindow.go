@@ -100,6 +100,9 @@ func (w *fixedWindow) soonest(f *frame) int64 {
 	return w.opened + f.window - f.now
 }
 
+// falls returns when a share above its target falls next.
+func (w *fixedWindow) falls(f *frame) int64 { return w.opened + f.window - f.now }
+
 func (w *fixedWindow) reset(f *frame) int64 {
 	for i := int64(7); i >= 0; i-- {
 		if w.counts[i] > 0 {

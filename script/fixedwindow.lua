@@ -89,6 +89,10 @@ local function soonest()
 end
 
 if not as_proposed then
+  function falls()
+    return opened + window - now
+  end
+
   function begin()
     opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
   end

@@ -25,6 +25,7 @@
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
@@ -33,7 +34,7 @@ local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
-local receipt, pace, beside                       -- where the algorithm has them
+local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])

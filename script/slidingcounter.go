@@ -158,6 +158,9 @@ func (c *slidingCounter) soonest(f *frame) int64 {
 	return c.cells[0].date + f.window - f.now
 }
 
+// falls returns when a share above its target falls next.
+func (c *slidingCounter) falls(f *frame) int64 { return c.cells[0].date + f.window - f.now }
+
 func (c *slidingCounter) reset(f *frame) int64 {
 	if c.count == 0 {
 		return 0

@@ -89,6 +89,10 @@ local function soonest()
 end
 
 if not as_proposed then
+  function falls()
+    return sub(cells, 1, 16) + window - now
+  end
+
   function begin()
     used_now, opened, since, cells = 0, 0, now, ''
   end

@@ -27,6 +27,9 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	l.foresee(v, refused, &reply)
 	l.fair.settle(term, r, &reply)
+	if len(r.Groups) == 0 && l.share > l.target && l.quarantine(v) == 0 && v.used > 0 {
+		reply.Next = duration(l.first(v.live) + l.window - v.now) // when the share falls next
+	}
 	return reply
 }
 

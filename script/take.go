@@ -78,7 +78,8 @@ type TakeReply struct {
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
 	// Next is the time until the next permits leave the log, or, where none is free, until so many have left that one can be granted, or until
-	// the quarantine ends; 0: nothing is in the log.
+	// the quarantine ends; 0: nothing is in the log. A request without Groups is told when a share above its target falls
+	// next instead. A bucket's share may fall all the time.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask finds enough permits free if nobody else takes
 	// any; -1 if it is larger than the share in force or than its target, so that waiting does not help. While participants contend it may be 0 for

@@ -11,6 +11,14 @@ import (
 // ErrInvalidLayout is wrapped by every error of this package.
 var ErrInvalidLayout = errors.New("invalid layout")
 
+// Bounds of a layout. A stored one that exceeds them is not valid: whoever reads it would have to
+// hold, ask and remember all that it lists.
+const (
+	MaxLive   = 256  // shards that have a share
+	MaxShards = 4096 // shards in all: those that changes have left behind, and that did not empty yet, too
+	MaxText   = 1024 // bytes of the name of a node, an algorithm or a scope
+)
+
 // Spec is what a layout divides: Permits (1..MaxPermits) per Window (1 ms to 31
 // days) under an algorithm, at a revision (>= 0).
 type Spec struct {
@@ -169,7 +177,7 @@ func (l Layout) Index(slot int, node, algorithm string) int {
 }
 
 // Validate returns an error that wraps ErrInvalidLayout unless l could have come from New,
-// Change or Settle.
+// Change or Settle, within the bounds of this package.
 func (l Layout) Validate() error {
 	if err := l.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidLayout, err)
@@ -187,10 +195,12 @@ func (l Layout) validate() error {
 		return fmt.Errorf("window %v is outside 1ms..744h", l.Window)
 	case l.Lease < 0 || l.Lease > l.Window || l.Span() > 31*24*time.Hour:
 		return fmt.Errorf("lease %v is outside 0..window, or the two exceed 744h", l.Lease)
-	case l.Algorithm == "" || !utf8.ValidString(l.Algorithm):
-		return fmt.Errorf("algorithm %q is empty or not UTF-8", l.Algorithm)
-	case !utf8.ValidString(l.Scope):
-		return fmt.Errorf("scope %q is not UTF-8", l.Scope)
+	case l.Algorithm == "" || !text(l.Algorithm):
+		return fmt.Errorf("algorithm %.80q is empty, too long or not UTF-8", l.Algorithm)
+	case !text(l.Scope):
+		return fmt.Errorf("scope %.80q is too long or not UTF-8", l.Scope)
+	case len(l.Shards) > MaxShards || len(l.Live()) > MaxLive:
+		return fmt.Errorf("%d live shards of %d, at most %d of %d can be", len(l.Live()), len(l.Shards), MaxLive, MaxShards)
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
@@ -219,8 +229,11 @@ func (l Layout) validateOrigins() error {
 }
 
 func (l Location) valid() bool {
-	return l.Slot >= 0 && l.Slot < Slots && l.Node != "" && utf8.ValidString(l.Node)
+	return l.Slot >= 0 && l.Slot < Slots && l.Node != "" && text(l.Node)
 }
+
+// text reports whether s may stand in a layout.
+func text(s string) bool { return len(s) <= MaxText && utf8.ValidString(s) }
 
 func (l Layout) validateShards() error {
 	rest, burst, leaving := l.Permits, l.Burst, false
@@ -262,10 +275,10 @@ func (s Shard) validate(settled bool) error {
 	switch {
 	case s.Slot < 0 || s.Slot >= Slots:
 		return fmt.Errorf("slot %d is outside 0..%d", s.Slot, Slots-1)
-	case s.Node == "" || !utf8.ValidString(s.Node):
-		return fmt.Errorf("node %q is empty or not UTF-8", s.Node)
-	case s.Algorithm == "" || !utf8.ValidString(s.Algorithm):
-		return fmt.Errorf("algorithm %q is empty or not UTF-8", s.Algorithm)
+	case s.Node == "" || !text(s.Node):
+		return fmt.Errorf("node %.80q is empty, too long or not UTF-8", s.Node)
+	case s.Algorithm == "" || !text(s.Algorithm):
+		return fmt.Errorf("algorithm %.80q is empty, too long or not UTF-8", s.Algorithm)
 	case s.Share < 0 || s.Burst < 0:
 		return fmt.Errorf("share %d or burst %d is negative", s.Share, s.Burst)
 	case settled && s.Share == 0:

@@ -1,0 +1,293 @@
+package shardlimit
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// How often a driver asks shards. A shard is asked again when it can have something new.
+const (
+	leadMost    = 250 * time.Millisecond // longest of the least pauses between two looks at a shard
+	awayMost    = 4 * time.Second        // longest pause before a shard that does not answer is asked again
+	followEvery = 15 * time.Second       // longest pause before a process that does not lead reads the record again
+	refreshLess = stateKeep / 2          // a shard is asked so long before its state could expire
+	steps       = 128                    // looks in a window at a share that falls all the time
+	never       = math.MaxInt64
+)
+
+// driver moves the capacity of one unsettled layout. It remembers when each shard can have
+// something new, and asks no shard before. It belongs to one goroutine.
+type driver struct {
+	register *register
+	layout   shard.Layout
+	seen     []shard.Observation
+	due      []int64         // when each shard is asked again, on the client's clock
+	pause    []time.Duration // how long a shard is left alone that had no answer; 0: it had one
+	settleAt int64           // when the layout may be stored as settled, if that failed before
+	settling time.Duration   // the pause before that
+}
+
+// newDriver returns a driver that is to ask every shard at once.
+func newDriver(r *register, layout shard.Layout) *driver {
+	n := len(layout.Shards)
+	return &driver{register: r, layout: layout, seen: make([]shard.Observation, n), due: make([]int64, n), pause: make([]time.Duration, n)}
+}
+
+// driveOn moves capacity in the background until the layout is settled. The process that made
+// the layout leads; the others look on, and finish what it leaves.
+func (r *register) driveOn(leading bool) {
+	if t := r.core.table.Load(); leading && t != nil {
+		r.leads.Store(t.layout.Epoch)
+	}
+	r.poke()
+	if !r.driving.CompareAndSwap(false, true) {
+		return
+	}
+	if !r.core.client.spawn(r.drive) {
+		r.driving.Store(false)
+	}
+}
+
+// stir has the driver look at once at the shards that give capacity up: permits came back to them.
+func (r *register) stir() {
+	if r.driving.Load() {
+		r.stirred.Store(true)
+		r.poke()
+	}
+}
+
+// poke has the driver look whether there is another layout or a reason to ask shards.
+func (r *register) poke() {
+	select {
+	case r.poked <- struct{}{}:
+	default:
+	}
+}
+
+func (r *register) drive(ctx context.Context) {
+	defer func() {
+		r.driving.Store(false)
+		if t := r.core.table.Load(); ctx.Err() == nil && t != nil && !t.layout.Settled {
+			r.driveSoon() // it came just now
+		}
+	}()
+	var d *driver
+	for {
+		t := r.core.table.Load()
+		if t == nil || t.layout.Settled {
+			return
+		}
+		leading := r.leads.Load() == t.layout.Epoch
+		if d == nil || d.layout.Epoch != t.layout.Epoch {
+			d = newDriver(r, t.layout)
+			d.postpone(r.rhythm(t.limit.Per, leading))
+		}
+		if !d.sleep(ctx, leading) {
+			return
+		}
+		if r.stirred.Swap(false) {
+			d.stir()
+		}
+		if now := r.core.table.Load(); now == nil || now.layout.Epoch != d.layout.Epoch || leading && !d.ready() {
+			continue
+		}
+		if !leading {
+			if !d.follow(ctx) {
+				continue
+			}
+		}
+		if step, _ := d.round(ctx, false); step.Superseded {
+			_ = r.sync(ctx)
+		}
+	}
+}
+
+// rhythm is the least time between two looks at a shard: of a process that leads, or of one that follows.
+func (r *register) rhythm(window time.Duration, leading bool) time.Duration {
+	if leading {
+		return min(max(window/64, 2*time.Millisecond), leadMost)
+	}
+	pause := min(max(window/4, 50*time.Millisecond), max(time.Second, min(window/4096, followEvery)))
+	pause *= time.Duration(1 + r.participants.Load()/20)
+	return pause/2 + rand.N(pause)
+}
+
+// sleep waits until a shard is to be asked, or somebody pokes. It reports false if ctx ended.
+// Who follows reads the record now and then, too.
+func (d *driver) sleep(ctx context.Context, leading bool) bool {
+	now := d.register.core.client.now()
+	wake := d.next()
+	if !leading {
+		pause := d.register.rhythm(d.layout.Window, false)
+		wake = min(max(wake, now+int64(pause)), now+int64(max(pause, followEvery)))
+	}
+	nap := time.NewTimer(time.Duration(max(wake, now) - now))
+	defer nap.Stop()
+	select {
+	case <-nap.C:
+	case <-d.register.poked:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// follow reports whether the record still says what the driver moves, as the process that leads may be done.
+func (d *driver) follow(ctx context.Context) bool {
+	if d.register.sync(ctx) != nil {
+		return false
+	}
+	t := d.register.core.table.Load()
+	return t != nil && !t.layout.Settled && t.layout.Epoch == d.layout.Epoch
+}
+
+// next is when the driver has something to do.
+func (d *driver) next() int64 {
+	at := slices.Min(d.due)
+	if d.settleAt > 0 {
+		at = min(at, d.settleAt)
+	}
+	return at
+}
+
+func (d *driver) ready() bool { return d.next() <= d.register.core.client.now() }
+
+// postpone leaves all shards alone for a while.
+func (d *driver) postpone(pause time.Duration) {
+	for i := range d.due {
+		d.due[i] = d.register.core.client.now() + int64(pause)
+	}
+}
+
+// stir makes the shards due that still hold more than they are to have.
+func (d *driver) stir() {
+	for i, s := range d.layout.Shards {
+		if d.pause[i] == 0 && d.seen[i].Seen && d.seen[i].Share > s.Share {
+			d.due[i] = 0
+		}
+	}
+}
+
+// round asks the shards that are due, or all of them, raises what may be raised, and
+// settles the layout when all capacity has arrived.
+func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
+	r := d.register
+	errs := d.visit(ctx, nil, all)
+	step := d.layout.Plan(d.seen)
+	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
+		errs = append(errs, d.visit(ctx, step.Raise, all)...)
+		step = d.layout.Plan(d.seen)
+	}
+	if step.Superseded {
+		for _, o := range d.seen {
+			if o.Seen && o.Epoch > d.layout.Epoch {
+				r.behind(o.Epoch)
+			}
+		}
+	}
+	if now := r.core.client.now(); step.Done && now >= d.settleAt {
+		if err := r.settle(ctx, d.layout); err != nil {
+			errs = append(errs, err)
+			step.Done = false
+			d.settling = d.longer(d.settling)
+			d.settleAt = r.core.client.now() + int64(d.settling)
+		}
+	}
+	return step, errs
+}
+
+// visit proposes the layout to the shards that are due, or to all, and notes what they hold.
+// With floors it proposes these, to the shards that have one and answered when they were last asked.
+func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
+	c := d.register.core
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	began := c.client.now()
+	for i, s := range d.layout.Shards {
+		floor := int64(0)
+		switch {
+		case floors == nil && !all && d.due[i] > began:
+			continue
+		case floors != nil && (floors[i] == 0 || d.pause[i] > 0):
+			continue
+		case floors != nil:
+			floor = floors[i]
+		}
+		wg.Go(func() {
+			if err := d.ask(ctx, i, s, floor, all); err != nil {
+				mu.Lock()
+				errs = append(errs, &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err})
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is believed to be away.
+func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
+	c := d.register.core
+	reply, err := script.TakeReply{}, errNodeAway
+	if l := c.laneTo(s); l != nil && (forced || l.ready(c.client.now())) {
+		reply, err = l.propose(ctx, d.layout, s, floor)
+	}
+	now := c.client.now()
+	if err == nil {
+		d.seen[i] = shard.Observation{Seen: true, Epoch: reply.Epoch, Start: reply.Start, Share: reply.Share, Closed: reply.Closed > 0}
+	}
+	wait := time.Duration(-1)
+	if err == nil && reply.Epoch == d.layout.Epoch {
+		wait = d.lull(s, &reply)
+	}
+	switch {
+	case wait < 0:
+		d.pause[i] = d.longer(d.pause[i])
+		d.due[i] = now + int64(d.pause[i])
+	case wait == never:
+		d.pause[i], d.due[i] = 0, never
+	default:
+		d.pause[i], d.due[i] = 0, now+int64(max(wait, d.register.rhythm(d.layout.Window, true)))
+	}
+	return err
+}
+
+// longer is the pause after another failure: twice the last one, spread by a quarter, so that
+// processes that lost the same node do not ask in step.
+func (d *driver) longer(pause time.Duration) time.Duration {
+	pause = min(max(2*pause, d.register.rhythm(d.layout.Window, true)), awayMost)
+	return pause - rand.N(pause/4+1)
+}
+
+// lull is how long a shard that answered so has nothing new to say; -1 if that is not known.
+// A shard that has less than its share waits for others, and one that has it is done. Both
+// are asked again before they could be forgotten.
+func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
+	refresh := d.layout.Span() + refreshLess
+	switch {
+	case r.Closed > 0:
+		return min(r.Closed, refresh)
+	case r.Share < r.Target:
+		return refresh
+	case r.Share == r.Target && s.Share == 0:
+		return never
+	case r.Share == r.Target:
+		return refresh
+	case s.Algorithm == TokenBucket.String() || s.Algorithm == LeakyBucket.String(): // falls all the time, or when all is over
+		if r.Reset <= 0 {
+			return d.layout.Span() / steps
+		}
+		return min(d.layout.Span()/steps, r.Reset)
+	case r.Next <= 0:
+		return -1
+	}
+	return min(r.Next, refresh)
+}
