@@ -24,7 +24,10 @@ var (
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
 	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a shard.
 	ErrTooManyReservations = errors.New("shardlimit: too many permits are reserved")
-	// ErrNotFound: Open found no limit of that name.
+	// ErrRefundTooOld: so much was refunded since that this process cannot tell any more whether the decision
+	// was, so its permits come back when they leave the window. See Limiter.Refund.
+	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")
+	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
 	ErrNotFound = errors.New("shardlimit: no such limit")
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("shardlimit: client is closed")

@@ -99,6 +99,10 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.account.w
 // Refund gives back what a decision of this limiter was granted and was not
 // used. It works once per decision; more often, or with a denial, it does
 // nothing. What has left the window meanwhile is free already.
+//
+// A process remembers the last 16,384 refunds of a limit, 256 of a key of a Family, whose decisions are still in their
+// window. Of more it forgets the oldest decisions, and from then on refuses to refund a decision that is not newer
+// than one it forgot: the error is ErrRefundTooOld.
 func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 	if l.core.client.closed.Load() {
 		return ErrClosed

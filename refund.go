@@ -3,56 +3,10 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 )
-
-// tickets remembers which decisions were refunded, so that each is refunded
-// once however often it was copied. A grant that has left its window cannot be
-// refunded any more, so neither need it be remembered.
-type tickets struct {
-	mu      sync.Mutex
-	used    map[ticketKey]int64 // until when to remember
-	sweepAt int64
-}
-
-type ticketKey struct {
-	first  *seat // with lease and number: which decision
-	lease  *lease
-	engine *engine
-	number uint64
-	part   *seat // which of its parts
-}
-
-// claim reports whether the ticket was not used before.
-func (t *tickets) claim(k ticketKey, now, until int64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.used == nil {
-		t.used = make(map[ticketKey]int64)
-	}
-	if now >= t.sweepAt {
-		for k, end := range t.used {
-			if now >= end {
-				delete(t.used, k)
-			}
-		}
-		t.sweepAt = until
-	}
-	if _, taken := t.used[k]; taken {
-		return false
-	}
-	t.used[k] = until
-	return true
-}
-
-func (t *tickets) release(k ticketKey) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.used, k)
-}
 
 // refund gives back what the decision was granted, once. A part that surely was
 // not given back, because its node is away, may be tried again.
@@ -62,6 +16,9 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 		return nil
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
+	if c.refunded.tooOld(d.until) {
+		return ErrRefundTooOld
+	}
 	if d.engine != nil {
 		if c.refunded.claim(ticketKey{engine: d.engine, number: d.ticket}, now, d.until) {
 			d.engine.refund(d)
