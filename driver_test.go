@@ -1,0 +1,185 @@
+package shardlimit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// wire is the way to a node of a bubble: it counts script calls, and can be cut.
+type wire struct {
+	takes atomic.Int64
+	mu    sync.Mutex
+	dead  bool
+	open  []net.Conn
+}
+
+// wired puts a wire before every node of a bubble.
+func wired(f fleet) (fleet, []*wire) {
+	wires := make([]*wire, len(f.nodes))
+	for i := range f.nodes {
+		w, inner := &wire{}, f.nodes[i].Redis.DialCtxFn
+		wires[i] = w
+		f.nodes[i].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.dead {
+				return nil, errors.New("the node is away")
+			}
+			conn, err := inner(ctx, addr, d, cfg)
+			if err == nil {
+				w.open = append(w.open, conn)
+				conn = &counted{conn, &w.takes}
+			}
+			return conn, err
+		}
+	}
+	return f, wires
+}
+
+// cut makes the node one that is away, or there again.
+func (w *wire) cut(dead bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = dead
+	for _, c := range w.open {
+		_ = c.Close()
+	}
+	w.open = nil
+}
+
+// A process that has lowered a limit and has nothing else to do asks no shard before permits leave its window: some tens of
+// calls a minute at the most, for 256 shards and a day. The change is complete a second after it can be.
+func TestADriverAsksAShardWhenItCanHaveSomethingNew(t *testing.T) {
+	for name, algorithm := range map[string]shardlimit.Algorithm{
+		"sliding log": shardlimit.SlidingLog, "sliding counter": shardlimit.SlidingCounter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, f fleet) {
+				f, wires := wired(f)
+				ctx := t.Context()
+				limit := shardlimit.Limit{Permits: 25_600, Per: 24 * time.Hour, Shards: 256, Algorithm: algorithm}
+				l := limiter(t, f.client(t), "l", limit)
+				begun := time.Now()
+				var last time.Time
+				for range 8 { // 32 shards each time
+					if d, err := l.AllowUpTo(ctx, 25_600/8); err != nil || d.Granted != 25_600/8 {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					last = time.Now()
+					time.Sleep(time.Hour)
+				}
+				_, _ = l.AllowUpTo(ctx, 25_600)
+				limit.Permits /= 100 // one permit a shard: all must have left but for one of each
+				if err := l.SetLimit(ctx, limit); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				for minute := range 30 {
+					before := wires[0].takes.Load()
+					time.Sleep(time.Minute)
+					if n := wires[0].takes.Load() - before; n > 60 {
+						t.Fatalf("minute %d: %d script calls", minute, n)
+					}
+				}
+				before := wires[0].takes.Load()
+				ends := last.Add(24*time.Hour + time.Second)
+				time.Sleep(time.Until(ends) - 2*time.Second)
+				if st, err := l.Peek(ctx); err != nil || st.Settled {
+					t.Errorf("two seconds before the last permits leave: settled %t, %v", st.Settled, err)
+				}
+				time.Sleep(time.Until(ends))
+				if st, err := l.Peek(ctx); err != nil || !st.Settled {
+					t.Errorf("a second after the last permits have left: settled %t, %v", st.Settled, err)
+				}
+				n := wires[0].takes.Load() - before - 512 // of the two looks
+				t.Logf("%d script calls in %s", n, time.Since(begun))
+				if n > 256*4 {
+					t.Errorf("%d script calls while one entry left each of 256 shards", n)
+				}
+			})
+		})
+	}
+}
+
+// What is given back to a shard that gives its capacity up is noticed at once, not when it would have left its window.
+func TestADriverNoticesARefund(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		ctx := t.Context()
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 2})
+		d, err := l.AllowN(ctx, 100)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := l.SetLimit(ctx, shardlimit.Limit{Permits: 50, Per: 24 * time.Hour, Shards: 2}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if st, err := l.Peek(ctx); err != nil || st.Settled {
+			t.Errorf("before the refund: settled %t, %v", st.Settled, err)
+		}
+		if err := l.Refund(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if st, err := l.Peek(ctx); err != nil || !st.Settled {
+			t.Errorf("a second after the refund: settled %t, %v", st.Settled, err)
+		}
+	})
+}
+
+// While a node is away that a change waits for, the process that made the change asks the others a few times a second at the
+// most, and completes the change some seconds after the node is back.
+func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, f fleet) {
+		f, wires := wired(f)
+		ctx := t.Context()
+		c := f.client(t, patientFor(100*time.Millisecond))
+		limit := shardlimit.Limit{Permits: 1200, Per: 100 * time.Millisecond, Shards: 12}
+		var all []*shardlimit.Limiter
+		for i := range 9 {
+			all = append(all, limiter(t, c, fmt.Sprint("l", i), limit))
+			if d, err := all[i].AllowN(ctx, 1200); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		time.Sleep(5 * time.Second) // they are not new any more
+		wires[2].cut(true)
+		var l *shardlimit.Limiter
+		for _, l = range all {
+			limit.Permits, limit.Shards = 1600, 16
+			var away *shardlimit.ShardError
+			if err := l.SetLimit(ctx, limit); errors.As(err, &away) && !errors.Is(err, shardlimit.ErrUnavailable) {
+				break // it is not anchored on the node that is away, and has shards there
+			}
+			l = nil
+		}
+		if l == nil {
+			t.Fatal("no limit could be changed")
+		}
+		time.Sleep(10 * time.Second)
+		before := wires[0].takes.Load() + wires[1].takes.Load()
+		time.Sleep(time.Minute)
+		n := wires[0].takes.Load() + wires[1].takes.Load() - before
+		t.Logf("%d script calls in a minute", n)
+		if n > 240 {
+			t.Errorf("%d script calls in a minute while a node is away", n)
+		}
+		if st, err := l.Peek(ctx); err != nil || st.Settled {
+			t.Errorf("while the node is away: settled %t, %v", st.Settled, err)
+		}
+		wires[2].cut(false)
+		time.Sleep(12 * time.Second)
+		if st, err := l.Peek(ctx); err != nil || !st.Settled {
+			t.Errorf("after the node is back: settled %t, %v", st.Settled, err)
+		}
+	})
+}
