@@ -1,0 +1,116 @@
+package shardlimit
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// storedLayouts are records for a fuzzer to begin with.
+func storedLayouts(tb testing.TB) (blobs [][]byte) {
+	tb.Helper()
+	for a := range algorithms {
+		limit := Limit{Permits: 100, Per: time.Minute, Algorithm: a, Shards: 3}
+		if a.bursty() {
+			limit.Burst = 50
+		}
+		at := arrangeOver("n:l", limit, 3, []shard.Node{{Name: "n0", Weight: 1}, {Name: "n1", Weight: 1}})
+		l, err := shard.New(7, specOf(limit), at)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		other := limit
+		other.Algorithm, other.Burst = (a+1)%algorithms, 0
+		next, err := l.Change(8, specOf(other), at[:1:1])
+		if err != nil {
+			next = l
+		}
+		for _, layout := range []shard.Layout{l, next, l.AnchoredAt(shard.Location{Slot: 3, Node: "n1"}, l)} {
+			if blob, err := json.Marshal(layout); err == nil {
+				blobs = append(blobs, blob)
+			}
+		}
+	}
+	return blobs
+}
+
+// FuzzStoredRecord: whatever bytes stand in a record, a process either refuses them with a typed error or works with the
+// layout: it chooses shards, and reads what shards say, without a panic.
+func FuzzStoredRecord(f *testing.F) {
+	for _, blob := range storedLayouts(f) {
+		f.Add(blob, int64(1), int64(10), int64(10))
+	}
+	f.Add([]byte(`{"v":1}`), int64(0), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, blob []byte, n, share, target int64) {
+		layout, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: blob})
+		if err != nil {
+			if !errors.Is(err, errUnreadable) {
+				t.Errorf("error of another kind: %v", err)
+			}
+			return
+		}
+		c := offline(t)
+		co, err := c.core("l", Limit{Permits: 5, Per: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := co.adopt(*layout); err != nil {
+			if !errors.Is(err, errUnreadable) || co.table.Load() != nil {
+				t.Errorf("adopted with %v", err)
+			}
+			return
+		}
+		useTable(co, n, &script.PeekReply{Status: script.OK, Share: share, Target: target})
+	})
+}
+
+// offline is a Client whose nodes are never reached.
+func offline(tb testing.TB) *Client {
+	tb.Helper()
+	option := func(addr string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{addr}} }
+	c, err := New(Config{Nodes: []Node{{Name: "n0", Redis: option("127.0.0.1:1")}, {Name: "n1", Redis: option("127.0.0.1:2")}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// useTable does what calls do with a table before they send anything, and after they had an answer.
+func useTable(co *core, n int64, r *script.PeekReply) {
+	a, t, now := co.accounts.own, co.table.Load(), co.client.now()
+	v := a.view(t)
+	var done tried
+	for i := v.choose(now, n, &done); i >= 0; i = v.choose(now, n, &done) {
+		done.add(i)
+		v.seats[i].report(1)
+	}
+	for _, s := range t.layout.Shards {
+		if l := co.laneTo(s); l != nil {
+			l.room(r)
+		}
+		unanswered(s)
+	}
+	var d Decision
+	v.knownDenial(max(n, 1), now, &d)
+	v.shutOut(now)
+	v.pause(now)
+	v.dueElsewhere(n, now)
+	t.spare()
+	t.absence(now)
+	if len(v.seats) > 1 {
+		v.turn(now, 1)
+	}
+	co.complete(&d, t, now)
+	co.local.part(t.limit)
+	t.limit.soonest(max(n, 1))
+	newDriver(co.register, t.layout).layout.Plan(nil)
+	co.renew()
+	_, _ = co.register.anchorFor(t.layout), co.register.homes()
+}
