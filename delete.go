@@ -136,15 +136,20 @@ func (c *core) vanish(t *table) {
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and waits for that.
 func (c *core) inUse(ctx context.Context) *table {
 	t := c.current()
-	if t != nil || c.family != nil || !c.deletion.pending() {
+	if t != nil || c.family != nil {
 		return t
+	}
+	if !c.deletion.pending() {
+		return c.table.Load() // it may have been declared just now
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
-	for t == nil && c.deletion.pending() && c.register.revive(ctx) == nil {
-		t = c.table.Load() // nil: deleted again
+	for c.deletion.pending() && c.register.revive(ctx) == nil {
+		if t = c.table.Load(); t != nil {
+			return t
+		} // deleted again
 	}
-	return t
+	return c.table.Load()
 }
 
 // revive declares a deleted limit anew. Callers share one declaration. It goes on when ctx ends, and
