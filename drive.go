@@ -47,7 +47,7 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 			limit.Shards = t.limit.Shards // the keys of a family never change their shards
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
-		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		return &next, err
 	})
 }
@@ -59,7 +59,7 @@ func (r *register) rebalance(ctx context.Context) error {
 		if spec.Auto {
 			limit.Shards = 0
 		}
-		next, err := t.layout.Change(t.layout.Epoch+1, spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
 			return nil, nil // everything is where it should be
 		}
@@ -69,6 +69,18 @@ func (r *register) rebalance(ctx context.Context) error {
 		return err
 	}
 	return r.putInForce(ctx, *next)
+}
+
+// nextEpoch is the epoch of a change that follows a layout: the time of the node that anchors it.
+// So a change is later than every one that a lost record forgot, and no two have the same epoch.
+func (r *register) nextEpoch(layout shard.Layout) int64 {
+	return max(layout.Epoch+1, r.highest.Load()+1, r.clock.Load())
+}
+
+// known is the layout as far as it is in force: while shards obey a later one, what they hold is unknown.
+func (r *register) known(layout shard.Layout) shard.Layout {
+	layout.Settled = layout.Settled && r.highest.Load() <= layout.Epoch
+	return layout
 }
 
 // succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again while other
@@ -83,7 +95,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		sent := r.core.client.elapsed()
-		if err := r.sync(ctx); err != nil {
+		if err := r.sync(ctx); err != nil && !errors.Is(err, errOvertaken) { // a change is later than whatever shards obey
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		t := r.core.table.Load()
