@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 // change stores a new layout for the limit and starts the move of its capacity.
-// It returns when every shard that can be reached has adopted the layout.
+// It returns when every shard that can be reached has adopted the layout or a later one.
 func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) bool) error {
 	next, err := r.propose(ctx, limit, unless)
 	if err != nil || next == nil {
@@ -23,13 +24,19 @@ func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) b
 	return r.putInForce(ctx, *next)
 }
 
-// putInForce tells every shard of a new layout, and starts the move of its capacity.
+// putInForce tells every shard of a new layout, and starts the move of its capacity. It returns nil
+// when all of them have adopted it, or a later one that the record knows.
 func (r *register) putInForce(ctx context.Context, next shard.Layout) error {
-	if t := r.core.table.Load(); next.Settled || t != nil && t.layout.Epoch > next.Epoch {
-		return nil // nothing moves, or others have changed it already
+	if next.Settled {
+		return nil // nothing moves
 	}
 	step, errs := r.step(ctx, next)
-	if !step.Done && !step.Superseded {
+	switch {
+	case step.Superseded:
+		if err := r.sync(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("shards obey a later change: %w", err))
+		}
+	case !step.Done:
 		r.driveOn(true)
 	}
 	return errors.Join(errs...)
