@@ -131,23 +131,23 @@ func TestANameIsKeptWhileAProcessListsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)
 		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
-		ask := func(c *shardlimit.Client) error {
-			_, err := limiter(t, c, "l", limit).Allow(context.Background())
+		ask := func(c *shardlimit.Client, name string) error {
+			_, err := limiter(t, c, name, limit).Allow(context.Background())
 			return err
 		}
 		before, after := f.called("before").client(t), f.called("after").client(t)
-		if err := ask(before); err != nil {
+		if err := ask(before, "l"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Hour)
-		refused(t, ask(after), "before", "after")
+		refused(t, ask(after, "l"), "before", "after")
 		before.Close()
 		time.Sleep(5 * time.Minute)
-		refused(t, ask(after), "before", "after")
+		refused(t, ask(after, "l"), "before", "after")
 		time.Sleep(6 * time.Minute)
-		_ = ask(after) // it tries to connect again
+		_ = ask(after, "m") // it tries to connect again
 		time.Sleep(5 * time.Second)
-		if err := ask(after); err != nil {
+		if err := ask(after, "m"); err != nil {
 			t.Errorf("nobody uses the old name any more: %v", err)
 		}
 	})

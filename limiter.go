@@ -252,6 +252,9 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
+		if n := c.client.node(s.Node); n != nil && !n.ready(s.Slot) {
+			st.Shards[i].Err = n.away(s.Slot)
+		}
 	}
 	err := c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)

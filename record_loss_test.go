@@ -248,3 +248,33 @@ func TestAChangeAfterARestoreIsTheLastWord(t *testing.T) {
 		endInOne(t, want, knows, joined)
 	})
 }
+
+// A limit is changed by a process that joined the restored record and knows nothing else. That is the
+// latest change, and not taken for the one that was lost.
+func TestAChangeOfARestoredRecordIsNotTakenForTheLostOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, servers := bubbledServers(t, 1)
+		knows := limiter(t, f.client(t), "l", twenty)
+		before := recordsOn(t, servers[0])
+		changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
+		time.Sleep(time.Second)
+		before.restore(servers[0])
+		want := changed(t, limiter(t, f.client(t), "l", twenty), func(next *shardlimit.Limit) { next.Permits = 10 })
+		endInOne(t, want, knows, limiter(t, f.client(t), "l", twenty))
+	})
+}
+
+// Until somebody who knows the change has read the restored record, shards go on with what they have.
+func TestARestoredRecordIsNotPutInForceWhileSomebodyMayKnowBetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, servers := bubbledServers(t, 1)
+		knows := limiter(t, f.client(t), "l", twenty)
+		before := recordsOn(t, servers[0])
+		want := changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
+		time.Sleep(soon)
+		before.restore(servers[0])
+		callers := newDemand(t, pace, limiter(t, f.client(t), "l", twenty))
+		time.Sleep(15 * time.Second)
+		keepsTo(t, want, callers.stop())
+	})
+}
