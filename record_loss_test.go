@@ -164,7 +164,7 @@ func TestADeclarationAfterALossDoesNotUndoAChange(t *testing.T) {
 // Records come back from an old snapshot. A process that knows the change is alive, and a new one joins.
 func TestARestoredRecordDoesNotUndoAChangeThatSomebodyKnows(t *testing.T) {
 	for name, c := range layoutChanges {
-		for _, idle := range []time.Duration{0, 3 * time.Minute} { // of the process that knows
+		for _, idle := range []time.Duration{0, 90 * time.Second} { // of the process that knows
 			t.Run(name+", "+idle.String()+" idle", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, servers := bubbledServers(t, c.nodes)
