@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 const (
 	// A name is kept so long after the last process that uses it was heard of.
 	nameKeep = 10 * time.Minute
-	// It is looked at so often, and whenever a node was connected anew.
+	// A name is looked at so often, and whenever a node was connected anew.
 	nameEvery   = 3 * time.Minute
 	nameTimeout = 500 * time.Millisecond
 )
@@ -87,7 +88,7 @@ func (c *Client) claim(ctx context.Context, name string, client rueidis.Client) 
 
 // nameOn returns the name that a server has, after giving it ours if it had none.
 func (c *Client) nameOn(ctx context.Context, name string, client rueidis.Client) (string, error) {
-	key, mine := c.nameKey(), newIdentity()+" "+name
+	key, mine := c.nameKey(), newClaim()+" "+name
 	replies := client.DoMulti(ctx,
 		client.B().Set().Key(key).Value(mine).Nx().Px(nameKeep).Build(),
 		client.B().Get().Key(key).Build())
@@ -112,9 +113,8 @@ func (c *Client) nameOn(ctx context.Context, name string, client rueidis.Client)
 	return found, nil
 }
 
-// newIdentity tells this server's life from that of another under the same name: it is
-// kept as long as the data.
-func newIdentity() string {
+// newClaim tells one claim of a name from another, so that a process knows its own.
+func newClaim() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
 	return hex.EncodeToString(random[:])
@@ -135,15 +135,9 @@ func sameServer(a, b Node) bool {
 	if a.Client != nil || b.Client != nil {
 		return a.Client == b.Client
 	}
-	if dialsItself(a.Redis) || dialsItself(b.Redis) || a.Redis.SelectDB != b.Redis.SelectDB || a.Redis.Sentinel.MasterSet != b.Redis.Sentinel.MasterSet {
+	x, y := a.Redis, b.Redis
+	if dialsItself(x) || dialsItself(y) || x.SelectDB != y.SelectDB || x.Sentinel.MasterSet != y.Sentinel.MasterSet {
 		return false
 	}
-	for _, address := range a.Redis.InitAddress {
-		for _, other := range b.Redis.InitAddress {
-			if address == other {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.InitAddress, func(address string) bool { return slices.Contains(y.InitAddress, address) })
 }

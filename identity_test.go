@@ -36,7 +36,8 @@ func refused(t *testing.T, err error, names ...string) {
 	}
 }
 
-// A process calls the server of another one by another name, as by its address: it does not get the limit once more.
+// A process calls the server of another one by another name, as by its address: it does not get
+// the limit once more.
 func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
 	f := standalone(t)
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
@@ -189,7 +190,8 @@ func TestAServerThatCannotKeepItsNameIsUsed(t *testing.T) {
 			return f
 		},
 		"is not permitted": func() fleet {
-			command("ACL", "SETUSER", "limiter", "on", ">x", "+@all", "resetkeys", "~"+f.prefix+"{?}:*", "~"+f.prefix+"{??}:*", "~"+f.prefix+"{???}:*")
+			command("ACL", "SETUSER", "limiter", "on", ">x", "+@all", "resetkeys",
+				"~"+f.prefix+"{?}:*", "~"+f.prefix+"{??}:*", "~"+f.prefix+"{???}:*") // the tags of shards and records
 			node := f.nodes[0]
 			node.Redis.Username, node.Redis.Password = "limiter", "x"
 			return f.with(node)

@@ -117,7 +117,8 @@ func endInOne(t *testing.T, want shardlimit.Limit, limiters ...*shardlimit.Limit
 	for i, l := range limiters {
 		st, err := l.Peek(t.Context())
 		if err != nil || !st.Settled || st.Epoch != first.Epoch || st.Limit != want {
-			t.Errorf("process %d has %s at epoch %d, settled %v (%v); wanted %s at %d", i, st.Limit, st.Epoch, st.Settled, err, want, first.Epoch)
+			t.Errorf("process %d has %s at epoch %d, settled %v (%v); wanted %s at %d",
+				i, st.Limit, st.Epoch, st.Settled, err, want, first.Epoch)
 		}
 	}
 	worst := keepsTo(t, want, ops)
