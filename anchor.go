@@ -53,14 +53,42 @@ func leads(found []reading, from, to shard.Location) bool {
 	return false
 }
 
-// merge makes one layout of several. Nobody knows which of them shards have obeyed, so
-// the new one lists the shards of all and begins by asking every one of them.
-func (r *register) merge(ctx context.Context, layout shard.Layout, anchor *reading, rivals []*reading) error {
+// foremost returns the layout that is to go on, given the newest one of the record, and those that
+// it has to take into account. They are none, and it is that one, unless this process or a place
+// knows a layout that the record forgot: then records were lost or came back from a snapshot.
+func (r *register) foremost(found []reading, newest shard.Layout) (best shard.Layout, others []shard.Layout) {
+	best = newest
+	consider := func(l shard.Layout) {
+		switch {
+		case l.Outranks(best):
+			best, others = l, append(others, best)
+		case l.Epoch > newest.Epoch && l.Epoch != best.Epoch:
+			others = append(others, l)
+		}
+	}
+	for _, f := range found {
+		if f.layout != nil {
+			consider(*f.layout)
+		}
+	}
+	if t := r.core.table.Load(); t != nil {
+		consider(t.layout)
+	}
+	return best, others
+}
+
+// merge makes one layout of several, for the first of them goes on. Nobody knows which of them
+// shards have obeyed, so the new one lists the shards of all and begins by asking every one of them.
+func (r *register) merge(ctx context.Context, best shard.Layout, anchor *reading, rivals []*reading, others []shard.Layout) error {
+	if len(others) > 0 {
+		r.core.client.cfg.Logger.Warn("the record of a limiter was lost or is older than what was in force; it is replaced",
+			"limiter", r.core.name, "anchor", anchor.place.Node)
+	}
 	for _, rival := range rivals {
 		r.core.client.cfg.Logger.Warn("limiter had two layouts; they become one", "limiter", r.core.name,
 			"anchor", anchor.place.Node, "rival", rival.layout.Anchor.Node)
 	}
-	merged, err := r.union(layout, anchor.place, rivals)
+	merged, err := r.union(best, r.anchorFor(best), append(others, layoutsOf(rivals)...))
 	if err != nil {
 		return err
 	}
@@ -76,13 +104,20 @@ func (r *register) merge(ctx context.Context, layout shard.Layout, anchor *readi
 	return nil
 }
 
-// union is the layout that follows one and its rivals, to be anchored at a place.
-func (r *register) union(layout shard.Layout, anchor shard.Location, rivals []*reading) (shard.Layout, error) {
-	epoch, others := max(layout.Epoch, r.highest.Load()), make([]shard.Layout, len(rivals))
-	for i, rival := range rivals {
-		epoch, others[i] = max(epoch, rival.layout.Epoch), *rival.layout
+func layoutsOf(found []*reading) (layouts []shard.Layout) {
+	for _, f := range found {
+		layouts = append(layouts, *f.layout)
 	}
-	next, err := layout.Change(epoch+epochLeap, layout.Spec(), layout.Live())
+	return layouts
+}
+
+// union is the layout that follows one and others, to be anchored at a place.
+func (r *register) union(layout shard.Layout, anchor shard.Location, others []shard.Layout) (shard.Layout, error) {
+	epoch := max(layout.Epoch, r.highest.Load())
+	for _, other := range others {
+		epoch = max(epoch, other.Epoch)
+	}
+	next, err := layout.Renumber(epoch + epochLeap)
 	if len(others) > 0 {
 		next, err = layout.Merge(epoch+epochLeap, others...)
 	}
@@ -103,7 +138,8 @@ func (r *register) takeOver(ctx context.Context, found []reading, layout shard.L
 	home := found[at]
 	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
 		"limiter", r.core.name, "node", layout.Anchor.Node)
-	next, err := r.union(layout, home.place, rivalsOf(found, layout))
+	best, others := r.foremost(found, layout)
+	next, err := r.union(best, home.place, append(others, layoutsOf(rivalsOf(found, layout))...))
 	if err != nil {
 		return false, err
 	}

@@ -74,6 +74,17 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 	return f, broken
 }
 
+// bubbledServers is bubbled with the servers of the nodes.
+func bubbledServers(t *testing.T, nodes int) (fleet, []*miniredis.Miniredis) {
+	t.Helper()
+	f, made := bubbledNodes(t, nodes)
+	var servers []*miniredis.Miniredis
+	for _, n := range made {
+		servers = append(servers, n.redis)
+	}
+	return f, servers
+}
+
 // infoOf answers what scripts ask about a server that has been up since then.
 func infoOf(since time.Time) server.Hook {
 	return func(c *server.Peer, cmd string, _ ...string) bool {

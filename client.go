@@ -20,6 +20,9 @@ type Client struct {
 	rostering sync.Mutex // held while the roster is replaced
 	tel       *telemetry
 
+	watching    sync.Once     // begins when the first node is connected
+	reconnected chan struct{} // holds a token when a node was connected anew
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -46,11 +49,13 @@ func New(cfg Config) (*Client, error) {
 		limiters: make(map[string]*core),
 		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),
+
+		reconnected: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	nodes := &roster{nodes: cfg.Nodes, byName: make(map[string]*node, len(cfg.Nodes))}
 	for _, n := range cfg.Nodes {
-		nodes.byName[n.Name] = newNode(n, c.now, c.logNode)
+		nodes.byName[n.Name] = c.newNode(n)
 	}
 	c.roster.Store(nodes)
 	if c.tel, err = newTelemetry(c); err != nil {

@@ -59,7 +59,8 @@ const (
 // or a whole Redis Cluster.
 type Node struct {
 	// Name is the stable identity by which shards are placed; keep it when
-	// the address changes. The default is the first address.
+	// the address changes. The default is the first address. Every process must call a server by
+	// the same name: one that calls it otherwise does not use it, see ErrNodeIdentity.
 	Name string
 	// Redis says how to connect. shardlimit connects on first use and closes
 	// the connection in Close. Some options are always set: pipelining on,
@@ -194,7 +195,7 @@ func (n *Node) fill() error {
 // dialable refuses addresses that no attempt to connect could ever reach, because they
 // would look like a node that is away. A program that dials by itself may write what it likes.
 func dialable(o rueidis.ClientOption) error {
-	if o.DialFn != nil || o.DialCtxFn != nil { //nolint:staticcheck // DialFn is deprecated, but programs may still set it
+	if dialsItself(o) {
 		return nil
 	}
 	for _, address := range o.InitAddress {
@@ -206,6 +207,11 @@ func dialable(o rueidis.ClientOption) error {
 		}
 	}
 	return nil
+}
+
+// dialsItself reports whether the program makes the connections, so that addresses may mean anything.
+func dialsItself(o rueidis.ClientOption) bool {
+	return o.DialFn != nil || o.DialCtxFn != nil //nolint:staticcheck // DialFn is deprecated, but programs may still set it
 }
 
 // validWeight also bounds the magnitude, so that sums and ratios of weights stay finite.

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // change stores a new layout for the limit and starts the move of its capacity.
-// It returns when every shard that can be reached has adopted the layout.
+// It returns when every shard that can be reached has adopted the layout or a later one.
 func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) bool) error {
 	next, err := r.propose(ctx, limit, unless)
 	if err != nil || next == nil {
@@ -21,13 +22,19 @@ func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) b
 	return r.putInForce(ctx, *next)
 }
 
-// putInForce tells every shard of a new layout, and starts the move of its capacity.
+// putInForce tells every shard of a new layout, and starts the move of its capacity. It returns nil
+// when all of them have adopted it, or a later one that the record knows.
 func (r *register) putInForce(ctx context.Context, next shard.Layout) error {
-	if t := r.core.table.Load(); next.Settled || t != nil && t.layout.Epoch > next.Epoch {
-		return nil // nothing moves, or others have changed it already
+	if next.Settled {
+		return nil // nothing moves
 	}
 	step, errs := r.step(ctx, next)
-	if !step.Done && !step.Superseded {
+	switch {
+	case step.Superseded:
+		if err := r.sync(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("shards obey a later change: %w", err))
+		}
+	case !step.Done:
 		r.driveOn(true)
 	}
 	return errors.Join(errs...)
@@ -45,7 +52,7 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 			limit.Shards = t.limit.Shards // the keys of a family never change their shards
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
-		next, err := t.layout.Change(t.layout.Epoch+1, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		return &next, err
 	})
 }
@@ -57,7 +64,7 @@ func (r *register) rebalance(ctx context.Context) error {
 		if spec.Auto {
 			limit.Shards = 0
 		}
-		next, err := t.layout.Change(t.layout.Epoch+1, spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
 			return nil, nil // everything is where it should be
 		}
@@ -67,6 +74,18 @@ func (r *register) rebalance(ctx context.Context) error {
 		return err
 	}
 	return r.putInForce(ctx, *next)
+}
+
+// nextEpoch is the epoch of a change that follows a layout: the time of the node that anchors it.
+// So a change is later than every one that a lost record forgot, and no two have the same epoch.
+func (r *register) nextEpoch(layout shard.Layout) int64 {
+	return max(layout.Epoch+1, r.highest.Load()+1, r.clock.Load())
+}
+
+// known is the layout as far as it is in force: while shards obey a later one, what they hold is unknown.
+func (r *register) known(layout shard.Layout) shard.Layout {
+	layout.Settled = layout.Settled && r.highest.Load() <= layout.Epoch
+	return layout
 }
 
 // succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again while other
@@ -83,7 +102,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 		sent := r.core.client.elapsed()
 		if err := r.sync(ctx); errors.Is(err, errDeleted) {
 			return nil, err
-		} else if err != nil {
+		} else if err != nil && !errors.Is(err, errOvertaken) { // a change is later than whatever shards obey
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		t := r.core.table.Load()

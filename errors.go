@@ -29,6 +29,10 @@ var (
 	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
 	ErrNotFound = errors.New("shardlimit: no such limit")
+	// ErrNodeIdentity: a server is in use under another node name, by another process or by another Node of the Config, so it is
+	// not used under this one. It is the cause of a ShardError or ErrUnavailable, and is returned by SetNodes. The text
+	// has both names: set Node.Name to the same in every process, and list each server once.
+	ErrNodeIdentity = errors.New("shardlimit: the server of the node has another name")
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("shardlimit: client is closed")
 	// ErrFamilyLimit: the limit of one key of a Family cannot be changed or deleted by itself.

@@ -132,8 +132,8 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) 
 // follows as the log empties, within one window; until then less than the new
 // limit may be available. Of several changes at once one wins, as a whole.
 //
-// It returns when every shard has adopted the change. If some could not be
-// reached, the change is stored and will be finished by whichever process sees
+// It returns when every shard has adopted the change, or a later one that came
+// before it was through. If some could not be reached, the change is stored and will be finished by whichever process sees
 // them next; the error is then a *ShardError for each. ErrUnavailable means that
 // nothing was changed, because the node that anchors the layout is away.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
@@ -245,6 +245,9 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
+		if n := c.client.node(s.Node); n != nil && !n.ready(s.Slot) {
+			st.Shards[i].Err = n.away(s.Slot)
+		}
 	}
 	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
 		r, err := e.scripts.Peek(ctx, ln.ref)

@@ -42,7 +42,8 @@ type node struct {
 	given  rueidis.Client // the caller's own client, or nil
 	clock  func() int64   // nanoseconds
 	log    nodeLog
-	took   [2][]metric.RecordOption // for the duration of script calls: ok, error
+	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
+	took   [2][]metric.RecordOption   // for the duration of script calls: ok, error
 
 	dialing breaker // guards connecting
 	client  atomic.Pointer[connected]
@@ -132,6 +133,17 @@ func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		return inner(ctx, addr, d, cfg)
+	}
+}
+
+// redialled calls after with every connection that dial makes.
+func redialled(dial dialFunc, after func()) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, d, cfg)
+		if err == nil {
+			after()
+		}
+		return conn, err
 	}
 }
 
@@ -225,13 +237,18 @@ func (n *node) dial(attempt chan struct{}) {
 	if client == nil {
 		client, err = rueidis.NewClient(n.option)
 	}
+	if err == nil && n.vouch != nil {
+		if err = n.vouch(client); err != nil {
+			n.closeClient(client)
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer close(attempt)
 	n.attempt, n.failure = nil, err
 	if err != nil {
 		if n.dialing.broke(n.clock()) {
-			n.log(n.name, "node cannot be reached", err)
+			n.log(n.name, "node cannot be used", err)
 		}
 		return
 	}
@@ -249,6 +266,20 @@ func (n *node) dial(attempt chan struct{}) {
 		c.ranges[i] = &endpoint{scripts: script.NewEndpoint(client)}
 	}
 	n.client.Store(c)
+}
+
+// refuse takes a connection out of use, and reports whether it was in use. Further attempts to connect follow.
+func (n *node) refuse(on *connected, err error) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || !n.client.CompareAndSwap(on, nil) {
+		return false
+	}
+	n.failure = err
+	if n.dialing.broke(n.clock()) {
+		n.log(n.name, "node cannot be used any more", err)
+	}
+	return true
 }
 
 // away tells why calls for the slot are not sent.

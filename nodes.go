@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -73,6 +72,11 @@ func checkNodes(nodes []Node) ([]Node, error) {
 			bad("Nodes[%d]: the name %q is taken by an earlier node; names must differ", i, n.Name)
 		}
 		names[n.Name] = true
+		for k, other := range nodes[:i] {
+			if sameServer(other, *n) {
+				bad("Nodes[%d]: it is the same server as Nodes[%d]; list each once", i, k)
+			}
+		}
 	}
 	return nodes, errors.Join(errs...)
 }
@@ -126,7 +130,7 @@ func (c *Client) replaceNodes(nodes []Node) (added []*node, err error) {
 			}
 			moved = append(moved, old)
 		}
-		made := newNode(n, c.now, c.logNode)
+		made := c.newNode(n)
 		next.byName[n.Name] = made
 		added = append(added, made)
 	}
@@ -185,12 +189,7 @@ func (c *Client) retireNodes() {
 func (c *Client) dismiss(nodes []*node) {
 	for _, n := range nodes {
 		c.cfg.Logger.Info("node was taken out", "node", n.name)
-		if !c.spawn(func(ctx context.Context) {
-			sleep(ctx, 2*c.cfg.CallTimeout+time.Second)
-			n.close()
-		}) {
-			n.close()
-		}
+		c.closeLater(n.close)
 	}
 }
 

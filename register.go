@@ -21,14 +21,18 @@ const (
 	recordKeep     = 7 * 24 * time.Hour // and two windows
 	participantTTL = time.Minute
 	leastPatience  = 2 * time.Second
-	agreeRounds    = 8           // how often it is read again when its places do not agree
-	newFor         = time.Second // so long after a limit was declared first its places must all be reached, and are waited for
+	agreeRounds    = 8 // how often it is read again when its places do not agree
+	// So long a record that is older than what shards obey is left to a process that knows better:
+	// one that is in use reads the record within confirmLimitEvery.
+	outdatedFor = confirmLimitEvery + leastPatience + 3*time.Second
+	newFor      = time.Second // so long after a limit was declared first its places must all be reached, and are waited for
 )
 
 var (
 	errNoRecord   = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
 	errDisputed   = errors.New("the places of the limit's layout keep changing; try again")
 	errUnreadable = errors.New("the layout that is stored for this limit cannot be read by this version")
+	errOvertaken  = errors.New("shards obey a later layout than the record has; a process that knows it is waited for")
 )
 
 // register is the record of a limit's layout in Redis: one anchor, where it is
@@ -49,6 +53,8 @@ type register struct {
 	failedAt     atomic.Int64           // when the limit could not be looked up, if that was the last try; else 0
 	bornAt       atomic.Int64           // since when the limit is known to exist, on the client's clock; 0: it is not
 	highest      atomic.Int64           // highest epoch that a shard has shown
+	clock        atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
+	outdated     int64                  // since when shards are known to obey a later layout than the record's; 0: they do not; only of whose turn it is
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
@@ -262,9 +268,12 @@ func (r *register) syncInTurn(ctx context.Context) error {
 // exchange is one round of sync. If it finds that the places of the record do not agree, it does
 // what it can about that and reports false: only the next round can tell.
 func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
-	sent := r.core.client.elapsed()
+	sent, heard := r.core.client.elapsed(), r.highest.Load() // what shards show later may be in the record by then
 	found, at := r.survey(ctx)
 	anchor := &found[at]
+	if anchor.err == nil {
+		r.clock.Store(anchor.record.Now)
+	}
 	layout, err := newest(found)
 	if err != nil {
 		return false, err
@@ -283,7 +292,7 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	case errors.Is(anchor.err, errNodeStranger):
 		agreed, err = r.takeOver(ctx, found, *layout)
 	case anchor.err == nil:
-		layout, agreed, err = r.mend(ctx, found, at, layout)
+		layout, agreed, err = r.mend(ctx, found, at, layout, heard)
 	}
 	if err != nil || !agreed {
 		return false, err
@@ -324,25 +333,25 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	return &layout, agreed, err
 }
 
-// mend repairs the record: an anchor or copy that lost it, an anchor whose
-// memory is older than what shards have seen, two anchors.
-func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout) (*shard.Layout, bool, error) {
+// mend repairs the record: an anchor or copy that lost it, two anchors, or a record that is older
+// than what this process, or a shard, knows. heard is the highest epoch that a shard had shown
+// before the record was read.
+func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout, heard int64) (*shard.Layout, bool, error) {
 	anchor := &found[at]
-	if rivals := rivalsOf(found, *layout); len(rivals) > 0 {
-		return nil, false, r.merge(ctx, *layout, anchor, rivals)
+	best, others := r.foremost(found, *layout)
+	rivals := rivalsOf(found, *layout)
+	if len(rivals)+len(others) > 0 {
+		return nil, false, r.merge(ctx, best, anchor, rivals, others)
 	}
-	if highest := r.highest.Load(); highest > layout.Epoch {
-		// The shards obeyed a layout that no record remembers. Whatever they hold
-		// now is unknown, so the next layout begins by asking every one of them.
-		lost := *layout
-		lost.Settled = false
-		next, err := lost.Change(highest+1, lost.Spec(), lost.Live())
+	if heard > layout.Epoch {
+		next, err := r.recover(*layout, heard)
 		if err != nil {
 			return nil, false, err
 		}
 		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, next)
 		return &next, agreed, err
 	}
+	r.outdated = 0
 	if !anchor.record.Exists || anchor.record.Epoch < layout.Epoch {
 		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, *layout)
 		return layout, agreed, err
@@ -353,6 +362,25 @@ func (r *register) mend(ctx context.Context, found []reading, at int, layout *sh
 		}
 	}
 	return layout, true, nil
+}
+
+// recover makes the successor of a layout that no shard obeys any more, if those who may know a
+// later one have had their time. Whatever shards hold is unknown, so it begins by asking every one.
+// It gives way to whoever knows the later layout and comes after all, see shard.Layout.Outranks.
+func (r *register) recover(layout shard.Layout, heard int64) (shard.Layout, error) {
+	now := r.core.client.now()
+	if r.outdated == 0 {
+		r.outdated = now
+	}
+	if time.Duration(now-r.outdated) < outdatedFor {
+		if err := r.core.adopt(layout); err != nil {
+			return shard.Layout{}, err
+		}
+		return shard.Layout{}, errOvertaken
+	}
+	r.core.client.cfg.Logger.Warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as recorded",
+		"limiter", r.core.name)
+	return layout.Merge(heard + epochLeap)
 }
 
 // noteAge learns since when the limit exists from the oldest record.

@@ -36,6 +36,20 @@ func (l Layout) AnchoredAt(anchor Location, followed ...Layout) Layout {
 	return l
 }
 
+// Unchanged is the Changed of a layout that nobody has changed since code declared the limit. Every
+// change ranks above it.
+const Unchanged = 1
+
+// Outranks reports whether l is to go on, and not other, where both are known and the record does
+// not say which of them followed: l has the later change or, at the same change, the later epoch.
+// So a layout that a record was repaired with gives way to one with a later change.
+func (l Layout) Outranks(other Layout) bool {
+	return l.Epoch != other.Epoch && cmp.Or(cmp.Compare(l.changed(), other.changed()), cmp.Compare(l.Epoch, other.Epoch)) > 0
+}
+
+// changed is Changed, where 0 stands for Epoch.
+func (l Layout) changed() int64 { return cmp.Or(l.Changed, l.Epoch) }
+
 // Follows reports whether l is known to take other into account, because both have the same anchor, or l had it when other was in force.
 func (l Layout) Follows(other Layout) bool {
 	return other.Epoch <= l.Epoch && (other.Anchor == l.Anchor ||

@@ -16,6 +16,7 @@ const version = 1
 type layoutJSON struct {
 	Version   int          `json:"v"`
 	Epoch     int64        `json:"epoch"`
+	Changed   int64        `json:"changed,omitempty"` // absent: Epoch
 	Settled   bool         `json:"settled"`
 	Permits   int64        `json:"permits"`
 	Window    int64        `json:"window_ns"`
@@ -57,6 +58,9 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
 		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope, Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
 	}
+	if l.changed() != l.Epoch {
+		stored.Changed = l.Changed
+	}
 	if l.Anchor != (Location{}) {
 		stored.Anchor = &anchorJSON{Slot: l.Anchor.Slot, Node: l.Anchor.Node}
 	}
@@ -97,7 +101,7 @@ func decode(data []byte) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
 	}
 	l := Layout{
-		Epoch: stored.Epoch, Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
+		Epoch: stored.Epoch, Changed: cmp.Or(stored.Changed, stored.Epoch), Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
 		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}

@@ -12,12 +12,24 @@ import (
 )
 
 const (
-	goldenSettled   = `{"v":1,"epoch":5,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
+	goldenSettled   = `{"v":1,"epoch":5,"changed":1,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
 	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
 // goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another algorithm.
 const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"slot":4,"node":"a","epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+
+// What versions before wrote of a settled layout says nothing of a change: its own epoch counts.
+func TestALayoutThatSaysNothingOfAChangeWasChangedAtItsEpoch(t *testing.T) {
+	old := strings.Replace(goldenSettled, `"changed":1,`, ``, 1)
+	var back shard.Layout
+	if err := json.Unmarshal([]byte(old), &back); err != nil || back.Changed != 5 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if again, err := json.Marshal(back); err != nil || string(again) != old {
+		t.Errorf("written as %s, %v", again, err)
+	}
+}
 
 // TestGolden pins the stored form.
 func TestGolden(t *testing.T) {

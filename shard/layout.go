@@ -42,6 +42,7 @@ type Spec struct {
 // says which of them may be raised.
 type Layout struct {
 	Epoch     int64 // 1..MaxEpoch; grows with every change
+	Changed   int64 // the epoch of the last change that somebody asked for; see [Layout.Outranks]
 	Settled   bool
 	Permits   int64
 	Window    time.Duration
@@ -62,7 +63,7 @@ type Layout struct {
 // that life had, and Change, not New, must be used.
 func New(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := s.layout(epoch)
-	l.Settled = true
+	l.Settled, l.Changed = true, Unchanged
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
 	return l.checked()
 }
@@ -85,7 +86,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	}
 	shards = s.live(shards)
 	next := s.layout(epoch)
-	next.Anchor, next.Origins = l.Anchor, l.Origins
+	next.Changed, next.Anchor, next.Origins = epoch, l.Anchor, l.Origins
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
@@ -97,13 +98,21 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	return next.checked()
 }
 
+// Renumber returns l under a greater epoch. Nobody asked for that, so what l was changed at stays.
+func (l Layout) Renumber(epoch int64) (Layout, error) {
+	next, err := l.Change(epoch, l.Spec(), l.Live())
+	next.Changed = l.changed()
+	return next, err
+}
+
 // Merge returns the layout that is to follow both l and others, for a limit that came to have
 // several layouts which nobody put in an order, as after two first declarations: the live shards of l under an epoch that
 // is greater than all, and everything else that any lists, leaving. What any shard
-// holds is unknown, so nothing is raised before all of them were seen.
+// holds is unknown, so nothing is raised before all of them were seen. The merged layout was
+// changed when l was.
 func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 	l.Settled = false
-	next, err := l.Change(epoch, l.Spec(), l.Live())
+	next, err := l.Renumber(epoch)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -189,6 +198,8 @@ func (l Layout) validate() error {
 	switch {
 	case l.Epoch < 1 || l.Epoch > MaxEpoch:
 		return fmt.Errorf("epoch %d is outside 1..%d", l.Epoch, MaxEpoch)
+	case l.Changed < 0 || l.Changed > l.Epoch:
+		return fmt.Errorf("changed at %d, after epoch %d", l.Changed, l.Epoch)
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
 	case l.Window < time.Millisecond || l.Window > 31*24*time.Hour:
