@@ -43,7 +43,7 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 		head, changes := q.first(n)
 		switch {
 		case head != w || ctx.Err() != nil:
-			c.giveBack(d)
+			c.giveBackDue(d, due)
 			return true, 0
 		case c.client.now() >= due:
 			q.hand(d, false)

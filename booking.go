@@ -364,7 +364,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
-	return booked{part{s, r.At, n}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+	return booked{part{s, r.At, n, sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
 // reserve makes one script call, and tells breaker and telemetry.

@@ -37,7 +37,8 @@ const (
 	// FailLocal lets this process enforce its part of the limit by itself:
 	// Permits divided by the number of participants last heard of, at least
 	// one. What this process was granted in the running window counts. Decisions
-	// are marked as Degraded.
+	// are marked as Degraded. A process that has not yet heard of the others goes by
+	// Config.Participants; if that is 0 it takes the whole limit for itself.
 	FailLocal
 )
 
@@ -88,6 +89,12 @@ type Config struct {
 	// Participant names this process among those that share a limit. The
 	// default is host-pid-random.
 	Participant string
+	// Participants is how many processes are expected to share a limit, at most; 0 means
+	// unknown. Only FailLocal goes by it: a process divides limits by this number, or by the
+	// number that it last heard of if that is more. So as long as no more processes run, they
+	// admit no more than the limit together, or one permit each if that is more, even those
+	// that started during the outage. With 0 each of those admits up to the whole limit.
+	Participants int64
 	// Weight is this process' part of a contended limit relative to the other
 	// participants, MinWeight to MaxWeight; 0 means 1.
 	Weight float64
@@ -127,6 +134,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Participant) > MaxName {
 		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
+	}
+	if c.Participants < 0 {
+		bad("Participants is %d; it must not be negative", c.Participants)
 	}
 	if c.Weight == 0 {
 		c.Weight = 1

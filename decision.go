@@ -43,6 +43,7 @@ type part struct {
 	seat *seat // where, and of whom
 	at   int64 // the shard's own time of the grant, microseconds
 	n    int64
+	from int64 // since when the participant holds them, on the client's clock
 }
 
 // source says where a decision was made.

@@ -62,3 +62,6 @@ func (l *Limiter) Paced() time.Duration {
 	a := l.account
 	return a.view(l.core.table.Load()).pause(l.core.client.now())
 }
+
+// LocalPermits is this process' part of the limit under FailLocal.
+func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.table.Load().limit).Permits }

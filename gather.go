@@ -112,7 +112,11 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 // giveBack returns the parts of a decision that did not come to anything. It
 // does not heed the caller's context, as the permits would be lost, and takes at
 // most as long as a call may take, or a second if that is longer.
-func (c *core) giveBack(d Decision) {
+func (c *core) giveBack(d Decision) { c.giveBackDue(d, 0) }
+
+// giveBackDue is giveBack of a decision that kept the permits from others until
+// they were due, on the client's clock.
+func (c *core) giveBackDue(d Decision, due int64) {
 	if d.Granted == 0 {
 		return
 	}
@@ -123,7 +127,7 @@ func (c *core) giveBack(d Decision) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
 	defer cancel()
 	for _, p := range d.parts() {
-		if _, err := p.seat.refund(ctx, p); err != nil {
+		if _, err := p.seat.refund(ctx, p, due); err != nil {
 			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", p.n, "err", err)
 		}
 	}

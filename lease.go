@@ -207,7 +207,7 @@ func (l *lease) slice(p pile) (parts []part) {
 	for _, g := range l.grant.parts() {
 		end := begin + g.n
 		if from, to := max(begin, p.place), min(end, p.place+p.n); from < to {
-			parts = append(parts, part{g.seat, g.at, to - from})
+			parts = append(parts, part{g.seat, g.at, to - from, g.from})
 		}
 		begin = end
 	}

@@ -17,13 +17,13 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		l := &lease{until: math.MaxInt64}
 		granted, found := map[part]int64{}, map[part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := part{rapid.SampledFrom(seats).Draw(t, "seat"), rapid.Int64Range(1, 2).Draw(t, "at"), rapid.Int64Range(1, 1500).Draw(t, "n")}
+			p := part{rapid.SampledFrom(seats).Draw(t, "seat"), rapid.Int64Range(1, 2).Draw(t, "at"), rapid.Int64Range(1, 1500).Draw(t, "n"), 0}
 			l.grant.addPart(p, 0)
-			granted[part{p.seat, p.at, 0}] += p.n
+			granted[part{p.seat, p.at, 0, 0}] += p.n
 		}
 		note := func(d Decision) {
 			for _, p := range d.parts() {
-				found[part{p.seat, p.at, 0}] += p.n
+				found[part{p.seat, p.at, 0, 0}] += p.n
 			}
 		}
 		l.fill(l.grant.Granted, 4)
@@ -54,11 +54,11 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
 	s := &seat{}
 	var l lease
-	l.grant.addPart(part{s, 7, 8 * leastStripe}, 0)
+	l.grant.addPart(part{s, 7, 8 * leastStripe, 0}, 0)
 	l.fill(8*leastStripe, 4)
 	rest, _ := l.close()
 	back := l.origin(rest)
-	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * leastStripe}) {
+	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * leastStripe, 0}) {
 		t.Errorf("%d stripes, parts %+v", len(rest), parts)
 	}
 }

@@ -107,7 +107,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 	if l.core.client.closed.Load() {
 		return ErrClosed
 	}
-	return l.core.refund(ctx, d)
+	return l.core.refund(ctx, d, 0)
 }
 
 // Limit is the limit in force, as far as this process has heard. Before the

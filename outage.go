@@ -74,9 +74,9 @@ func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool) {
 }
 
 // part is what this process may admit: the limit divided by the participants last
-// heard of, at least one permit.
+// heard of, or by those that are expected if these are more, at least one permit.
 func (lo *local) part(limit Limit) Limit {
-	participants := lo.core.record().participants.Load()
+	participants := max(lo.core.record().participants.Load(), lo.core.client.cfg.Participants)
 	limit.Permits = max(1, limit.Permits/participants)
 	if limit.Burst > 0 {
 		limit.Burst = max(1, limit.Burst/participants)

@@ -9,8 +9,9 @@ import (
 )
 
 // refund gives back what the decision was granted, once. A part that surely was
-// not given back, because its node is away, may be tried again.
-func (c *core) refund(ctx context.Context, d Decision) error {
+// not given back, because its node is away, may be tried again. due is when
+// permits that were reserved could be used, on the client's clock, else 0.
+func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	now := c.client.now()
 	if d.core == nil || d.core.client != c.client || d.core.id != c.id || d.Granted == 0 || now >= d.until {
 		return nil
@@ -32,7 +33,7 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 		if !c.refunded.claim(key, now, d.until) {
 			continue
 		}
-		unsent, err := p.seat.refund(ctx, p)
+		unsent, err := p.seat.refund(ctx, p, due)
 		if err != nil {
 			errs = append(errs, p.seat.lane.fail(err))
 		}
@@ -48,8 +49,9 @@ func (c *core) refund(ctx context.Context, d Decision) error {
 }
 
 // refund gives back part of what the shard granted to the participant. unsent is true if the command
-// surely was not executed.
-func (s *seat) refund(ctx context.Context, p part) (unsent bool, err error) {
+// surely was not executed. What was reserved counts as held until it is due, however early it is
+// cancelled: others were told to come back then.
+func (s *seat) refund(ctx context.Context, p part, due int64) (unsent bool, err error) {
 	l := s.lane
 	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
 	defer cancel()
@@ -58,7 +60,9 @@ func (s *seat) refund(ctx context.Context, p part) (unsent bool, err error) {
 		return true, err
 	}
 	sent := l.core.client.now()
-	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{Permits: p.n, At: p.at, Seat: s.name()})
+	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{
+		Permits: p.n, At: p.at, Seat: s.name(), Held: time.Duration(max(sent, due) - p.from),
+	})
 	l.reportSince(e, sent, err)
 	if err != nil {
 		return script.NotExecuted(err), err

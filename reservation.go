@@ -39,7 +39,8 @@ func (r *Reservation) Degraded() bool { return r.decision.Degraded }
 
 // Cancel gives the permits back, so that others can have them; what others have
 // reserved does not move. It works once, and until the permits are due: later they
-// count as used, and nothing happens. The error is a *ShardError for each
+// count as used, and nothing happens. While participants contend, what the reservation kept from
+// others until then is paid for. The error is a *ShardError for each
 // shard that could not be reached; Cancel may then be called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	c := r.decision.core
@@ -49,7 +50,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case c.client.now() >= r.due:
 		return nil
 	}
-	if err := c.refund(ctx, r.decision); err != nil {
+	if err := c.refund(ctx, r.decision, r.due); err != nil {
 		return err
 	}
 	c.reserved.remove(r)

@@ -391,7 +391,7 @@ func (c *core) complete(d *Decision, t *table, now int64) {
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
 func (d *Decision) add(s *seat, ans *answer) {
 	d.Delay = max(d.Delay, ans.delay)
-	d.addPart(part{s, ans.at, ans.granted}, ans.ticket)
+	d.addPart(part{s, ans.at, ans.granted, ans.now}, ans.ticket)
 }
 
 func (d *Decision) addPart(p part, ticket uint64) {

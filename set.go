@@ -181,7 +181,7 @@ func (s *Set) Refund(ctx context.Context, d Decision) error {
 			errs[i] = ErrClosed
 			continue
 		}
-		wg.Go(func() { errs[i] = part.core.refund(ctx, part) })
+		wg.Go(func() { errs[i] = part.core.refund(ctx, part, 0) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

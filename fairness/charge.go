@@ -66,9 +66,15 @@ func (a *account) book(permits, date int64, later bool) {
 	}
 }
 
-// Restore makes up for permits that a participant gave back: they do not count as used any more, those of this window first, and its credit has
-// them again, as far as it can hold them. slot is a hint, as in a [Seat]. Who has no account of its own was charged to the shared one.
-func (b *Book) Restore(t Term, id string, slot int, permits int64) {
+// Restore makes up for permits that a participant gave back after it had held them for so long (us).
+// They do not count as used any more, those of this window first, and its credit has them again, as
+// far as it can hold them. Less is the price of holding: for as long as they were held nobody else
+// could have them, so permits that were held for a whole window cost as much as permits that were
+// used. Else a participant could keep everybody out by what it books and cancels, for nothing.
+//
+// slot is a hint, as in a [Seat]. A participant that has no account of its own was charged to the
+// shared one.
+func (b *Book) Restore(t Term, id string, slot int, permits, held int64) {
 	if len(b.accounts) == 0 {
 		return
 	}
@@ -78,9 +84,11 @@ func (b *Book) Restore(t Term, id string, slot int, permits int64) {
 		b.settleIn(t, a)
 	}
 	a.roll(t)
-	recent := min(permits, a.used[0])
+	price := math.Floor(float64(permits) * micro * float64(min(held, t.Window)) / float64(t.Window))
+	unused := permits - int64(price/micro)
+	recent := min(unused, a.used[0])
 	a.used[0] -= recent
-	a.used[1] = max(0, a.used[1]-(permits-recent))
+	a.used[1] = max(0, a.used[1]-(unused-recent))
 	e := float64(t.Share)
 	if b.level.heavy == 0 {
 		a.top(t)
@@ -88,5 +96,6 @@ func (b *Book) Restore(t Term, id string, slot int, permits int64) {
 		e = b.entitlement(t, a)
 		a.fill(t, e, capacity(e, 0))
 	}
-	a.credit = int64(min(float64(a.credit)+float64(float64(permits)*micro), capacity(e, 0)))
+	back := float64(float64(permits)*micro) - price
+	a.credit = int64(min(float64(a.credit)+back, capacity(e, 0)))
 }

@@ -2,6 +2,7 @@ package fairness
 
 const (
 	slice  = 16                  // how many accounts one call looks at
+	hardly = 8                   // while there is no room, who wants less than 1/8 of a part of 1/1024 gives way
 	roomy  = MaxAccounts * 7 / 8 // up to so many accounts a name that came once is remembered as long as others
 	passes = 20                  // at most so many in a window
 	anew   = 200                 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
@@ -54,19 +55,23 @@ func (b *Book) look(t Term) {
 	}
 }
 
-// forgotten reports whether an account is given up: after two windows of silence, or sooner if its name came only once.
+// forgotten reports whether an account is given up: after two windows of silence, or sooner if its
+// name came only once. While there is no room for another one, those that want hardly anything give
+// way one by one: else names that are kept alive could push all who come later into one account.
 func (b *Book) forgotten(t Term, slot int) bool {
 	a := &b.accounts[slot]
 	idle := t.Now - a.seen
 	switch {
 	case slot == 0:
 		return false
-	case a.cell > 0 || len(b.accounts) <= roomy:
-		return idle >= 2*t.Window
+	case idle >= 2*t.Window:
+		return true
+	case len(b.accounts) > MaxAccounts && a.cell > 0:
+		return a.demand(t)*hardly*MaxAccounts < float64(t.Share)*milli
 	case len(b.accounts) > MaxAccounts:
 		return idle*8 >= t.Window
 	}
-	return idle*2 >= t.Window
+	return a.cell == 0 && len(b.accounts) > roomy && idle*2 >= t.Window
 }
 
 // add counts a demand at a level.

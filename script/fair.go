@@ -67,7 +67,7 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest, ahead int64) (
 // restore makes up for a refund. It is the twin of fair_restore.lua.
 func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
 	if refunded > 0 && f.charges(t, &r.Seat) {
-		f.book.Restore(t, r.Seat.ID, r.Seat.Slot, refunded)
+		f.book.Restore(t, r.Seat.ID, r.Seat.Slot, refunded, r.held())
 	}
 }
 

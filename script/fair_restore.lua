@@ -1,6 +1,9 @@
--- Fairness after a refund: while participants contend, what came back is not used any more, and its participant has the credit again.
+-- Fairness after a refund: while participants contend, what came back is not used any more, and its
+-- participant has the credit again, less the price of what it held up: what was held for a whole
+-- window costs as much as what was used.
 --
 -- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
+--       5 us for which it was held; earlier versions do not say: 0
 -- Reads refunded. The book is never a reason for a refund to fail.
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
@@ -12,10 +15,12 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     -- include account
     local a = find(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
-    local recent = min(refunded, a.used)
-    a.used, a.used_before = a.used - recent, max(0, a.used_before - (refunded - recent))
+    local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
+    local unused = refunded - floor(price / 1000000)
+    local recent = min(unused, a.used)
+    a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
     local _, full = fill(a, 0)
-    a.credit = min(a.credit + refunded * 1000000, full)
+    a.credit = min(a.credit + (refunded * 1000000 - price), full)
     save()
   end)
 end

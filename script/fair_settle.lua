@@ -128,14 +128,19 @@ if contending then
         at = 0
       end
       local idle = max(now - sub(line, at + 25, at + 40), 0)
-      local gone = false
-      if upcoming > 0 and idle * 8 >= window then
-        if b.count <= 896 or sub(line, at + 93, at + 105) + 0 > 0 then
-          gone = idle >= 2 * window
-        elseif b.count > MOST then
-          gone = true
+      local demand = sub(line, at + 41, at + 56) + 0
+      if idle * 4 > window then
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+      end
+      local gone = idle >= 2 * window
+      if upcoming == 0 then
+        gone = false
+      elseif not gone and b.count > 896 then
+        local once = sub(line, at + 93, at + 105) + 0 == 0
+        if b.count > MOST and not once then -- who wants hardly anything makes room
+          gone = demand * 8 * MOST < share * 1000
         else
-          gone = idle * 2 >= window
+          gone = once and idle * (b.count > MOST and 8 or 2) >= window
         end
       end
       if gone then
@@ -145,10 +150,6 @@ if contending then
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
-        local demand = sub(line, at + 41, at + 56) + 0
-        if idle * 4 > window then
-          demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
-        end
         if demand ~= 0 then
           local w = sub(line, at + 18, at + 24) + 0
           claims, weight, count = claims + demand, weight + w, count + 1

@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -14,6 +15,9 @@ type RefundRequest struct {
 	// Seat is the participant to which it was granted: while participants contend, what comes back does not count as used by it any more. Only ID and
 	// Slot are looked at; no ID: anonymous.
 	Seat Seat
+	// Held is for how long the participant has held the permits, at least 0. That has its price:
+	// permits that were held for a whole window cost as much as permits that were used.
+	Held time.Duration
 }
 
 // RefundReply tells what a refund did.
@@ -33,7 +37,7 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 	if err := r.check(); err != nil {
 		return RefundReply{}, err
 	}
-	var room [4]string
+	var room [5]string
 	reply, err := e.run(ctx, s.program(refundProgram), s.keys(), r.arguments(room[:0]))
 	if err != nil {
 		return RefundReply{}, err
@@ -44,14 +48,17 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 func (r RefundRequest) arguments(args []string) []string {
 	args = append(args, number(r.Permits), number(r.At))
 	if r.Seat.ID != "" {
-		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)))
+		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)), number(r.held()))
 	}
 	return args
 }
 
+// held returns Held in whole microseconds.
+func (r RefundRequest) held() int64 { return int64(r.Held / time.Microsecond) }
+
 func (r RefundRequest) check() error {
-	if r.Permits < 1 || r.Permits > MaxPermits || r.At < 0 || r.At > MaxEpoch {
-		return invalid("a refund of %d permits granted at %d", r.Permits, r.At)
+	if r.Permits < 1 || r.Permits > MaxPermits || r.At < 0 || r.At > MaxEpoch || r.Held < 0 {
+		return invalid("a refund of %d permits granted at %d, held for %v", r.Permits, r.At, r.Held)
 	}
 	if r.Seat.ID != "" && !r.Seat.Named() {
 		return invalid("a refund to a seat %+v", r.Seat)

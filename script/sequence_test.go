@@ -178,7 +178,8 @@ func (s *stage) aim() *RefundRequest {
 	if rapid.Bool().Draw(s.t, "part") {
 		permits = rapid.Int64Range(1, permits).Draw(s.t, "permits")
 	}
-	return &RefundRequest{Permits: permits, At: at, Seat: s.somebody()}
+	held := duration(rapid.Int64Range(0, 2_000_000).Draw(s.t, "held"))
+	return &RefundRequest{Permits: permits, At: at, Seat: s.somebody(), Held: held}
 }
 
 // somebody is a participant, or nobody.
