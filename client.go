@@ -187,6 +187,17 @@ func (c *Client) everyCore() []*core {
 	return all
 }
 
+// everyFamily returns every family that this Client has opened.
+func (c *Client) everyFamily() []*Family {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Family, 0, len(c.families))
+	for _, f := range c.families {
+		all = append(all, f)
+	}
+	return all
+}
+
 // patience is how long one exchange may take that declares, changes, resets or deletes a limit: these
 // are rare, and may have to connect first.
 func (c *Client) patience() time.Duration { return max(leastPatience, c.cfg.CallTimeout) }

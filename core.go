@@ -19,8 +19,9 @@ type core struct {
 
 	// Only for a key of a family:
 	family  *Family
-	invalid error                 // why the key cannot be used
-	from    atomic.Pointer[table] // the family's table that this one's was made from
+	invalid error                   // why the key cannot be used
+	from    atomic.Pointer[table]   // the family's table that this one's was made from
+	move    atomic.Pointer[keyMove] // nil until the key has had to move
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
 	register *register             // nil for a key of a family
@@ -56,6 +57,7 @@ type table struct {
 	order  []*lane // the same in this participant's order of preference
 	split  bool    // whether the limit has more than one shard
 	memory int64   // nanoseconds after which what was granted is free again
+	closed error   // why no shard can be used though nodes answer; nil: none is kept from use
 
 	participants *atomic.Int64 // how many processes use the limit, as last heard
 }
@@ -156,7 +158,6 @@ func (c *core) renew() {
 		return
 	}
 	c.table.Store(t)
-	c.from.Store(nil) // a key is arranged over the nodes
 	c.accounts.upset()
 }
 

@@ -141,7 +141,7 @@ func (a *account) admit(ctx context.Context, n int64, upTo bool) (*table, error)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := c.current()
+	t := c.usable(ctx)
 	if n > 1 && !upTo {
 		if permits := c.permits(t); n > permits {
 			return nil, c.tooMany(n, permits)

@@ -7,7 +7,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // familyKeys is for how many keys of a family a process remembers what it knows.
@@ -120,8 +119,7 @@ func (f *Family) update(c *core) {
 		return
 	}
 	c.declare(ft.limit)
-	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
-		arrangeOver(c.id, ft.limit, ft.limit.Shards, f.core.client.roster.Load().all()))
+	layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
 	if err == nil {
 		err = c.adopt(layout)
 	}

@@ -18,7 +18,7 @@ func (q *queue) pump(ctx context.Context) {
 	defer nap.Stop()
 	futile := 0
 	for {
-		t := c.current()
+		t := c.usable(ctx)
 		n, singles, ok := q.head(t)
 		if !ok {
 			return
