@@ -19,6 +19,7 @@ type Client struct {
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
 	tel       *telemetry
+	visitors  *visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -42,6 +43,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:      cfg,
 		clock:    clock{base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
+		visitors: newVisitors(),
 		limiters: make(map[string]*core),
 		families: make(map[string]*Family),
 	}

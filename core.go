@@ -63,7 +63,7 @@ type table struct {
 }
 
 func newCore(c *Client, name, id string) *core {
-	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), missing: make(map[string]bool), collect: make(chan struct{}, 1)}
+	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
 	co.local.core = co
 	co.accounts.own = newAccount(co, c.who)
 	co.local.engine.client, co.alone.mine.client = c, c
@@ -164,6 +164,9 @@ func (c *core) renew() {
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.
 func (c *core) stranger(node string) {
 	if !c.missing[node] {
+		if c.missing == nil {
+			c.missing = make(map[string]bool)
+		}
 		c.missing[node] = true
 		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from the others", "limiter", c.name, "node", node)
 	}
@@ -210,10 +213,14 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	if err != nil {
 		return nil, err
 	}
-	return script.Terms{
+	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm, Quarantine: c.client.quarantines(layout.Window),
-	}.Proposal()
+	}
+	if c.family != nil {
+		return c.family.proposal(terms)
+	}
+	return terms.Proposal()
 }
 
 // keep is how much longer than two windows a shard's state lives after its last use. A family
@@ -263,6 +270,9 @@ func (c *core) lane(s shard.Shard, t *terms) *lane {
 	l := newLane(c, n, s, t)
 	if old != nil { // the node has moved: if it comes without its data, that is a loss of memory
 		l.known.usedAt.Store(old.known.usedAt.Load())
+	}
+	if c.lanes == nil {
+		c.lanes = make(map[place]*lane)
 	}
 	c.lanes[at] = l
 	return l
