@@ -265,3 +265,38 @@ func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
 		hour(t, 10, rest)
 	})
 }
+
+// The record remembers where keys were for as long as something may be held there, and no longer than it takes to look.
+func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		c := f.with(f.nodes[:2]...).client(t)
+		users := keyed(t, c, "users", shardlimit.Limit{Permits: 10, Per: 10 * time.Second})
+		epoch := func() int64 { return peek(t, users.Limiter("ann")).Epoch }
+		during := func(d time.Duration) {
+			for range d / time.Second {
+				if _, err := users.Limiter("ann").Allow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		during(20 * time.Second)
+		first := epoch()
+		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+			t.Fatal(err)
+		}
+		if err := users.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if during(60 * time.Second); epoch() != first+1 {
+			t.Errorf("epoch %d after %d: the record has forgotten where keys were", epoch(), first)
+		}
+		if during(50 * time.Second); epoch() != first+2 {
+			t.Errorf("epoch %d after %d: the record has not forgotten where keys were", epoch(), first)
+		}
+		if err := users.Rebalance(t.Context()); err != nil || epoch() != first+2 {
+			t.Errorf("epoch %d, %v: there was nothing to do", epoch(), err)
+		}
+	})
+}
