@@ -289,10 +289,10 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 		if err := users.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if during(60 * time.Second); epoch() != first+1 {
+		if during(24 * time.Second); epoch() != first+1 {
 			t.Errorf("epoch %d after %d: the record has forgotten where keys were", epoch(), first)
 		}
-		if during(50 * time.Second); epoch() != first+2 {
+		if during(40 * time.Second); epoch() != first+2 {
 			t.Errorf("epoch %d after %d: the record has not forgotten where keys were", epoch(), first)
 		}
 		if err := users.Rebalance(t.Context()); err != nil || epoch() != first+2 {
