@@ -1,15 +1,10 @@
 package shardlimit
 
 import (
+	"maps"
+	"slices"
 	"sync"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 )
-
-// otherAccounts is how many participants other than the process itself are
-// remembered for one limit. One that was forgotten works as before: its next call
-// asks Redis again.
-const otherAccounts = 1024
 
 // accounts are those that a process has with one limit: its own, and those of
 // the participants it calls for.
@@ -17,7 +12,7 @@ type accounts struct {
 	own *account
 
 	mu     sync.Mutex
-	others *lru.Cache[string, *account] // nil until there is one
+	others map[string]*account // those that the Client remembers; nil until there is one
 }
 
 // of returns the account of a participant of the limit.
@@ -25,17 +20,37 @@ func (as *accounts) of(who participant) *account {
 	if own := as.own; who.name == own.who.name && who.weight == own.who.weight {
 		return own
 	}
+	a := as.other(who)
+	as.own.core.client.visitors.saw(as, who.name)
+	return a
+}
+
+func (as *accounts) other(who participant) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if as.others == nil {
-		as.others, _ = lru.New[string, *account](otherAccounts) // fails only for a size below 1
-	}
-	a, ok := as.others.Get(who.name)
-	if !ok || a.who.weight != who.weight {
+	a := as.others[who.name]
+	if a == nil || a.who.weight != who.weight {
+		if as.others == nil {
+			as.others = make(map[string]*account)
+		}
 		a = newAccount(as.own.core, who)
-		as.others.Add(who.name, a)
+		as.others[who.name] = a
 	}
 	return a
+}
+
+// forget ends what is remembered of a participant.
+func (as *accounts) forget(name string) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	delete(as.others, name)
+}
+
+// close forgets every participant but the process itself.
+func (as *accounts) close() {
+	for _, a := range as.all()[1:] {
+		as.own.core.client.visitors.leave(as, a.who.name)
+	}
 }
 
 // all returns every account, the process' own first.
@@ -43,8 +58,8 @@ func (as *accounts) all() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	all := []*account{as.own}
-	if as.others != nil {
-		all = append(all, as.others.Values()...)
+	if len(as.others) > 0 {
+		all = slices.AppendSeq(all, maps.Values(as.others))
 	}
 	return all
 }

@@ -2,16 +2,11 @@ package shardlimit
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 )
-
-// aloneParticipants is for how many participants other than the process itself
-// a limit of Scope PerParticipant is remembered, least recently used first out.
-// One takes up to 4 KB.
-const aloneParticipants = 1024
 
 // alone holds the engines of a limit of Scope PerParticipant, one for each
 // participant that this process answers for.
@@ -19,7 +14,7 @@ type alone struct {
 	mine engine // of the process itself
 
 	mu     sync.Mutex
-	others *lru.Cache[string, *engine] // nil until there is one
+	others map[string]*engine // those that the Client remembers; nil until there is one
 }
 
 // of returns the engine of a participant. One that was forgotten begins anew,
@@ -28,17 +23,40 @@ func (a *alone) of(c *Client, participant string) *engine {
 	if participant == c.cfg.Participant {
 		return &a.mine
 	}
+	e := a.other(c, participant)
+	c.visitors.saw(a, participant)
+	return e
+}
+
+func (a *alone) other(c *Client, participant string) *engine {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.others == nil {
-		a.others, _ = lru.New[string, *engine](aloneParticipants) // fails only for a size below 1
-	}
-	e, ok := a.others.Get(participant)
-	if !ok {
+	e := a.others[participant]
+	if e == nil {
+		if a.others == nil {
+			a.others = make(map[string]*engine)
+		}
 		e = &engine{client: c}
-		a.others.Add(participant, e)
+		a.others[participant] = e
 	}
 	return e
+}
+
+// forget ends what is remembered of a participant.
+func (a *alone) forget(participant string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.others, participant)
+}
+
+// close forgets every participant but the process itself.
+func (a *alone) close(c *Client) {
+	a.mu.Lock()
+	names := slices.Collect(maps.Keys(a.others))
+	a.mu.Unlock()
+	for _, name := range names {
+		c.visitors.leave(a, name)
+	}
 }
 
 // clear forgets what every participant used.
@@ -46,10 +64,8 @@ func (a *alone) clear() {
 	a.mine.clear()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.others != nil {
-		for _, e := range a.others.Values() {
-			e.clear()
-		}
+	for _, e := range a.others {
+		e.clear()
 	}
 }
 

@@ -19,6 +19,7 @@ type Client struct {
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
 	tel       *telemetry
+	visitors  *visitors // other participants that are remembered
 
 	watching    sync.Once     // begins when the first node is connected
 	reconnected chan struct{} // holds a token when a node was connected anew
@@ -46,6 +47,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:      cfg,
 		clock:    clock{base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
+		visitors: newVisitors(),
 		limiters: make(map[string]*core),
 		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),
@@ -207,6 +209,17 @@ func (c *Client) everyCore() []*core {
 	defer c.mu.Unlock()
 	for _, f := range c.families {
 		all = append(all, f.keys.Values()...)
+	}
+	return all
+}
+
+// everyFamily returns every family that this Client has opened.
+func (c *Client) everyFamily() []*Family {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Family, 0, len(c.families))
+	for _, f := range c.families {
+		all = append(all, f)
 	}
 	return all
 }

@@ -20,8 +20,9 @@ type core struct {
 
 	// Only for a key of a family:
 	family  *Family
-	invalid error                 // why the key cannot be used
-	from    atomic.Pointer[table] // the family's table that this one's was made from
+	invalid error                   // why the key cannot be used
+	from    atomic.Pointer[table]   // the family's table that this one's was made from
+	move    atomic.Pointer[keyMove] // nil until the key has had to move
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
 	register *register             // nil for a key of a family
@@ -58,12 +59,13 @@ type table struct {
 	order  []*lane // the same in this participant's order of preference
 	split  bool    // whether the limit has more than one shard
 	memory int64   // nanoseconds after which what was granted is free again
+	closed error   // why no shard can be used though nodes answer; nil: none is kept from use
 
 	participants *atomic.Int64 // how many processes use the limit, as last heard
 }
 
 func newCore(c *Client, name, id string) *core {
-	co := &core{client: c, name: name, id: id, lanes: make(map[place]*lane), missing: make(map[string]bool), collect: make(chan struct{}, 1)}
+	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
 	co.local.core = co
 	co.accounts.own = newAccount(co, c.who)
 	co.local.engine.client, co.alone.mine.client = c, c
@@ -161,13 +163,15 @@ func (c *core) renew() {
 		return
 	}
 	c.table.Store(t)
-	c.from.Store(nil) // a key is arranged over the nodes
 	c.accounts.upset()
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.
 func (c *core) stranger(node string) {
 	if !c.missing[node] {
+		if c.missing == nil {
+			c.missing = make(map[string]bool)
+		}
 		c.missing[node] = true
 		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from the others", "limiter", c.name, "node", node)
 	}
@@ -214,10 +218,14 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	if err != nil {
 		return nil, err
 	}
-	return script.Terms{
+	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm, Quarantine: c.client.quarantines(layout.Window),
-	}.Proposal()
+	}
+	if c.family != nil {
+		return c.family.proposal(terms)
+	}
+	return terms.Proposal()
 }
 
 // keep is how much longer than two windows a shard's state lives after its last use. A family
@@ -267,6 +275,9 @@ func (c *core) lane(s shard.Shard, t *terms) *lane {
 	l := newLane(c, n, s, t)
 	if old != nil { // the node has moved: if it comes without its data, that is a loss of memory
 		l.known.usedAt.Store(old.known.usedAt.Load())
+	}
+	if c.lanes == nil {
+		c.lanes = make(map[place]*lane)
 	}
 	c.lanes[at] = l
 	return l

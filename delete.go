@@ -136,6 +136,9 @@ func (c *core) vanish(t *table) {
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and waits for that.
 func (c *core) inUse(ctx context.Context) *table {
 	t := c.current()
+	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
+		return c.follow(ctx, t)
+	}
 	if t != nil || c.family != nil {
 		return t
 	}

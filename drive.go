@@ -49,10 +49,13 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 			return nil, nil
 		}
 		if r.family {
-			limit.Shards = t.limit.Shards // the keys of a family never change their shards
+			limit.Shards = t.limit.Shards // the keys of a family never change how many shards they have
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
 		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		if err == nil && r.family {
+			next.Keys, err = r.keysFor(t.layout, specOf(limit), nil)
+		}
 		return &next, err
 	})
 }
@@ -60,6 +63,9 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 // rebalance arranges the same limit over the nodes as they are now.
 func (r *register) rebalance(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(t *table) (*shard.Layout, error) {
+		if r.family {
+			return r.rearrange(t.layout)
+		}
 		spec, limit := t.layout.Spec(), t.limit
 		if spec.Auto {
 			limit.Shards = 0

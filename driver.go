@@ -242,7 +242,7 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 	}
 	now := c.client.now()
 	if err == nil {
-		d.seen[i] = shard.Observation{Seen: true, Epoch: reply.Epoch, Start: reply.Start, Share: reply.Share, Closed: reply.Closed > 0}
+		d.seen[i] = observed(&reply)
 	}
 	wait := time.Duration(-1)
 	if err == nil && reply.Epoch == d.layout.Epoch {
@@ -290,4 +290,9 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 		return -1
 	}
 	return min(r.Next, refresh)
+}
+
+// observed is what a shard's reply to a proposal tells of it.
+func observed(r *script.TakeReply) shard.Observation {
+	return shard.Observation{Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0}
 }

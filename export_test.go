@@ -42,10 +42,7 @@ func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered i
 		a.of(l.core.client, name).decide(&d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
-	if a.others != nil {
-		remembered = a.others.Len()
-	}
-	return granted, remembered
+	return granted, len(a.others)
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.

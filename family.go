@@ -7,7 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/shardlimit/shardlimit/shard"
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // familyKeys is for how many keys of a family a process remembers what it knows.
@@ -20,7 +20,12 @@ const familyKeys = 65_536
 type Family struct {
 	core *core // holds the declaration; has no permits of its own
 	keys *lru.Cache[string, *core]
+
+	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
 }
+
+// familyProposals is how many proposals are remembered, so that the many keys share them.
+const familyProposals = 256
 
 // Family declares or joins a limit that holds for every key by itself, under
 // the rules of Client.Limiter. With Shards 0 each key has one shard; the keys
@@ -53,11 +58,18 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := lru.New[string, *core](familyKeys)
+	keys, err := lru.NewWithEvict(familyKeys, func(_ string, c *core) {
+		c.accounts.close()
+		c.alone.close(c.client)
+	})
 	if err != nil {
 		return nil, errors.Join(ErrInvalidConfig, err)
 	}
-	f := &Family{core: newCore(c, name, "f:"+name), keys: keys}
+	proposals, err := lru.New[script.Terms, *script.Proposal](familyProposals)
+	if err != nil {
+		return nil, errors.Join(ErrInvalidConfig, err)
+	}
+	f := &Family{core: newCore(c, name, "f:"+name), keys: keys, proposals: proposals}
 	f.core.declared = limit
 	f.core.metrics = newOutcomes(name, limit.Algorithm)
 	f.core.register = newRegister(f.core, true)
@@ -113,6 +125,18 @@ func (f *Family) Limiter(key string) *Limiter {
 	return c.limiter()
 }
 
+// proposal returns the terms in the form in which takes carry them.
+func (f *Family) proposal(terms script.Terms) (*script.Proposal, error) {
+	if p, ok := f.proposals.Get(terms); ok {
+		return p, nil
+	}
+	p, err := terms.Proposal()
+	if err == nil {
+		f.proposals.Add(terms, p)
+	}
+	return p, err
+}
+
 // update gives a key the layout that follows from the family's.
 func (f *Family) update(c *core) {
 	ft := f.core.current()
@@ -120,8 +144,7 @@ func (f *Family) update(c *core) {
 		return
 	}
 	c.declare(ft.limit)
-	layout, err := shard.New(ft.layout.Epoch, ft.layout.Spec(),
-		arrangeOver(c.id, ft.limit, ft.limit.Shards, f.core.client.roster.Load().all()))
+	layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
 	if err == nil {
 		err = c.adopt(layout)
 	}

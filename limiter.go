@@ -26,8 +26,8 @@ type Limiter struct {
 // is relative to the other participants, MinWeight to MaxWeight; a participant
 // should have the same wherever it calls from.
 //
-// As does no I/O and is cheap; a process remembers the 1,024 participants of a
-// limiter used last. Calls for a participant with an impossible name (1 to
+// As does no I/O and is cheap; a Client remembers the 16,384 participants used last, over all its
+// limiters and keys of families. Calls for a participant with an impossible name (1 to
 // MaxName bytes) or weight return ErrInvalidName or ErrInvalidConfig. Take names
 // from what you have authenticated: the part of somebody who invents names is that of
 // all his names together.

@@ -159,12 +159,17 @@ func (c *Client) retireSoon() {
 func (c *Client) retireNodes() {
 	old := c.roster.Load()
 	used := make(map[string]bool)
-	for _, co := range c.everyCore() {
+	for _, co := range c.cores() { // a key that names others follows its family before it is used again
 		if t := co.table.Load(); t != nil {
 			used[t.layout.Anchor.Node] = true
 			for _, s := range t.layout.Shards {
 				used[s.Node] = true
 			}
+		}
+	}
+	for _, f := range c.everyFamily() {
+		for _, name := range f.keyNodes() {
+			used[name] = true
 		}
 	}
 	if c.closed.Load() {
@@ -207,12 +212,16 @@ func (l *Limiter) Rebalance(ctx context.Context) error {
 	return l.core.register.rebalance(ctx)
 }
 
-// Rebalance calls Limiter.Rebalance for every limit that this Client has opened.
+// Rebalance calls Limiter.Rebalance for every limit, and Family.Rebalance for every family, that
+// this Client has opened.
 func (c *Client) Rebalance(ctx context.Context) error {
 	if c.closed.Load() {
 		return ErrClosed
 	}
 	cores := c.cores()
+	for _, f := range c.everyFamily() {
+		cores = append(cores, f.core)
+	}
 	errs := make([]error, len(cores))
 	turn := make(chan struct{}, 8) // at once
 	var wg sync.WaitGroup

@@ -48,7 +48,7 @@ func unavailable(cause error) error {
 // absence tells why no shard was asked: foreign state, of which somebody should
 // know, or else that the nodes are away.
 func (t *table) absence(now int64) error {
-	var away error
+	away := t.closed
 	for _, l := range t.lanes {
 		if now < l.shunUntil.Load() {
 			return l.fail(*l.shunned.Load())

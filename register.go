@@ -292,7 +292,9 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	case errors.Is(anchor.err, errNodeStranger):
 		agreed, err = r.takeOver(ctx, found, *layout)
 	case anchor.err == nil:
-		layout, agreed, err = r.mend(ctx, found, at, layout, heard)
+		if layout, agreed, err = r.mend(ctx, found, at, layout, heard); agreed && err == nil {
+			layout, agreed, err = r.tend(ctx, found, anchor, layout)
+		}
 	}
 	if err != nil || !agreed {
 		return false, err
@@ -320,12 +322,21 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	var layout shard.Layout
 	if t := r.core.table.Load(); t != nil {
 		layout = t.layout
+		if r.family && layout.Keys == nil {
+			var err error
+			if layout, err = r.withKeys(layout); err != nil {
+				return nil, false, err
+			}
+		}
 	} else {
 		limit := r.core.declaration()
 		var err error
 		layout, err = shard.New(anchor.record.Now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, newLimitParticipants))
 		if err != nil {
 			return nil, false, err
+		}
+		if r.family {
+			layout.Keys = r.firstKeys(limit)
 		}
 	}
 	layout = layout.AnchoredAt(anchor.place, layout)

@@ -29,6 +29,7 @@ type layoutJSON struct {
 	Anchor    *anchorJSON  `json:"anchor,omitempty"`
 	Origins   []anchorJSON `json:"origins,omitempty"`
 	Shards    []shardJSON  `json:"shards"`
+	Keys      *keysJSON    `json:"keys,omitempty"`
 }
 
 // anchorJSON is the stored form of the Anchor of a Layout that has one, and of its Origins, which have an epoch.
@@ -76,6 +77,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 			stored.Shards[i].Start = &s.Start
 		}
 	}
+	stored.Keys = l.Keys.stored()
 	return json.Marshal(stored)
 }
 
@@ -105,6 +107,7 @@ func decode(data []byte) (Layout, error) {
 		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
+	l.Keys = stored.Keys.keys()
 	if stored.Anchor != nil {
 		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
 	}

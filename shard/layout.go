@@ -55,6 +55,7 @@ type Layout struct {
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
 	Shards    []Shard  // live ones first, in position order; leaving ones after
+	Keys      *Keys    // how the keys of a family are arranged; nil for a limit, and for a family of version 1; never changed in place
 }
 
 // New returns the first layout of a limit that nobody has used before. It is settled at
@@ -84,9 +85,13 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	if slices.ContainsFunc(shards, func(s Shard) bool { return s.Share == 0 }) {
 		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
 	}
-	shards = s.live(shards)
+	return l.follow(epoch, s, s.live(shards))
+}
+
+// follow is Change for shards that have their algorithm and burst.
+func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next := s.layout(epoch)
-	next.Changed, next.Anchor, next.Origins = epoch, l.Anchor, l.Origins
+	next.Changed, next.Anchor, next.Origins, next.Keys = epoch, l.Anchor, l.Origins, l.Keys
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
@@ -116,6 +121,7 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
+	next.Keys = l.mergedKeys(others)
 	for _, other := range others {
 		if epoch <= other.Epoch {
 			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
@@ -221,6 +227,9 @@ func (l Layout) validate() error {
 	}
 	if err := l.validateOrigins(); err != nil {
 		return err
+	}
+	if err := l.Keys.validate(l.Epoch); err != nil {
+		return fmt.Errorf("keys: %w", err)
 	}
 	return l.validateShards()
 }

@@ -17,9 +17,9 @@ func ExampleArrange() {
 		fmt.Printf("{%s} on %s: %d permits\n", shard.Tag(s.Slot), s.Node, s.Share)
 	}
 	// Output:
-	// {1os} on redis-a:6379: 33 permits
+	// {1os} on redis-a:6379: 34 permits
 	// {29F} on redis-c:6379: 33 permits
-	// {0nx} on redis-b:6379: 34 permits
+	// {0nx} on redis-b:6379: 33 permits
 }
 
 func ExampleAnchors() {

@@ -1,0 +1,302 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// A family's limit may be changed at any time: what is granted before and after is together no more than the greater limit.
+func TestSetLimitOfAFamilyWithManyShardsIsNeverOver(t *testing.T) {
+	for _, c := range []struct {
+		shards        int
+		before, after int64
+	}{{8, 11, 13}, {16, 23, 25}, {64, 95, 97}, {64, 97, 95}, {256, 383, 385}, {256, 385, 383}, {8, 8, 5}, {8, 5, 8}} {
+		t.Run(fmt.Sprintf("%d shards from %d to %d", c.shards, c.before, c.after), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := bubbled(t, 3)
+				users := keyed(t, f.client(t), "users", shardlimit.Limit{Permits: c.before, Per: time.Hour, Shards: c.shards})
+				ann := users.Limiter("ann")
+				first := all(t, ann, 2*c.before)
+				if err := users.SetLimit(t.Context(), shardlimit.Limit{Permits: c.after, Per: time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+				got := first + all(t, ann, 2*c.after)
+				if most := max(c.before, c.after); first != c.before || got != most {
+					t.Errorf("%d and then %d permits in one window, want %d together", first, got-first, most)
+				}
+			})
+		})
+	}
+}
+
+// all takes as many permits as there are.
+func all(tb testing.TB, l *shardlimit.Limiter, most int64) (n int64) {
+	tb.Helper()
+	for {
+		d, err := l.AllowUpTo(tb.Context(), most)
+		if err != nil {
+			tb.Fatalf("%s: after %d: %v", l.Name(), n, err)
+		}
+		if n += d.Granted; d.Granted == 0 {
+			return n
+		}
+	}
+}
+
+// Another algorithm counts elsewhere. What a key used under the one before is not free under the next.
+func TestAnotherAlgorithmOfAFamilyDoesNotForgetWhatWasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 2)
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(10))
+		ann, there := users.Limiter("ann"), keyed(t, f.client(t), "users", shardlimit.PerMinute(10)).Limiter("ann")
+		if got := all(t, ann, 6); got != 10 {
+			t.Fatalf("%d permits", got)
+		}
+		if err := users.SetLimit(t.Context(), shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.SlidingCounter}); err != nil {
+			t.Fatal(err)
+		}
+		if got := all(t, ann, 10); got != 0 {
+			t.Errorf("%d permits beside the 10 that were used under the other algorithm", got)
+		}
+		time.Sleep(61 * time.Second)
+		if got := all(t, ann, 10) + all(t, there, 10); got != 10 {
+			t.Errorf("%d permits in the window after, want 10", got)
+		}
+	})
+}
+
+// hour takes all permits of every key by every process in turn, and fails if any key had more than its limit.
+func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
+	t.Helper()
+	for k := range 30 {
+		var got int64
+		for _, f := range families {
+			got += all(t, f.Limiter(fmt.Sprint("user ", k)), want)
+		}
+		if got != want {
+			t.Errorf("key %d had %d of %d permits", k, got, want)
+		}
+	}
+}
+
+// Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves before Rebalance.
+func TestKeysOfAFamilyArePlacedAlikeWhateverNodesProcessesList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		limit := shardlimit.PerMinute(10)
+		var families []*shardlimit.Family
+		var clients []*shardlimit.Client
+		join := func(nodes ...shardlimit.Node) {
+			c := f.with(nodes...).client(t)
+			clients, families = append(clients, c), append(families, keyed(t, c, "users", limit))
+		}
+		join(f.nodes[:2]...)
+		join(f.nodes[:2]...)
+		hour(t, 10, families...)
+		for _, c := range clients {
+			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(4 * time.Minute)
+		join(f.nodes...)
+		slices.Reverse(families)
+		hour(t, 10, families...)
+		if got := homes(t, families[0]); slices.Contains(got, "n2") {
+			t.Errorf("keys moved without being asked to: %v", got)
+		}
+		time.Sleep(4 * time.Minute)
+		hour(t, 10, families...)
+		if err := families[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for k := range 30 { // what was used where the key was counts
+			if got := all(t, families[1].Limiter(fmt.Sprint("user ", k)), 10); got != 0 {
+				t.Errorf("key %d had %d permits more after it moved", k, got)
+			}
+		}
+		for range 3 {
+			time.Sleep(61 * time.Second)
+			hour(t, 10, families...)
+			slices.Reverse(families)
+		}
+		if got := homes(t, families[0]); !slices.Contains(got, "n2") {
+			t.Errorf("no key is on the new node: %v", got)
+		}
+	})
+}
+
+// homes are the nodes that keys have their shards on.
+func homes(t *testing.T, f *shardlimit.Family) (names []string) {
+	t.Helper()
+	for k := range 30 {
+		for _, s := range peek(t, f.Limiter(fmt.Sprint("user ", k))).Shards {
+			if s.Target > 0 && !slices.Contains(names, s.Node) {
+				names = append(names, s.Node)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A node is added, another drained, and the last renamed while three processes use thirty keys and learn of it at different times.
+func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) {
+	for _, shards := range []int{1, 3} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { moveUnderLoad(t, shards) })
+		})
+	}
+}
+
+func moveUnderLoad(t *testing.T, shards int) {
+	f := bubbled(t, 5)
+	limit := shardlimit.Limit{Permits: 6, Per: 10 * time.Second, Shards: shards}
+	clients := make([]*shardlimit.Client, 3)
+	families := make([]*shardlimit.Family, 3)
+	for i := range clients {
+		clients[i] = f.with(f.nodes[:2]...).client(t)
+		families[i] = keyed(t, clients[i], "users", limit)
+	}
+	demands := make([]*demand, 30)
+	for k := range demands {
+		var limiters []*shardlimit.Limiter
+		for _, users := range families {
+			limiters = append(limiters, users.Limiter(fmt.Sprint("user ", k)))
+		}
+		pause := 700 * time.Millisecond
+		if k%2 == 0 {
+			pause = 13 * time.Second // longer than a window
+		}
+		demands[k] = newDemand(t, pause, limiters...)
+	}
+	time.Sleep(21 * time.Second)
+	everywhere := func(nodes ...shardlimit.Node) {
+		for i, c := range clients {
+			if err := c.SetNodes(t.Context(), nodes); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Duration(i) * 3 * time.Second)
+		}
+	}
+	var quiet time.Time
+	rebalance := func(want ...string) {
+		if err := clients[1].Rebalance(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(45 * time.Second)
+		if got := homes(t, families[0]); !slices.Equal(got, want) {
+			t.Errorf("keys are on %v, want %v", got, want)
+		}
+		quiet = time.Now()
+	}
+	everywhere(f.nodes[:3]...)
+	rebalance("n0", "n1", "n2")
+	everywhere(draining(f.nodes[0]), f.nodes[1], f.nodes[2])
+	rebalance("n1", "n2")
+	everywhere(f.nodes[1:4]...)
+	if err := clients[0].Rebalance(t.Context()); err != nil { // and at once again, over another node
+		t.Error(err)
+	}
+	time.Sleep(2 * time.Second)
+	everywhere(f.nodes[1:]...)
+	rebalance("n1", "n2", "n3", "n4")
+	time.Sleep(3 * limit.Per)
+	for k, d := range demands {
+		ops := d.stop()
+		if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
+			t.Errorf("key %d: %s", k, worst)
+		}
+		var late int64
+		for _, op := range ops {
+			if d.begun.Add(time.Duration(op.Start)).After(quiet) {
+				late += op.Permits
+			}
+		}
+		if late < 2 {
+			t.Errorf("key %d had %d permits in three windows after the last move", k, late)
+		}
+	}
+}
+
+// While the node that a key is to leave cannot be asked, nobody knows what is in use there: the outage policy answers. When it
+// cannot matter any more, the key is served where it is to be.
+func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		c := f.with(f.nodes[:2]...).client(t)
+		users := keyed(t, c, "users", shardlimit.PerMinute(10))
+		hour(t, 10, users)
+		nodes := slices.Clone(f.nodes[1:])
+		if err := c.SetNodes(t.Context(), append(nodes, draining(f.nodes[0]))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// A process that cannot ask the node that is left.
+		rest := keyed(t, f.with(nodes...).client(t), "users", shardlimit.PerMinute(1))
+		moved, served := 0, 0
+		for k := range 30 {
+			switch d, err := rest.Limiter(fmt.Sprint("user ", k)).Allow(t.Context()); {
+			case errors.Is(err, shardlimit.ErrUnavailable):
+				moved++
+			case err != nil || d.Allowed:
+				t.Errorf("key %d: %+v, %v", k, d, err)
+			default:
+				served++
+			}
+		}
+		if moved == 0 || served == 0 {
+			t.Errorf("%d keys by the outage policy, %d otherwise", moved, served)
+		}
+		time.Sleep(4 * time.Minute)
+		for range 3 { // the record is looked at in the background
+			_, _ = rest.Limiter("another").Allow(t.Context())
+			time.Sleep(time.Minute)
+		}
+		hour(t, 10, rest)
+	})
+}
+
+// The record remembers where keys were for as long as something may be held there, and no longer than it takes to look.
+func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		c := f.with(f.nodes[:2]...).client(t)
+		users := keyed(t, c, "users", shardlimit.Limit{Permits: 10, Per: 10 * time.Second})
+		epoch := func() int64 { return peek(t, users.Limiter("ann")).Epoch }
+		during := func(d time.Duration) {
+			for range d / time.Second {
+				if _, err := users.Limiter("ann").Allow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		during(20 * time.Second)
+		first := epoch()
+		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+			t.Fatal(err)
+		}
+		if err := users.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if during(24 * time.Second); epoch() != first+1 {
+			t.Errorf("epoch %d after %d: the record has forgotten where keys were", epoch(), first)
+		}
+		if during(40 * time.Second); epoch() != first+2 {
+			t.Errorf("epoch %d after %d: the record has not forgotten where keys were", epoch(), first)
+		}
+		if err := users.Rebalance(t.Context()); err != nil || epoch() != first+2 {
+			t.Errorf("epoch %d, %v: there was nothing to do", epoch(), err)
+		}
+	})
+}

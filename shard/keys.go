@@ -1,0 +1,340 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// maxBefore is how many arrangements a family remembers from before the one in force.
+const maxBefore = 16
+
+// maxFill is how long it may take to fill a shard's burst. A part of the burst beyond is
+// proportional to the share.
+const maxFill = 10 * 31 * 24 * time.Hour
+
+// ErrTooManyMoves tells that a family was arranged anew too often for the time that a move takes.
+var ErrTooManyMoves = errors.New("too many arrangements of the family's keys are still being left")
+
+// Arrangement says where the keys of a family have their shards. Every process computes the
+// shards of a key from it, and from nothing else.
+type Arrangement struct {
+	Shards int    // of each key, as far as there are permits for them
+	Even   bool   // the permits are divided as version 1 did
+	Nodes  []Node // over which the keys are placed; never changed in place
+}
+
+// Past is an arrangement that was in force, under which a key may still hold something.
+type Past struct {
+	Arrangement
+	Epoch int64
+	Spec  Spec
+}
+
+// Keys is what the record of a family says about its keys.
+type Keys struct {
+	Arrangement
+	Before []Past // that keys may still have to be moved from, oldest first
+	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
+	// force there; 0: not yet known.
+	Since   int64
+	SinceAt string
+}
+
+// Moving reports whether keys may still have to be moved.
+func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
+
+// ForKey returns the layout of one key under the layout l of its family: settled if the key has
+// nothing to move, else with the shards of the arrangements before as leaving ones.
+func (l Layout) ForKey(id string) (Layout, error) {
+	if l.Keys == nil {
+		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
+	}
+	var at Layout
+	for _, p := range append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()}) {
+		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec))
+		if err != nil {
+			return Layout{}, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// keyAfter returns the layout of a key that follows at; the zero layout is that of a new key. It
+// is settled at once if its shards can change over one by one.
+func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard) (Layout, error) {
+	if l.Epoch == 0 {
+		next := s.layout(epoch)
+		next.Settled, next.Shards = true, shards
+		return next.checked()
+	}
+	if epoch <= l.Epoch {
+		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
+	}
+	next, err := l.follow(epoch, s, shards)
+	if err == nil && l.Settled && oneByOne(l, next) {
+		next = next.Settle()
+	}
+	return next, err
+}
+
+// oneByOne reports whether the shards of a settled layout may take over what the next one says in
+// any order: the greater of what each has in the two sums to no more than the greater limit.
+func oneByOne(l, next Layout) bool {
+	if l.Algorithm != next.Algorithm {
+		return false
+	}
+	at := places(l.Shards)
+	var share, burst, was, is int64
+	for _, s := range l.Shards {
+		was += burstOf(s)
+	}
+	for _, s := range next.Shards {
+		is += burstOf(s)
+		if i, ok := at[s.place()]; ok && s.Share > 0 {
+			share += max(s.Share, l.Shards[i].Share)
+			burst += max(burstOf(s), burstOf(l.Shards[i]))
+			delete(at, s.place())
+		} else if s.Share > 0 {
+			share += s.Share
+			burst += burstOf(s)
+		}
+	}
+	if len(at) > 0 {
+		return false // a shard that is to hold nothing must be told
+	}
+	return share <= max(l.Permits, next.Permits) && burst <= max(was, is)
+}
+
+// burstOf is what a shard may grant at once.
+func burstOf(s Shard) int64 {
+	if s.Burst > 0 {
+		return s.Burst
+	}
+	return s.Share
+}
+
+// shards returns the live shards of a key.
+func (a Arrangement) shards(id string, s Spec) []Shard {
+	n := a.Shards
+	if s.Burst > 0 {
+		n = Fit(s.Burst, n, Slots)
+	}
+	if a.Even {
+		n = Fit(s.Permits, n, Slots)
+		return s.live(a.place(id, n, splitEvenly(s.Permits, n)))
+	}
+	shards := s.live(a.place(id, n, Split(s.Permits, n)))
+	if s.Burst <= 0 || s.Burst < int64(len(shards)) {
+		return shards
+	}
+	bursts := Split(s.Burst, len(shards))
+	for i, sh := range shards {
+		if float64(bursts[i])*float64(s.Window) > float64(sh.Share)*float64(maxFill) {
+			return shards
+		}
+	}
+	for i := range shards {
+		shards[i].Burst = bursts[i]
+	}
+	return shards
+}
+
+// place places n shards, and returns those that have a share.
+func (a Arrangement) place(id string, n int, shares []int64) []Shard {
+	slots, hosts := Positions(id, n), Place(id, n, a.Nodes)
+	shards := make([]Shard, 0, n)
+	for i, share := range shares {
+		if share > 0 {
+			shards = append(shards, Shard{Slot: slots[i], Node: a.Nodes[hosts[i]].Name, Share: share})
+		}
+	}
+	return shards
+}
+
+// same reports whether two arrangements have the same shards for every key.
+func (a Arrangement) same(b Arrangement) bool {
+	return a.Shards == b.Shards && a.Even == b.Even && slices.Equal(a.Nodes, b.Nodes)
+}
+
+// KeysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
+// say what keys have to be moved from. The layout of a new family has none.
+func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
+	from := Arrangement{}
+	if l.Keys != nil {
+		from = l.Keys.Arrangement
+	}
+	return l.keysAfter(from, s, to)
+}
+
+// AdoptKeys returns the keys of the layout that follows one without, of version 1: then every
+// process arranged keys over its own nodes, which are to be those given.
+func (l Layout) AdoptKeys(shards int, nodes []Node) (*Keys, error) {
+	from := Arrangement{Shards: shards, Even: true, Nodes: normal(nodes)}
+	to := from
+	to.Even = false
+	return l.keysAfter(from, l.Spec(), to)
+}
+
+func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, error) {
+	to.Nodes = normal(to.Nodes)
+	next := &Keys{Arrangement: to}
+	if len(from.Nodes) == 0 {
+		return next, nil
+	}
+	past := Past{from, l.Epoch, l.Spec()}
+	if l.Keys != nil {
+		next.Before = slices.Clone(l.Keys.Before)
+	}
+	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && past.changesOneByOne(s, to) {
+		return next, nil
+	}
+	// Of several with the same shards, or some of them, the latest is enough, as no shard is known to hold what any of
+	// them says. The first stays all the same: what follows a single one counts on what that says.
+	first := next.Before[:min(1, len(next.Before))]
+	next.Before = append(slices.Clone(first), slices.DeleteFunc(next.Before[len(first):], func(p Past) bool {
+		n := p.Spec.fits(from)
+		return p.same(from) && p.Spec.Algorithm == past.Spec.Algorithm && n == past.Spec.fits(from) &&
+			min(p.Spec.Permits, int64(n)) <= min(past.Spec.Permits, int64(n))
+	})...)
+	if next.Before = append(next.Before, past); len(next.Before) > maxBefore {
+		return nil, ErrTooManyMoves
+	}
+	return next, nil
+}
+
+// fits is among how many places the shards of a key are.
+func (s Spec) fits(a Arrangement) int {
+	n := a.Shards
+	if s.Burst > 0 {
+		n = Fit(s.Burst, n, Slots)
+	}
+	if a.Even {
+		n = Fit(s.Permits, n, Slots)
+	}
+	return n
+}
+
+// changesOneByOne reports whether keys that are arranged over the same nodes may take over
+// another limit shard by shard. It is so for all keys or for none.
+func (p Past) changesOneByOne(s Spec, to Arrangement) bool {
+	one := []Node{{Name: "any", Weight: 1}}
+	from := p.Arrangement
+	from.Nodes, to.Nodes = one, one
+	if p.Spec.fits(p.Arrangement) != s.fits(to) {
+		return false
+	}
+	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec))
+	if err != nil {
+		return false
+	}
+	next, err := at.keyAfter(2, s, to.shards("", s))
+	return err == nil && next.Settled
+}
+
+// mergedKeys returns the keys of the layout that follows both l and others.
+func (l Layout) mergedKeys(others []Layout) *Keys {
+	if l.Keys == nil {
+		return nil
+	}
+	merged := &Keys{Arrangement: l.Keys.Arrangement}
+	pasts := slices.Clone(l.Keys.Before)
+	for _, other := range others {
+		if other.Keys != nil {
+			pasts = append(append(pasts, other.Keys.Before...), Past{other.Keys.Arrangement, other.Epoch, other.Spec()})
+		}
+	}
+	if pasts = append(pasts, Past{l.Keys.Arrangement, l.Epoch, l.Spec()}); len(pasts) == 1 {
+		return merged
+	}
+	slices.SortStableFunc(pasts, func(a, b Past) int { return int(min(max(a.Epoch-b.Epoch, -1), 1)) })
+	for i, p := range pasts {
+		last := len(merged.Before) - 1
+		if i > 0 && last >= 0 && merged.Before[last].Epoch >= p.Epoch {
+			p.Epoch = merged.Before[last].Epoch + 1
+		}
+		merged.Before = append(merged.Before, p)
+	}
+	if len(merged.Before) > maxBefore {
+		merged.Before = merged.Before[len(merged.Before)-maxBefore:]
+	}
+	return merged
+}
+
+// normal returns nodes in order of their names and with valid weights, so that equal lists are equal.
+func normal(nodes []Node) []Node {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		nodes[i].Weight = weight(nodes[i])
+	}
+	slices.SortFunc(nodes, func(a, b Node) int {
+		switch {
+		case a.Name < b.Name:
+			return -1
+		case a.Name > b.Name:
+			return 1
+		}
+		return 0
+	})
+	return nodes
+}
+
+func (k *Keys) validate(epoch int64) error {
+	if k == nil {
+		return nil
+	}
+	if err := k.Arrangement.validate(); err != nil {
+		return err
+	}
+	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) {
+		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)
+	}
+	if len(k.Before) > maxBefore {
+		return fmt.Errorf("%d arrangements before", len(k.Before))
+	}
+	var last int64
+	for i, p := range k.Before {
+		if err := p.Arrangement.validate(); err != nil {
+			return fmt.Errorf("before %d: %w", i, err)
+		}
+		if p.Epoch <= last || p.Epoch >= epoch {
+			return fmt.Errorf("before %d: epoch %d is not in order", i, p.Epoch)
+		}
+		last = p.Epoch
+		if err := p.Spec.validate(p.Epoch); err != nil {
+			return fmt.Errorf("before %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// validate checks what does not depend on shards, by the rules for a layout.
+func (s Spec) validate(epoch int64) error {
+	l := s.layout(epoch)
+	l.Settled, l.Shards = true, s.live([]Shard{{Node: "any", Share: s.Permits}})
+	return l.validate()
+}
+
+func (a Arrangement) validate() error {
+	if a.Shards < 1 || a.Shards > Slots {
+		return fmt.Errorf("%d shards", a.Shards)
+	}
+	if len(a.Nodes) == 0 {
+		return errors.New("no nodes")
+	}
+	for i, n := range a.Nodes {
+		switch {
+		case n.Name == "" || !utf8.ValidString(n.Name):
+			return fmt.Errorf("node %q is empty or not UTF-8", n.Name)
+		case i > 0 && n.Name <= a.Nodes[i-1].Name:
+			return fmt.Errorf("node %q is not in order", n.Name)
+		case !(n.Weight > 0) || math.IsInf(n.Weight, 1):
+			return fmt.Errorf("node %q has a weight of %g", n.Name, n.Weight)
+		}
+	}
+	return nil
+}

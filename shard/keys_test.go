@@ -1,0 +1,222 @@
+package shard_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// The greater one of each shard's two shares sums to the greater limit, so shards may change over one by one.
+func TestSharesOfTwoLimitsAreNested(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.OneOf(rapid.IntRange(1, 300), rapid.SampledFrom([]int{8, 16, 64, 256})).Draw(t, "shards")
+		permits := rapid.OneOf(rapid.Int64Range(0, 4*int64(n)), rapid.Int64Range(0, shard.MaxPermits))
+		a, b := permits.Draw(t, "before"), permits.Draw(t, "after")
+		var sum int64
+		then := shard.Split(b, n)
+		for i, was := range shard.Split(a, n) {
+			sum += max(was, then[i])
+		}
+		if sum != max(a, b) {
+			t.Fatalf("%d and then %d over %d shards: the greater shares sum to %d", a, b, n, sum)
+		}
+	})
+}
+
+// family returns the settled layout of a family.
+func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, shards int, nodes []shard.Node) shard.Layout {
+	l, err := shard.New(epoch, s, on("record", int(s.Permits)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: shards, Nodes: nodes}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// succeed returns the layout that follows l in the family's record.
+func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes []shard.Node) shard.Layout {
+	next, err := l.Change(l.Epoch+1, s, on("record", int(s.Permits)))
+	if err == nil {
+		next.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: l.Keys.Shards, Nodes: nodes})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next.Settle()
+}
+
+func keyed(t interface{ Fatal(...any) }, l shard.Layout, id string) shard.Layout {
+	k, err := l.ForKey(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// together is what the shards of two layouts hold at most if each follows either of them.
+func together(a, b shard.Layout) (share, burst int64) {
+	for _, l := range []shard.Layout{a, b} {
+		other := b
+		if l.Epoch == b.Epoch {
+			other = a
+		}
+		for _, s := range l.Live() {
+			i := other.Index(s.Slot, s.Node, s.Algorithm)
+			switch {
+			case i < 0 || other.Shards[i].Share == 0:
+				share, burst = share+s.Share, burst+s.Burst
+			case l.Epoch == a.Epoch:
+				share, burst = share+max(s.Share, other.Shards[i].Share), burst+max(s.Burst, other.Shards[i].Burst)
+			}
+		}
+	}
+	return share, burst
+}
+
+// A change of a family's limit is settled for a key only if its shards sum to no more than the
+// greater limit in whatever order they learn of it. A change of permits alone always is.
+func TestKeysOfAFamilyChangeOneByOneOrByAPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.SampledFrom([]int{1, 2, 3, 7, 8, 16, 64}).Draw(t, "shards")
+		draw := func(label string) shard.Spec {
+			s := spec(rapid.Int64Range(1, 4*int64(shards)).Draw(t, label))
+			if rapid.IntRange(0, 2).Draw(t, label+" bucket") == 0 {
+				s.Algorithm = "bucket"
+				s.Burst = rapid.SampledFrom([]int64{0, 1, s.Permits, 3*s.Permits + 1}).Draw(t, label+" burst")
+			}
+			s.Window = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, label+" window")
+			return s
+		}
+		nodes := someNodes(3)
+		was := family(t, 5, draw("before"), shards, nodes)
+		next := was
+		s := draw("after")
+		moved := rapid.IntRange(0, 3).Draw(t, "moved") == 0
+		if moved {
+			nodes = someNodes(4)
+		}
+		next = succeed(t, was, s, nodes)
+		for k := range 5 {
+			from, to := keyed(t, was, fmt.Sprint("key", k)), keyed(t, next, fmt.Sprint("key", k))
+			if !from.Settled || from.Permits != was.Permits || to.Permits != next.Permits || to.Burst != next.Burst {
+				t.Fatalf("%+v\nthen %+v", from, to)
+			}
+			share, burst := together(from, to)
+			if to.Settled && (share > max(from.Permits, to.Permits) || burst > max(from.Burst, to.Burst)) {
+				t.Fatalf("settled at once, and the shards may hold %d, at once %d\nfrom %+v\nto   %+v", share, burst, from, to)
+			}
+			alike := was.Algorithm == next.Algorithm && was.Burst == 0 && next.Burst == 0
+			if !to.Settled && alike && !moved && len(to.Live()) >= len(from.Live()) {
+				t.Fatalf("from %+v\nto   %+v", from, to)
+			}
+			if to.Settled && from.Algorithm != to.Algorithm {
+				t.Fatal("another algorithm has other shards, and does not know what was used")
+			}
+			if !to.Settled {
+				for _, s := range from.Shards {
+					if i := to.Index(s.Slot, s.Node, s.Algorithm); i < 0 || to.Shards[i].Start != s.Share {
+						t.Fatalf("what %+v holds is not known to %+v", s, to)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Whatever the order of changes, a key that is not settled lists every place where it may hold something.
+func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(20)
+		l := family(t, 1, s, rapid.SampledFrom([]int{1, 3}).Draw(t, "shards"), someNodes(2))
+		held := map[string]bool{}
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			for _, s := range keyed(t, l, "k").Live() {
+				held[fmt.Sprint(s.Slot, s.Node, s.Algorithm)] = true
+			}
+			if rapid.Bool().Draw(t, "permits") {
+				s.Permits = rapid.Int64Range(1, 30).Draw(t, "permits to")
+			}
+			s.Algorithm = rapid.SampledFrom([]string{"slidinglog", "slidinglog", "counter"}).Draw(t, "algorithm")
+			l = succeed(t, l, s, someNodes(rapid.IntRange(1, 4).Draw(t, "nodes")))
+			k := keyed(t, l, "k")
+			listed := map[string]bool{}
+			for _, s := range k.Shards {
+				listed[fmt.Sprint(s.Slot, s.Node, s.Algorithm)] = true
+			}
+			for at := range held {
+				if !listed[at] {
+					t.Fatalf("%s is forgotten by %+v", at, k)
+				}
+			}
+			if data, err := json.Marshal(l); err != nil {
+				t.Fatal(err)
+			} else {
+				var back shard.Layout
+				if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(keyed(t, back, "k"), k) {
+					t.Fatalf("stored as %s: %v", data, err)
+				}
+			}
+		}
+	})
+}
+
+// A family of version 1 divided the remainder otherwise: its keys change over by a plan where that matters.
+func TestKeysOfVersion1ChangeOverByAPlan(t *testing.T) {
+	for _, c := range []struct {
+		permits int64
+		shards  int
+		settled bool
+	}{{10, 1, true}, {16, 8, true}, {5, 8, false}, {11, 8, false}, {95, 64, false}} {
+		old, err := shard.New(7, spec(c.permits), on("record", int(c.permits)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := old.Change(8, old.Spec(), old.Live())
+		if err == nil {
+			next.Keys, err = old.AdoptKeys(c.shards, someNodes(3))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := keyed(t, next.Settle(), "k"); k.Settled != c.settled || k.Settled == next.Keys.Moving() {
+			t.Errorf("%d over %d shards: %+v", c.permits, c.shards, k)
+		}
+	}
+}
+
+func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
+	l := family(t, 1, spec(10), 1, someNodes(1))
+	for i := range 17 {
+		keys, err := l.KeysAfter(l.Spec(), shard.Arrangement{Shards: 1, Nodes: someNodes(i + 2)})
+		if (err != nil) != (i == 16) || err != nil && !errors.Is(err, shard.ErrTooManyMoves) {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if err == nil {
+			l.Epoch, l.Keys = l.Epoch+1, keys
+		}
+	}
+}
+
+// goldenKeys is the record of a family whose keys move to another node.
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"shards":2,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog"}],"since_us":17,"since_at":"n"}}`
+
+func TestGoldenKeys(t *testing.T) {
+	l := succeed(t, family(t, 5, spec(30), 2, someNodes(1)), spec(30), someNodes(2))
+	l.Keys.Since, l.Keys.SinceAt = 17, "n"
+	got, err := json.Marshal(l)
+	if err != nil || string(got) != goldenKeys {
+		t.Errorf("stored as %s, %v\nwant      %s", got, err, goldenKeys)
+	}
+}
