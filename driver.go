@@ -43,10 +43,14 @@ func newDriver(r *register, layout shard.Layout) *driver {
 // driveOn moves capacity in the background until the layout is settled. The process that made
 // the layout leads; the others look on, and finish what it leaves.
 func (r *register) driveOn(leading bool) {
-	if t := r.core.table.Load(); leading && t != nil {
+	t := r.core.table.Load()
+	if leading && t != nil {
 		r.leads.Store(t.layout.Epoch)
 	}
-	r.poke()
+	// The driver reads the record itself, which comes back here: that is no reason to look again.
+	if leading || t == nil || r.driven.Load() != t.layout.Epoch {
+		r.poke()
+	}
 	if !r.driving.CompareAndSwap(false, true) {
 		return
 	}
@@ -87,6 +91,7 @@ func (r *register) drive(ctx context.Context) {
 		leading := r.leads.Load() == t.layout.Epoch
 		if d == nil || d.layout.Epoch != t.layout.Epoch {
 			d = newDriver(r, t.layout)
+			r.driven.Store(t.layout.Epoch)
 			d.postpone(r.rhythm(t.limit.Per, leading))
 		}
 		if !d.sleep(ctx, leading) {

@@ -82,7 +82,7 @@ func TestAFamilyOfTheVersionBeforeIsGivenItsArrangement(t *testing.T) {
 		used := all(t, keyed(t, f.client(t), "users", limit).Limiter("ann"), 4)
 		before := stripKeys(t, f)
 		late := keyed(t, f.client(t), "users", limit)
-		if st := peek(t, late.Limiter("bob")); st.Epoch != before+1 {
+		if st := peek(t, late.Limiter("bob")); st.Epoch <= before {
 			t.Errorf("%d shards: epoch %d follows %d", shards, st.Epoch, before)
 		}
 		if got := used + all(t, late.Limiter("ann"), 11); got != 11 {
