@@ -64,7 +64,7 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 		later := *next
 		later.Epoch += 1000
 		l := r.core.laneTo(next.Shards[0])
-		if _, err := l.propose(t.Context(), later, next.Shards[0], 0); err != nil {
+		if _, err := l.propose(t.Context(), later, next.Shards[0], 0, [1]struct{ Permits, Room int64 }{}[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.putInForce(t.Context(), *next); !errors.Is(err, errOvertaken) {
