@@ -161,14 +161,17 @@ func (f *fleet) copy(gifts []shard.Gift, seen []shard.Observation) {
 	}
 }
 
-// rest lets time pass in which nobody does anything, and states of shards expire.
+// rest lets time pass in which nobody does anything, and states of shards expire: two windows after all that they know of is over.
 func (f *fleet) rest() {
-	f.now += 2_000_000 + f.rng.Int64N(3_000_000)
-	for at, twin := range f.twins {
-		if twin.Peek(f.now).Reset == 0 && f.rng.IntN(2) == 0 {
-			delete(f.twins, at)
+	f.now += f.rng.Int64N(3_000_000)
+	for slot := range 5 {
+		for _, a := range allAlgorithms {
+			if twin := f.twins[place{slot, a}]; twin != nil && twin.Peek(f.now).Reset == 0 && f.rng.IntN(2) == 0 {
+				delete(f.twins, place{slot, a})
+			}
 		}
 	}
+	f.now += 2_000_000
 }
 
 func (f *fleet) change() {
