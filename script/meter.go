@@ -80,7 +80,7 @@ func (m *meter[S, R]) store(v *meter[S, R]) {
 
 // term is the limit in force at the operation under way.
 func (f *frame) term() fairness.Term {
-	return fairness.Term{Now: f.now, Window: f.window, Share: f.share}
+	return fairness.Term{Now: f.now, Window: f.window, Share: f.share, Falling: f.share > f.target}
 }
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
