@@ -69,13 +69,16 @@ func TestCapacityIsUsedWhileItMoves(t *testing.T) {
 					time.Sleep(2 * time.Second)
 				}
 				used, length := int64(0), demands[0].now()-begun
+				var cells [40]int64
 				for _, d := range demands {
 					for _, op := range d.stop() {
 						if op.Start >= begun && op.Start < begun+length {
 							used += op.Permits
+							cells[(op.Start-begun)/200_000_000] += op.Permits
 						}
 					}
 				}
+				t.Log(cells)
 				possible := length / int64(time.Millisecond)
 				t.Logf("%d of %d used", used, possible)
 				if used*100 < possible*95 {
