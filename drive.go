@@ -145,7 +145,7 @@ func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, [
 }
 
 // propose offers a layout to the shard without asking for permits.
-func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, floor int64) (script.TakeReply, error) {
+func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
 	proposal, err := l.core.proposal(layout, s, floor)
 	if err != nil {
 		return script.TakeReply{}, err
@@ -156,7 +156,7 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 	if err != nil {
 		return script.TakeReply{}, err
 	}
-	req := &script.TakeRequest{Proposal: proposal, Known: l.core.knownFor()}
+	req := &script.TakeRequest{Proposal: proposal, Known: l.core.knownFor(), Gift: gift}
 	var sent int64
 	var reply script.TakeReply
 	for tries := 1; ; tries++ {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // A process stores a change, and before it tells any shard, it learns that another one has stored
@@ -64,7 +66,7 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 		later := *next
 		later.Epoch += 1000
 		l := r.core.laneTo(next.Shards[0])
-		if _, err := l.propose(t.Context(), later, next.Shards[0], 0); err != nil {
+		if _, err := l.propose(t.Context(), later, next.Shards[0], 0, script.Gift{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.putInForce(t.Context(), *next); !errors.Is(err, errOvertaken) {

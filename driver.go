@@ -28,6 +28,7 @@ type driver struct {
 	register *register
 	layout   shard.Layout
 	seen     []shard.Observation
+	gifts    []shard.Gift    // what comes with the floors of the visit under way
 	due      []int64         // when each shard is asked again, on the client's clock
 	pause    []time.Duration // how long a shard is left alone that had no answer; 0: it had one
 	settleAt int64           // when the layout may be stored as settled, if that failed before
@@ -184,9 +185,14 @@ func (d *driver) stir() {
 // settles the layout when all capacity has arrived.
 func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 	r := d.register
+	for i := range d.seen {
+		d.seen[i].Fresh, d.seen[i].Gave = false, 0 // for one plan only
+	}
+	d.gifts = nil
 	errs := d.visit(ctx, nil, all)
 	step := d.layout.Plan(d.seen)
 	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
+		d.gifts = giftsOf(d.layout, d.seen, step.Raise, all)
 		errs = append(errs, d.visit(ctx, step.Raise, all)...)
 		step = d.layout.Plan(d.seen)
 	}
@@ -216,8 +222,9 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 	var errs []error
 	var wg sync.WaitGroup
 	began := c.client.now()
+	opening := d.layout.Opening(d.layout.Algorithm == TokenBucket.String())
 	for i, s := range d.layout.Shards {
-		floor := int64(0)
+		floor := opening[i]
 		switch {
 		case floors == nil && !all && d.due[i] > began:
 			continue
@@ -243,11 +250,15 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 	c := d.register.core
 	reply, err := script.TakeReply{}, errNodeAway
 	if l := c.laneTo(s); l != nil && (forced || l.ready(c.client.now())) {
-		reply, err = l.propose(ctx, d.layout, s, floor)
+		gift := script.Gift{}
+		if d.gifts != nil {
+			gift = script.Gift(d.gifts[i])
+		}
+		reply, err = l.propose(ctx, d.layout, s, floor, gift)
 	}
 	now := c.client.now()
 	if err == nil {
-		d.seen[i] = observed(&reply)
+		d.seen[i] = observed(s, &reply)
 	}
 	wait := time.Duration(-1)
 	if err == nil && reply.Epoch == d.layout.Epoch {
@@ -298,6 +309,9 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 }
 
 // observed is what a shard's reply to a proposal tells of it.
-func observed(r *script.TakeReply) shard.Observation {
-	return shard.Observation{Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0}
+func observed(s shard.Shard, r *script.TakeReply) shard.Observation {
+	return shard.Observation{
+		Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0,
+		Fresh: r.Status == script.Fresh, Gave: r.Gave, Unused: unusedOf(s, *r),
+	}
 }

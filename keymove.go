@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -115,12 +116,12 @@ func (c *core) offer(ctx context.Context, layout shard.Layout, seen []shard.Obse
 			continue
 		}
 		wg.Go(func() {
-			reply, err := l.propose(ctx, layout, s, floor)
+			reply, err := l.propose(ctx, layout, s, floor, script.Gift{})
 			if err != nil {
 				failures[i] = l.fail(err)
 				return
 			}
-			seen[i] = observed(&reply)
+			seen[i] = observed(s, &reply)
 		})
 	}
 	wg.Wait()

@@ -76,6 +76,21 @@ func (a *account) fill(t Term, e, limit float64) {
 	a.draw(limit)
 }
 
+// lend gives the credit of the time until something comes back, in advance and beyond what the account can hold: at most that of a window.
+func (a *account) lend(t Term, e float64, next int64) {
+	until := t.Now + min(next, t.Window)
+	if until <= a.filled {
+		return
+	}
+	limit := capacity(e, 0)
+	credit := float64(a.credit) + math.Floor(e*micro*float64(until-a.filled)/float64(t.Window))
+	if credit > limit {
+		a.saved = max(a.saved, int64(min(float64(a.saved)+credit-limit, math.Floor(e*micro))))
+		credit = limit
+	}
+	a.credit, a.filled = int64(credit), until
+}
+
 // draw takes credit from what was saved up, up to a limit.
 func (a *account) draw(limit float64) {
 	if credit := float64(a.credit); a.saved > 0 && credit < limit {

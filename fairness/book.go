@@ -198,6 +198,9 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 		dst = append(dst, Hint{Slot: entry.own, Retry: retry})
 		if entry.unserved > 0 {
 			b.accounts[entry.from].await(t, retry, free, next)
+			if t.Falling && free < 1 && entry.e > 0 {
+				b.accounts[entry.from].lend(t, entry.e, next)
+			}
 		}
 	}
 	b.look(t)

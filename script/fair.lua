@@ -66,7 +66,7 @@ if contending then
       }
     end
     -- include counters
-    b.draw = draw
+    b.draw, b.lend = draw, lend
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then

@@ -48,6 +48,19 @@ local function draw(a, full)
     a.credit, a.saved = a.credit + drawn, a.saved - drawn
   end
 end
+-- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
+local function lend(a, e, full, soonest)
+  local ahead = now + min(soonest, window)
+  if ahead <= a.filled then
+    return
+  end
+  local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+  if credit > full then
+    a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+    credit = full
+  end
+  a.credit, a.filled = credit, ahead
+end
 -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
 -- than half of its part in this window and the last, while others have booked ahead.
 local function pour(a, e, full)

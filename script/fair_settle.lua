@@ -67,6 +67,9 @@ if contending then
       if denied then -- until it is to come back it is not silent
         a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
         a.seen = max(a.seen, a.denied)
+        if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
+          b.lend(a, e, entry.full, soonest)
+        end
       end
       reply[#reply + 1] = entry.own
       reply[#reply + 1] = retry

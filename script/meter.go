@@ -23,6 +23,8 @@ type frame struct {
 	touched                     int64 // when the state was last written
 	now                         int64 // of the operation under way
 	stepped                     bool  // the clock went back
+	gift                        Gift  // that came with the operation under way
+	gave                        int64 // permits that it took out of a bucket as they no longer have room
 }
 
 // rule is what an algorithm adds: the functions of its Lua part, by the same names.
@@ -57,7 +59,7 @@ type ruleOf[S any] interface {
 // look returns a copy of the state brought to now: what an operation works on, and stores if it has reason to.
 func (m *meter[S, R]) look(now int64) meter[S, R] {
 	v := *m
-	v.now, v.stepped = now, false
+	v.now, v.stepped, v.gift, v.gave = now, false, Gift{}, 0
 	if v.epoch == 0 {
 		return v
 	}
@@ -78,7 +80,7 @@ func (m *meter[S, R]) store(v *meter[S, R]) {
 
 // term is the limit in force at the operation under way.
 func (f *frame) term() fairness.Term {
-	return fairness.Term{Now: f.now, Window: f.window, Share: f.share}
+	return fairness.Term{Now: f.now, Window: f.window, Share: f.share, Falling: f.share > f.target}
 }
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
@@ -91,6 +93,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	v := m.look(now)
 	own := R(&v.own)
+	v.gift = r.Gift
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
 	term := v.term()
@@ -111,7 +114,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	reply.Grants, reply.Contended = given.Grants, given.Contended
 	reply.At, reply.Retry = own.receipt(&v.frame), wait(retry)
 	if len(r.Groups) == 0 {
-		reply.Start = v.start
+		reply.Start, reply.Gave = v.start, v.gave
 	}
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)

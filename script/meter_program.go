@@ -47,6 +47,8 @@ var (
 	luaTokenBucket string
 	//go:embed leakybucket.lua
 	luaLeakyBucket string
+	//go:embed tokenbucket_taken.lua
+	luaTokenBucketTaken string
 	//go:embed leakybucket_taken.lua
 	luaLeakyBucketTaken string
 )
@@ -68,7 +70,10 @@ func withMeters(all [programCount]program) [programCount]program {
 			all[ShardRef{algorithm: a}.program(operation)] = p
 		}
 		taken := luaMeterTaken
-		if a == AlgorithmLeakyBucket {
+		switch a {
+		case AlgorithmTokenBucket:
+			taken = luaTokenBucketTaken
+		case AlgorithmLeakyBucket:
 			taken = luaLeakyBucketTaken
 		}
 		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, taken, luaFairSettle, luaReply)

@@ -55,6 +55,8 @@ type TakeRequest struct {
 	// or where the proposal's floor is 0.
 	Deadline int64
 	Groups   []Group // at most MaxGroups; none: only propose and look
+	// Gift is what comes into a token bucket with the share that the proposal raises. Only for requests without Groups.
+	Gift Gift
 	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the caller is anonymous: it is never held back for the sake
 	// of others, and what is refused to it is no sign that they contend.
 	Seats []Seat
@@ -71,10 +73,13 @@ type TakeReply struct {
 	// Epoch is the one stored now: above the caller's, the caller is behind. Target is the share wanted under it, Share the one in
 	// force, Start the one in force when the epoch was adopted; Start is told only to requests without Groups, else it is 0.
 	Epoch, Target, Share, Start int64
-	Before                      int64 // free permits before the grants
-	Granted                     int64 // permits granted in all
-	Free                        int64 // free permits after the grants
-	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
+	// Gave is how many permits this call took out of a token bucket because its share or burst fell: no other reply tells of them. Told only to
+	// requests without Groups.
+	Gave    int64
+	Before  int64 // free permits before the grants
+	Granted int64 // permits granted in all
+	Free    int64 // free permits after the grants
+	Used    int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
 	// Next is the time until the next permits leave the log, or, where none is free, until so many have left that one can be granted, or until
@@ -151,6 +156,9 @@ func (r *TakeRequest) check(s ShardRef) error {
 	if err := checkDeadline(r.Deadline); err != nil {
 		return err
 	}
+	if err := r.Gift.check(len(r.Groups)); err != nil {
+		return err
+	}
 	return r.checkGroups()
 }
 
@@ -171,6 +179,8 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		n[10], n[11], n[12] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
 	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmLeakyBucket:
 		length += 3
+	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0:
+		length++
 	}
 	if len(reply) < length {
 		return TakeReply{}, malformed(p, "wrong length")
@@ -185,6 +195,9 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		n[1] = 0 // told to some
 	}
 	t := common(n[:])
+	if r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0 {
+		t.Gave = n[takeNumbers]
+	}
 	t.Grants = r.Room[:0]
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {

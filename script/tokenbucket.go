@@ -9,6 +9,7 @@ type tokenBucket struct {
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
 	ownDate, ownPart int64 // the date without what yield adds to it, while raised
+	ownLevel         int64 // the level then
 	raised           bool
 }
 
@@ -59,7 +60,10 @@ func (t *tokenBucket) atLeast(f *frame, instant, permits int64) {
 // yield keeps the level, up to the date of each booking, below the room by what is booked from there on: until bare undoes it, as
 // a booking may be canceled before anything flows over.
 func (t *tokenBucket) yield(f *frame) {
-	t.ownDate, t.ownPart, t.raised = t.date, t.part, len(t.bookings) > 0
+	if t.raised = len(t.bookings) > 0; t.raised {
+		t.measure(f)
+	}
+	t.ownDate, t.ownPart, t.ownLevel = t.date, t.part, t.level
 	later := int64(0)
 	for _, b := range slices.Backward(t.bookings) {
 		later += b.permits
@@ -106,12 +110,21 @@ func (t *tokenBucket) reshape(f *frame) {
 		t.measure(f)
 		return
 	}
-	had := t.level // under the old rate, and what bookings require of it
+	had, was := t.level, t.room // under the old rate
+	if t.raised {
+		had = t.ownLevel
+	}
+	t.bare()
 	t.leave(f)
-	t.date, t.part, t.raised = f.now, 0, false
+	t.date, t.part = f.now, 0
 	t.measure(f)
-	if had < t.room && f.share > 0 {
-		t.move(f, t.room-had)
+	keep := had + f.gift.forRoom(t.room-was)
+	if keep < t.room && f.share > 0 {
+		t.move(f, t.room-keep)
+	}
+	f.gave = max(had, 0) - max(t.level, 0)
+	if f.gave < 0 {
+		f.gave = 0
 	}
 	t.yield(f)
 }

@@ -4,8 +4,10 @@
 --   208, unless all of it is empty: the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
 --   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
 --
--- A share that falls clamps the bucket at once, one that rises adds nothing to it. So the rooms in force sum to at most the burst and the
--- shares to at most the limit, and what all shards grant in any t is at most what was in their buckets, a burst, plus what they gained, limit*t.
+-- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
+-- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
+-- So permits and the room still to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
+-- in any t is at most a burst, plus what they gained: limit*t.
 --
 -- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded: each grant moves it on,
 -- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
@@ -20,6 +22,8 @@
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
+local own_level = 0                            -- the level then
+local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
 
 local function parse(head)
   date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
@@ -112,6 +116,10 @@ local function prepare()
 
   function yield()
     own_date, own_part, raised = date, part, bookings ~= ''
+    if raised then
+      measure()
+      own_date, own_part, own_level = date, part, level
+    end
     local later = 0
     for last = #bookings, 1, -45 do
       later = later + sub(bookings, last - 12, last)
@@ -202,17 +210,32 @@ if not as_proposed then
     measure()
   end
 
-  -- The same permits under another rate. Receipts from before are worth nothing: they count refill at the old one.
+  -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
+  -- refill at the old rate.
+  --
+  -- ARGV[4] of a take that asks for nothing, if anything: permits(13) for so much new room(13); for less room as much less
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
     end
-    local had = level -- under the old rate, and what bookings require of it
+    local had, was = raised and own_level or level, room -- under the old rate
+    bare()
     leave()
-    date, part, raised = now, 0, false
+    date, part = now, 0
     measure()
-    if had < room and share > 0 then
-      move(room - had)
+    local keep = had
+    if TAKES and room > was and ARGV[4] and #ARGV[4] == 26 then
+      local gift, rise = sub(ARGV[4], 1, 13) + 0, sub(ARGV[4], 14, 26) + 0
+      if room - was < rise then
+        gift = muldiv(gift, room - was, 0, rise)
+      end
+      keep = had + (gift < room - was and gift or room - was)
+    end
+    if keep < room and share > 0 then
+      move(room - keep)
+    end
+    if had > 0 and had > level then
+      gave = had - (level > 0 and level or 0)
     end
     yield()
   end

@@ -16,7 +16,8 @@ type fleet struct {
 	t         *testing.T
 	rng       *rand.Rand
 	algorithm Algorithm
-	permits   int64
+	permits   int64 // the greatest limit there is
+	current   int64 // the limit
 	ratio     int64 // burst per permit, in halves
 	now       int64
 	layout    shard.Layout
@@ -27,6 +28,10 @@ type fleet struct {
 	stretched bool        // a test of the test: floors are proposed without a plan
 	abrupt    bool        // likewise: shards are not told that another algorithm follows
 	others    []Algorithm // changes go to one of these, if any
+	varied    bool        // changes change the permits, too
+	copied    bool        // a test of the test: what one shard gave up is given to all that are raised
+	eager     bool        // likewise: a bucket that does not exist is created full, whatever its part was before
+	gifted    int64       // permits that came as gifts
 }
 
 // place is where a shard has its state: every algorithm its own.
@@ -36,7 +41,7 @@ type place struct {
 }
 
 func (f *fleet) spec() shard.Spec {
-	return shard.Spec{Permits: f.permits, Window: time.Second, Algorithm: f.algorithm.String(), Burst: f.burst(f.permits)}
+	return shard.Spec{Permits: f.current, Window: time.Second, Algorithm: f.algorithm.String(), Burst: f.burst(f.current)}
 }
 
 func (f *fleet) burst(share int64) int64 {
@@ -48,7 +53,7 @@ func (f *fleet) burst(share int64) int64 {
 
 // arrangement divides the permits over one to four of five slots. Shares are even, so that bursts are whole.
 func (f *fleet) arrangement() (shards []shard.Shard) {
-	n, left := 1+f.rng.IntN(4), f.permits/2
+	n, left := 1+f.rng.IntN(4), f.current/2
 	for i, slot := range f.rng.Perm(5)[:n] {
 		part := left
 		if i < n-1 {
@@ -60,7 +65,7 @@ func (f *fleet) arrangement() (shards []shard.Shard) {
 	return shards
 }
 
-func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, groups ...Group) TakeReply {
+func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, gift Gift, groups ...Group) TakeReply {
 	a := allAlgorithms[slices.IndexFunc(allAlgorithms, func(a Algorithm) bool { return a.String() == s.Algorithm })]
 	p := terms(f.t, Terms{
 		Epoch: l.Epoch, Target: s.Share, Floor: floor, Window: time.Second, Keep: time.Hour,
@@ -72,7 +77,7 @@ func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, groups ...Gr
 		twin = NewTwin(a)
 		f.twins[at] = twin
 	}
-	reply := twin.Take(f.now, &TakeRequest{Proposal: p, Groups: groups})
+	reply := twin.Take(f.now, &TakeRequest{Proposal: p, Gift: gift, Groups: groups})
 	f.history = append(f.history, acts(a, f.now, &reply)...)
 	return reply
 }
@@ -88,28 +93,42 @@ func (f *fleet) client() {
 	if l.Settled && l.Epoch == f.layout.Epoch {
 		floor = s.Share
 	}
-	f.propose(l, s, floor, Group{Size: 1 + f.rng.Int64N(3), Count: 1 + f.rng.Int64N(f.permits)})
+	f.propose(l, s, floor, Gift{}, Group{Size: 1 + f.rng.Int64N(3), Count: 1 + f.rng.Int64N(f.permits)})
 }
 
-// drive looks at every shard, raises what may be raised, and settles.
-func (f *fleet) drive() {
+// drive looks at every shard, raises what may be raised, and settles. Replies get lost, and others take between the two visits.
+func (f *fleet) drive(first bool) {
 	seen := make([]shard.Observation, len(f.layout.Shards))
-	visit := func(floors []int64) {
+	visit := func(floors []int64, gifts []shard.Gift) {
 		for i, s := range f.layout.Shards {
-			floor := int64(0)
-			if floors != nil {
-				floor = floors[i]
+			floor, gift := floors[i], Gift{}
+			if gifts != nil && floor > 0 {
+				gift = Gift(gifts[i])
 			}
 			if f.stretched {
 				floor = s.Share
 			}
-			r := f.propose(f.layout, s, floor)
-			seen[i] = shard.Observation{Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0}
+			f.gifted += gift.Permits
+			r := f.propose(f.layout, s, floor, gift)
+			if f.rng.IntN(8) > 0 {
+				seen[i] = f.observation(s, r, first)
+			}
+			if f.rng.IntN(3) == 0 {
+				f.client()
+			}
 		}
 	}
-	visit(nil)
+	bucket := f.algorithm == AlgorithmTokenBucket
+	visit(f.layout.Opening(bucket && !f.eager), nil)
 	if step := f.layout.Plan(seen); !step.Done {
-		visit(step.Raise)
+		var gifts []shard.Gift
+		if bucket {
+			gifts = f.layout.Gifts(seen, step.Raise)
+		}
+		if f.copied {
+			f.copy(gifts, seen)
+		}
+		visit(step.Raise, gifts)
 	}
 	if f.layout.Plan(seen).Done {
 		f.before, f.layout = f.layout, f.layout.Settle()
@@ -117,7 +136,48 @@ func (f *fleet) drive() {
 	}
 }
 
+func (f *fleet) observation(s shard.Shard, r TakeReply, first bool) shard.Observation {
+	o := shard.Observation{
+		Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0,
+		Fresh: r.Status == Fresh && first, Gave: r.Gave,
+	}
+	switch s.Algorithm {
+	case AlgorithmSlidingLog.String(), AlgorithmSlidingCounter.String(), AlgorithmLeakyBucket.String():
+		if s.Share == 0 {
+			o.Unused = max(s.Start-r.Share, 0)
+		}
+	}
+	return o
+}
+
+// copy gives all that was given up to each shard that is raised.
+func (f *fleet) copy(gifts []shard.Gift, seen []shard.Observation) {
+	all := int64(0)
+	for _, o := range seen {
+		all += o.Gave
+	}
+	for i, g := range gifts {
+		gifts[i].Permits = min(all, g.Room)
+	}
+}
+
+// rest lets time pass in which nobody does anything, and states of shards expire: two windows after all that they know of is over.
+func (f *fleet) rest() {
+	f.now += f.rng.Int64N(3_000_000)
+	for slot := range 5 {
+		for _, a := range allAlgorithms {
+			if twin := f.twins[place{slot, a}]; twin != nil && twin.Peek(f.now).Reset == 0 && f.rng.IntN(2) == 0 {
+				delete(f.twins, place{slot, a})
+			}
+		}
+	}
+	f.now += 2_000_000
+}
+
 func (f *fleet) change() {
+	if f.varied {
+		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
+	}
 	if len(f.others) > 0 {
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
@@ -138,9 +198,16 @@ func (f *fleet) run(steps int) {
 		f.now += f.rng.Int64N(20_000)
 		switch k := f.rng.IntN(20); {
 		case k == 0 && f.layout.Settled:
-			f.change()
+			if f.rng.IntN(4) == 0 {
+				f.rest()
+			}
+			if f.change(); f.rng.IntN(3) > 0 {
+				f.drive(true)
+			}
+		case k == 1 && !f.layout.Settled && f.rng.IntN(20) == 0:
+			f.rest()
 		case k < 6 && !f.layout.Settled:
-			f.drive()
+			f.drive(false)
 		default:
 			f.client()
 		}
@@ -149,7 +216,9 @@ func (f *fleet) run(steps int) {
 
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	return &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[place]Twin{}}
+	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[place]Twin{}}
+	f.current, f.varied = f.permits, seed%2 == 1
+	return f
 }
 
 func (f *fleet) breach() int64 {
@@ -160,12 +229,13 @@ func (f *fleet) breach() int64 {
 func TestCapacityMoves(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			settled := 0
+			settled, gifted := 0, int64(0)
 			seeds := race.Some(uint64(150))
 			for seed := range seeds {
 				f := newFleet(t, a, seed)
 				f.run(1500)
 				settled += f.settled
+				gifted += f.gifted
 				if at := f.breach(); at >= 0 {
 					t.Fatalf("seed %d: over its bound after %d us", seed, at-epoch0)
 				}
@@ -173,7 +243,29 @@ func TestCapacityMoves(t *testing.T) {
 			if settled < 3*int(seeds) {
 				t.Errorf("only %d changes were completed: this proves little", settled)
 			}
+			if a == AlgorithmTokenBucket && gifted < 10*int64(seeds) {
+				t.Errorf("only %d permits moved: this proves little", gifted)
+			}
 		})
+	}
+}
+
+// TestGiftsThatAreNoneAreNoticed: where permits are given that nobody gave up, the same simulation fails.
+func TestGiftsThatAreNoneAreNoticed(t *testing.T) {
+	for name, mutate := range map[string]func(*fleet){
+		"given to all": func(f *fleet) { f.copied = true },
+		"created full": func(f *fleet) { f.eager = true },
+	} {
+		caught := false
+		for seed := uint64(0); seed < 400 && !caught; seed++ {
+			f := newFleet(t, AlgorithmTokenBucket, seed)
+			mutate(f)
+			f.run(1500)
+			caught = f.breach() >= 0
+		}
+		if !caught {
+			t.Errorf("%s: goes unnoticed", name)
+		}
 	}
 }
 

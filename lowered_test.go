@@ -1,0 +1,48 @@
+package shardlimit_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit admits is used.
+func TestALoweredLimitIsUsed(t *testing.T) {
+	for _, processes := range []int{1, 4} {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(processes, " processes, ", shards, " shards"), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					limiters := bubbled(t, shards).group(t, processes, "l", shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards})
+					var demands []*demand
+					for _, l := range limiters {
+						demands = append(demands, newDemand(t, time.Duration(processes)*300*time.Microsecond, l))
+					}
+					time.Sleep(2 * time.Second) // of the bubble's time
+					if err := limiters[0].SetLimit(t.Context(), shardlimit.Limit{Permits: 1200, Per: time.Second, Shards: shards}); err != nil {
+						t.Fatal(err)
+					}
+					lowered := make([]int64, len(demands))
+					for i, d := range demands {
+						lowered[i] = d.now()
+					}
+					time.Sleep(1100 * time.Millisecond)
+					used := int64(0)
+					for i, d := range demands {
+						for _, op := range d.stop() {
+							if since := op.Start - lowered[i]; since >= 0 && since < int64(time.Second) {
+								used += op.Permits
+							}
+						}
+					}
+					if used < 1140 {
+						t.Errorf("%d of 1200 were used in the second after", used)
+					}
+				})
+			})
+		}
+	}
+}
