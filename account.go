@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -42,6 +43,7 @@ type seat struct {
 	contended atomic.Bool  // whether participants contended at the last reply
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
 	reported  atomic.Int64 // of turned
+	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 }
 
 // paced reports whether the participant is to keep away from the shard at this time.
@@ -84,6 +86,10 @@ func (s *seat) report(shards int64) script.Seat {
 // The shard reckons with the share that it has. While that is on its way from or to other shards, the wait is no longer than what is believed of a
 // shard that is empty: told by one that has 3 of 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
 func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
+	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
+		return
+	}
+	s.sentAt.Store(sent)
 	if !r.Contended {
 		if s.contended.Load() {
 			s.contended.Store(false)
@@ -128,6 +134,9 @@ func (a *account) view(t *table) *view {
 	a.last.Store(v)
 	return v
 }
+
+// place is that of a seat in the order of preference.
+func (v *view) place(s *seat) int { return slices.Index(v.seats, s) }
 
 // seat is the account's seat at a shard. a.mu is held.
 func (a *account) seat(l *lane) *seat {

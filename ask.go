@@ -41,6 +41,7 @@ type answer struct {
 	at      int64         // shard time of the grant, microseconds
 	ticket  uint64        // tells this grant from every other one of the lane
 	now     int64         // when the reply came, on the client's clock
+	rest    int64         // what is free after it, as far as this process knows
 	delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
 	retry   time.Duration // refused: until it could be granted; unknownRetry if not told
 }
@@ -138,7 +139,7 @@ func (l *lane) heed(ctx context.Context, a *ask, err error) error {
 // askAgain is for an ask whose batch was dissolved.
 func (l *lane) askAgain(ctx context.Context, a *ask) error {
 	age := l.core.client.now() - a.since
-	if age > l.boarding() {
+	if age > boarding(l.core.client) {
 		return errTooLate
 	}
 	return l.askLate(ctx, a, time.Duration(age))
@@ -148,4 +149,4 @@ func (l *lane) askAgain(ctx context.Context, a *ask) error {
 // than half of the call timeout, or a call that a stalled shard has held up for
 // half its time could not be served by another; less than all, for the sake of
 // the others on board.
-func (l *lane) boarding() int64 { return int64(l.core.client.cfg.CallTimeout / 4 * 3) }
+func boarding(c *Client) int64 { return int64(c.cfg.CallTimeout / 4 * 3) }

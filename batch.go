@@ -42,6 +42,7 @@ type batch struct {
 	now     int64             // when the reply came, on the client's clock
 	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
 	retry   time.Duration
+	rest    int64 // what was free as far as this process knows, before the first was granted
 	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
 
 	sent     bool         // departed: who leaves now may have spent permits
@@ -65,7 +66,8 @@ type class struct {
 	gaps        bool  // somebody left, so that places do not tell the order any more
 	left        int64 // of count: their callers left after the batch had departed
 	granted     int64
-	claimed     atomic.Int64 // only used if some left, and some were refused or the permits have turns
+	ahead       int64        // permits granted to the classes before it
+	claimed     atomic.Int64 // only used if some left
 }
 
 // calls is how many are on board; of those who left after it departed, too.
@@ -161,7 +163,7 @@ func (b *batch) seat(s *seat) int32 {
 	return int32(i)
 }
 
-// leave takes an ask out. If the batch has departed its permits are spent, unless
+// leave takes an ask out. If the batch has departed its permits are given back when it lands, unless
 // another one of its class can use them.
 func (b *batch) leave(a *ask) {
 	_, count := a.shape()
@@ -207,20 +209,40 @@ func (b *batch) groups(dst []script.Group) []script.Group {
 }
 
 // grant takes in how many asks of each group the script has granted, and returns
-// the permits that are lost because too few of their callers are still there.
+// the permits that nobody gets because too few of their callers are still there.
 func (b *batch) grant(asks []int64) (lost int64) {
+	granted := int64(0)
 	for i := range b.classes {
 		k := &b.classes[i]
 		if k.count == 0 {
 			continue // not among the groups
 		}
 		k.granted, asks = asks[0], asks[1:]
-		lost += max(0, k.granted-(k.count-k.left)) * k.size
+		k.ahead, granted = granted, granted+k.granted*k.size
+		lost += k.unclaimed() * k.size
 		if b.refused == 0 && k.granted < k.count {
 			b.refused = k.size
 		}
 	}
+	b.rest += granted
 	return lost
+}
+
+// unclaimed is how many grants of the class nobody is there for any more.
+func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
+
+// unclaimed is what the batch was granted for callers who have left: the last of each class. The batch has landed.
+func (b *batch) unclaimed() (d Decision) {
+	for i := range b.classes {
+		if k := &b.classes[i]; k.unclaimed() > 0 {
+			p := part{seat: k.seat, at: b.at, n: k.unclaimed() * k.size, from: b.now}
+			if b.paced != nil {
+				p.at = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
+			}
+			d.addPart(p, 0)
+		}
+	}
+	return d
 }
 
 // read puts what the batch has for an ask into it, once at most.
@@ -230,22 +252,16 @@ func (b *batch) read(a *ask) error {
 	}
 	size, count := a.shape()
 	k := &b.classes[a.class]
-	got, taken := count, count
-	switch {
-	case k.granted >= k.count && b.paced == nil:
-	case k.gaps:
+	// First come, first served.
+	got := min(max(k.granted-a.place, 0), count)
+	taken := a.place + got
+	if k.gaps {
 		got, taken = k.claim(count)
-	default: // first come, first served
-		got = min(max(k.granted-a.place, 0), count)
-		taken = a.place + got
 	}
-	a.answer = answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now}
+	end := k.ahead + taken*size // of its permits, among all that the batch was granted
+	a.answer = answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now, rest: b.rest - end}
 	if b.paced != nil && got > 0 {
-		turn := taken*size - 1 // that of its last permit, after those of the classes before
-		for i := range b.classes[:a.class] {
-			turn += b.classes[i].granted * b.classes[i].size
-		}
-		a.at, a.delay = b.paced.RefundAt(turn), b.paced.DelayOf(turn)
+		a.at, a.delay = b.paced.RefundAt(end-1), b.paced.DelayOf(end-1)
 	}
 	if got < count {
 		a.retry = unknownRetry

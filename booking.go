@@ -74,6 +74,9 @@ func (a *account) book(ctx context.Context, t *table, n, least, deadline, since,
 	var failure error
 	failed := make(map[*seat]bool)
 	for range bookAttempts {
+		if failure == nil && c.client.now()-since > boarding(c.client) {
+			return Decision{}, 0, c.noBooking(ctx, t, errTooLate, nil)
+		}
 		at, wanted, err := a.plan(ctx, t, n, since, failed)
 		if err != nil {
 			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
@@ -103,6 +106,9 @@ type partError struct {
 func (c *core) noBooking(ctx context.Context, t *table, err, failure error) error {
 	if e := c.gone(ctx, err); e != nil {
 		return e
+	}
+	if errors.Is(err, errTooLate) {
+		return fmt.Errorf("%w: other calls of this process took its time", ErrTooManyReservations)
 	}
 	if paced := (*pacedError)(nil); isRefusal(err) || errors.As(err, &paced) {
 		return err
@@ -148,6 +154,9 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 	}
 	began := c.client.now()
 	offers := c.offers(ctx, visit, since, failed)
+	if len(offers) == 0 && hurried(c.client.cfg.CallTimeout-time.Duration(began-since), c.client) {
+		return 0, nil, errTooLate
+	}
 	if len(offers) == 0 {
 		return 0, nil, errNodeAway
 	}
@@ -304,7 +313,7 @@ func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
 		d.addPart(b.part, c.bookings.Add(1)|bookingTicket)
 		due = max(due, b.due)
 	}
-	c.complete(&d, t, now)
+	c.complete(&d, t, t.free(), now)
 	d.until += max(0, due-now)
 	return d, due
 }
@@ -349,6 +358,9 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 		}
 		if errors.Is(err, script.ErrForeignState) {
 			l.shun(err)
+		}
+		if hurried(left, c.client) && errors.Is(err, context.DeadlineExceeded) {
+			return booked{}, errTooLate
 		}
 		return booked{}, &partError{s, l.fail(err)}
 	}

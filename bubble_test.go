@@ -23,6 +23,7 @@ import (
 func bubbled(t *testing.T, nodes int) fleet {
 	t.Helper()
 	f, _ := bubbledNodes(t, nodes)
+	f.punctual = true
 	return f
 }
 

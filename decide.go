@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// decide is every call that answers at once.
+// decide is every call that answers at once. since is when it began, 0 for now: a call on several
+// limits is older than what it asks of one of them.
 //
 // A Decision is large. On the way of a call that goes well, here and in route.go
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
-func (a *account) decide(ctx context.Context, n int64, upTo bool, d *Decision) error {
-	first := ask{n: n, upTo: upTo}
+func (a *account) decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
+	first := ask{n: n, upTo: upTo, since: since}
 	boarded, err := a.begin(ctx, &first, d)
 	if boarded {
 		first.sleep()
@@ -47,7 +48,9 @@ func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
 // Else the caller must call sleep and then end.
 func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded bool, err error) {
 	n := first.n
-	first.since = a.core.client.now()
+	if first.since == 0 {
+		first.since = a.core.client.now()
+	}
 	t, err := a.admit(ctx, n, first.upTo)
 	if err != nil {
 		return false, err

@@ -13,7 +13,8 @@ type Decision struct {
 	// Limit is the limit in force, in permits per window.
 	Limit int64
 	// Remaining is what was free, after this call, on the shards this process
-	// has heard from. With one shard it is the exact remainder of the limit.
+	// has heard from. With one shard it is the exact remainder of the limit: of calls that are granted
+	// together each tells what is left after it.
 	Remaining int64
 	// Delay is, under LeakyBucket, how long to wait before acting, counted from when the call
 	// returned: until the turn of the last permit. It is 0 under other algorithms.

@@ -18,7 +18,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		synctest.Wait()
 		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
 		l.known.shutUntil.Store(l.core.client.now() + int64(time.Second))
-		l.fly()
+		l.ground(l.fly)
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
 			if !o.ended.Load() || o.err != nil || o.granted != 0 || o.retry != unknownRetry {
@@ -28,7 +28,6 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		if first.granted != 1 {
 			t.Errorf("the first: %+v", first)
 		}
-		l.flying = true
 		several = l.call(t.Context(), 2, false)
 		if b := l.head; b.singles() {
 			t.Error("when two permits are free together is not known")
@@ -51,7 +50,7 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		synctest.Wait()
 		behind := l.call(t.Context(), 1, false)
 		l.seat().notBefore.Store(l.core.client.now() + int64(time.Second))
-		l.fly()
+		l.ground(l.fly)
 		synctest.Wait()
 		if first.granted != 1 || !behind.ended.Load() || behind.err != nil || behind.granted != 0 || behind.retry != unknownRetry {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
@@ -111,7 +110,7 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
 		two, three := l.call(t.Context(), 2, false), l.call(t.Context(), 3, false)
-		b := l.depart()
+		b := l.next()
 		b.retry = 5 * time.Second
 		l.land(b, make([]int64, len(b.classes)), nil)
 		synctest.Wait()

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -14,29 +15,35 @@ import (
 // instance while they wait for somebody else's attempt to connect.
 const watchGrace = 5 * time.Millisecond
 
-// flight is one script call on behalf of a batch of asks. A lane uses the same
+// flight is one script call on behalf of a batch of asks. A flier uses the same
 // flight again and again, except after the watchdog has given one up: then the
 // late reply still belongs to the old one.
 type flight struct {
 	lane   *lane
+	flier  int
 	batch  *batch         // to be landed by whoever sets over
 	groups []script.Group // its asks, as the script wants them
 	seats  []script.Seat  // those who ask
 	grants []int64
 	req    script.TakeRequest
 	ctx    expiry
+	hurry  bool // it has so little time, because its asks have waited, that silence tells nothing of the node
 	watch  *time.Timer
 	sent   atomic.Bool
 	over   atomic.Bool // answered, or given up
 }
 
-func newFlight(l *lane) *flight {
-	f := &flight{lane: l}
+func newFlight(l *lane, flier int) *flight {
+	f := &flight{lane: l, flier: flier}
 	f.ctx.done = make(chan struct{})
 	f.watch = time.AfterFunc(time.Hour, f.ring)
 	f.watch.Stop()
 	return f
 }
+
+// hurried reports whether a call has so little time left that it must have waited in a queue of this
+// process before. What was held up by one stalled shard has about a half.
+func hurried(left time.Duration, c *Client) bool { return left < c.cfg.CallTimeout/8*3 }
 
 // run sends the batch and hands out the answers. It reports false if the
 // watchdog has given the call up before it ended, and another goroutine flies now.
@@ -48,6 +55,7 @@ func (f *flight) run(b *batch) bool {
 	if l.terms.Load().shards > 1 {
 		budget = min(budget, c.cfg.CallTimeout/2)
 	}
+	f.hurry = hurried(budget, c)
 	f.sent.Store(false)
 	f.over.Store(false)
 	f.ctx.at = c.time(now + int64(budget))
@@ -61,7 +69,7 @@ func (f *flight) run(b *batch) bool {
 		return false
 	}
 	if !inTime {
-		l.flight.Store(nil) // its context has ended
+		l.air[f.flier].Store(nil) // its context has ended
 	}
 	if err != nil {
 		f.refuse(err)
@@ -113,7 +121,9 @@ func (f *flight) take(ctx context.Context, e *endpoint, t *terms, now int64) (re
 	f.sent.Store(true)
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
 	received = l.core.client.now()
-	l.report(e, err)
+	if !f.late(err) {
+		l.report(e, err)
+	}
 	l.core.client.tel.endCall(ctx, span, l, f.batch.calls(), time.Duration(received-now), err)
 	return reply, received, err
 }
@@ -121,7 +131,7 @@ func (f *flight) take(ctx context.Context, e *endpoint, t *terms, now int64) (re
 // deliver hands the grants out, by the rule the script used.
 func (f *flight) deliver(r *script.TakeReply, received int64) {
 	b := f.batch
-	b.at, b.now, b.retry = r.At, received, r.Retry
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.elsewhere()
 	if f.lane.paced {
 		reply := *r
 		b.paced = &reply
@@ -130,8 +140,13 @@ func (f *flight) deliver(r *script.TakeReply, received int64) {
 	f.lane.land(b, r.Grants, nil)
 }
 
-// refuse ends the asks of a call that failed, and those that wait behind it,
-// so that they can go to another shard at once.
+// late reports whether a call ended like this because its asks had waited too long before.
+func (f *flight) late(err error) bool {
+	return f.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
+
+// refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
+// another shard at once. Behind a call that was merely late they stay.
 func (f *flight) refuse(err error) {
 	l := f.lane
 	if f.sent.Load() && !script.NotExecuted(err) {
@@ -139,6 +154,10 @@ func (f *flight) refuse(err error) {
 	}
 	if errors.Is(err, script.ErrForeignState) {
 		l.shun(err)
+	}
+	if f.late(err) {
+		l.land(f.batch, nil, l.fail(fmt.Errorf("%w: %w", errTooLate, err)))
+		return
 	}
 	l.land(f.batch, nil, l.fail(err))
 	l.turnAway(err)
@@ -155,17 +174,17 @@ func (f *flight) ring() {
 		return
 	}
 	l := f.lane
-	l.flight.Store(nil) // the goroutine of this one may never come back
-	f.batch.keep()      // or come back late, and look
+	l.air[f.flier].Store(nil) // the goroutine of this one may never come back
+	f.batch.keep()            // or come back late, and look
 	if f.sent.Load() {
-		if e := l.node.known(l.slot); e != nil {
+		if e := l.node.known(l.slot); e != nil && !f.hurry {
 			l.report(e, context.DeadlineExceeded)
 		}
 		f.refuse(context.DeadlineExceeded)
 	} else {
 		f.refuse(errNodeAway)
 	}
-	go l.fly()
+	go l.fly(f.flier)
 }
 
 func (f *flight) wanted() (n int64) {

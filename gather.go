@@ -1,82 +1,76 @@
 package shardlimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"math/rand/v2"
+	"sync"
 	"time"
 )
 
-// leastRefund bounds the return of permits that nobody waits for any more, unless calls may take longer.
-const leastRefund = time.Second
+const (
+	// leastRefund bounds the return of permits that nobody waits for any more, unless calls may take longer.
+	leastRefund = time.Second
+	// collectRounds is how often a collection asks for what it lacks before it looks at the shards.
+	collectRounds = 3
+	// collectTries is how often it begins anew if it has seen that everything it wants is free.
+	collectTries = 4
+)
 
-// gather collects n permits from several shards, and gives everything back if
-// the sum falls short. Shards are visited in the order of the layout by every
-// process, like locks that are taken in one order: of two collections that
-// compete for the last permits the first one to come gets them all, and they
-// cannot each end up with half. Within a process one collection runs at a time.
-func (a *account) gather(ctx context.Context, v *view, n, since int64, failure error) (d Decision, err error) {
-	c, t := a.core, v.table
+// gather collects n permits from several shards, and gives everything back if the sum falls short.
+//
+// First it asks at once all shards that may have them, by what this process knows. If the sum falls
+// short, it gives back what it got and looks at the shards. If n permits are free together then,
+// another process may have collected at the same time, and each had a part. So it tries again, and
+// takes first what one shard has: of the shards that have something, the first in the order of the
+// layout, which is the same for every process. Who gets less there than was seen has a rival that came
+// first: it gives way and looks again after a while. Of two rivals, the one that looks last has seen
+// what the other one gave back. Within a process one collection runs at a time.
+func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
+	c := a.core
+	if seen.now-since > boarding(c.client) {
+		return v.denied(seen, n, since, false, d)
+	}
 	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
-		return a.outage(t, n, false, err)
+		if seen.now = c.client.now(); v.knownDenial(n, seen.now, d) {
+			return nil
+		}
+		seen.queued = true
+		return v.denied(seen, n, since, false, d)
 	} else if err != nil {
-		return Decision{}, err
+		return err
 	}
 	defer func() { <-c.collect }()
-	if empty, _, _ := v.shutOut(c.client.now()); empty {
-		if v.knownDenial(n, c.client.now(), &d) {
-			return d, nil // the collection before this one has found out
-		}
+	if v.knownDenial(n, c.client.now(), d) {
+		return nil // the collection before this one has found out
 	}
-	reached := false
-	for _, s := range v.visit {
-		now := c.client.now()
-		if d.Granted == n {
-			break
-		}
-		// A shard that paces this participant may yet have some of the permits.
-		if shut := s.lane.known.shut(now); shut || !s.lane.ready(now) {
-			reached = reached || shut
-			continue
-		}
-		part := ask{n: n - d.Granted, upTo: true, since: since}
-		err := s.ask(ctx, &part, now)
-		if err == nil {
-			reached = true
-			d.add(s, &part.answer)
-			continue
-		}
-		if e := c.gone(ctx, err); e != nil {
-			c.handBack(ctx, d, since)
-			return Decision{}, e
-		}
-		failure = err
+	g := collection{core: c, view: v, n: n, since: since, seen: seen}
+	enough, err := g.atOnce(ctx)
+	if !enough && err == nil {
+		g.giveBack(ctx)
+		err = g.retry(ctx)
 	}
-	now := c.client.now()
-	if d.Granted == n {
-		c.complete(&d, t, now)
-		return d, nil
+	if err != nil {
+		g.giveBack(ctx)
+		return err
 	}
-	c.handBack(ctx, d, since)
-	if !reached {
-		return a.outage(t, n, false, failure)
+	if g.got.Granted == n {
+		*d = g.got
+		c.complete(d, v.table, v.free(), c.client.now())
+		return nil
 	}
-	next := c.forecast(ctx, t, n, since)
-	d = Decision{}
-	c.deny(t, c.client.now(), max(next, v.pause(c.client.now())), &d)
-	return d, nil
+	return g.denied(d)
 }
 
 // myTurn waits until no other collection is under way, at most until ctx ends or
-// the call that began at since has used up the call timeout.
+// the call that began at since is too old to begin one.
 func (c *core) myTurn(ctx context.Context, since int64) error {
 	select {
 	case c.collect <- struct{}{}:
 		return nil
 	default:
 	}
-	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
+	late := time.NewTimer(time.Duration(since + boarding(c.client) - c.client.now()))
 	defer late.Stop()
 	select {
 	case c.collect <- struct{}{}:
@@ -85,121 +79,185 @@ func (c *core) myTurn(ctx context.Context, since int64) error {
 		return errTooLate
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-c.client.ctx.Done():
+		return ErrClosed
 	}
 }
 
-// handBack is giveBack on behalf of a call that began at since. It goes on in
-// the background when ctx ends or the call has used up its timeout, so that a
-// node that stalls meanwhile does not hold the caller up.
-func (c *core) handBack(ctx context.Context, d Decision, since int64) {
-	if d.Granted == 0 {
-		return
-	}
-	done := make(chan struct{})
-	go func() { // ends soon: see giveBack
-		defer close(done)
-		c.giveBack(d)
-	}()
-	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
-	defer late.Stop()
-	select {
-	case <-done:
-	case <-late.C:
-	case <-ctx.Done():
-	}
+// collection is one call that collects permits.
+type collection struct {
+	core    *core
+	view    *view
+	n       int64
+	since   int64
+	seen    *attempt
+	got     Decision
+	asked   tried    // by place in view.seats
+	empty   tried    // asked, and had less than was asked for
+	outlook *outlook // the last look at the shards
 }
 
-// giveBack returns the parts of a decision that did not come to anything. It
-// does not heed the caller's context, as the permits would be lost, and takes at
-// most as long as a call may take, or a second if that is longer.
-func (c *core) giveBack(d Decision) { c.giveBackDue(d, 0) }
+// lacks is how many permits it has not got yet.
+func (g *collection) lacks() int64 { return g.n - g.got.Granted }
 
-// giveBackDue is giveBack of a decision that kept the permits from others until
-// they were due, on the client's clock.
-func (c *core) giveBackDue(d Decision, due int64) {
-	if d.Granted == 0 {
-		return
-	}
-	if d.engine != nil {
-		d.engine.refund(d)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
-	defer cancel()
-	for _, p := range d.parts() {
-		if _, err := p.seat.refund(ctx, p, due); err != nil {
-			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", p.n, "err", err)
+// atOnce asks for everything at once, and again for what is missing then.
+func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
+	for range collectRounds {
+		wanted := g.plan(g.core.client.now())
+		if len(wanted) == 0 {
+			break
+		}
+		if err = g.take(ctx, wanted); err != nil || g.lacks() == 0 {
+			break
 		}
 	}
+	return g.lacks() == 0, err
 }
 
-func (d *Decision) parts() []part {
-	if d.lease != nil {
-		return d.lease.slice(pile{int64(d.ticket), d.Granted})
-	}
-	if d.first.n == 0 {
-		return nil
-	}
-	return append([]part{d.first}, d.more...)
-}
-
-// outlook is what the shards of a limit have ahead of them, as one process
-// heard it: any number of permits can be free together at a time that follows
-// from it, and not before, unless some are given back.
-type outlook struct {
-	free     int64
-	releases []release // in order of time
-	made     int64     // on the client's clock
-	until    int64     // how long to believe it
-}
-
-// release is permits that come back at a time on the client's clock. Below 0 they are free no more: what is reserved comes into one window with them.
-type release struct{ at, permits int64 }
-
-func byTime(all []release) {
-	slices.SortFunc(all, func(a, b release) int { return cmp.Compare(a.at, b.at) })
-}
-
-// forecast finds out when n permits will be free together, from the releases
-// that every shard has ahead, and remembers the outlook.
-func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
-	o := &outlook{}
-	for _, l := range t.lanes {
-		left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
-		if !l.ready(c.client.now()) || left <= 0 {
+// plan says what to ask each shard for: what it is believed to have, in this participant's order, as
+// far as it is needed. If that is not enough, shards that were not asked yet may have more. What is
+// still missing is asked of all alike: that shows each what is wanted of it, and counts its demand.
+func (g *collection) plan(now int64) (wanted []part) {
+	lacks := g.lacks()
+	place := make([]int, 0, len(g.view.seats)) // of those in wanted
+	for i, s := range g.view.seats {
+		// A shard that paces this participant may yet have some of the permits.
+		if g.empty.has(i) || !s.lane.ready(now) {
 			continue
 		}
-		peek, err := l.peek(ctx, left)
-		if err != nil {
+		if s.lane.known.shut(now) {
+			g.seen.reached = true
 			continue
 		}
-		received := c.client.now()
-		reopens(&peek, t.layout)
-		o.free += peek.Free
-		if peek.Free > 0 {
-			l.known.open() // it was empty and got permits back, perhaps from a collection of another process
-		}
-		o.releases = append(o.releases, releasesOf(peek.Beside, peek.Closed, received, l.room(&peek))...)
+		n := min(s.lane.expected(now), lacks)
+		lacks -= n
+		wanted, place = append(wanted, part{seat: s, n: n}), append(place, i)
 	}
-	byTime(o.releases)
-	o.made = c.client.now()
-	o.until = o.made + int64(shutCap(t.limit.Per))
-	c.ahead.Store(o)
-	return time.Duration(o.when(n, t.limit.Per) - o.made)
+	for k, i := range place {
+		if most := wanted[k].seat.lane.terms.Load().most; !g.asked.has(i) && wanted[k].n < most {
+			more := min(most-wanted[k].n, lacks)
+			wanted[k].n += more
+			lacks -= more
+		}
+	}
+	chosen := wanted[:0]
+	for k, i := range place {
+		more := lacks / int64(len(place)-k)
+		wanted[k].n += more
+		lacks -= more
+		if wanted[k].n > 0 {
+			g.asked.add(i)
+			chosen = append(chosen, wanted[k])
+		}
+	}
+	return chosen
 }
 
-// when is the time at which n permits are free together. Permits that no shard
-// which answered has are on shards that are away: those take a window.
-func (o *outlook) when(n int64, window time.Duration) int64 {
-	free := o.free
-	if free >= n {
-		return 0
+// expected is how many permits the shard has, as far as this process knows.
+func (l *lane) expected(now int64) int64 {
+	if !l.known.heard.Load() || now >= l.known.resetAt.Load() {
+		return l.terms.Load().most
 	}
-	for i, r := range o.releases {
-		free += r.permits
-		if more := i+1 < len(o.releases) && o.releases[i+1].at == r.at; free >= n && !more {
-			return r.at
+	return l.known.free.Load()
+}
+
+// take asks each shard for its part, all at once. The error is the caller's end.
+func (g *collection) take(ctx context.Context, wanted []part) (ended error) {
+	asks, errs := make([]ask, len(wanted)), make([]error, len(wanted))
+	now := g.core.client.now()
+	var wg sync.WaitGroup
+	for i, w := range wanted {
+		asks[i] = ask{n: w.n, upTo: true, since: g.since}
+		if i > 0 {
+			wg.Go(func() { errs[i] = w.seat.ask(ctx, &asks[i], now) })
 		}
 	}
-	return o.made + int64(window)
+	errs[0] = wanted[0].seat.ask(ctx, &asks[0], now)
+	wg.Wait()
+	for i, w := range wanted {
+		switch e := g.core.gone(ctx, errs[i]); {
+		case errs[i] == nil:
+			g.seen.reached = true
+			g.got.add(w.seat, &asks[i].answer)
+		case e != nil:
+			ended = e
+		default:
+			g.seen.failed(w.seat, g.since, errs[i])
+		}
+		if asks[i].granted < w.n {
+			g.empty.add(g.view.place(w.seat))
+		}
+	}
+	return ended
+}
+
+// retry looks whether everything is free, and collects it in order.
+func (g *collection) retry(ctx context.Context) (err error) {
+	c := g.core
+	for try := range collectTries {
+		now := c.client.now()
+		if now-g.since > boarding(c.client) || c.client.closed.Load() || ctx.Err() != nil {
+			return c.gone(ctx, nil)
+		}
+		var found []int64
+		g.outlook, found = c.look(ctx, g.view.table, g.since)
+		if g.outlook.free < g.n || g.view.pacedAnywhere(now) {
+			return c.gone(ctx, nil)
+		}
+		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
+			return err
+		}
+		g.giveBack(ctx)
+		took := c.client.now() - now
+		sleep(ctx, time.Duration(rand.Int64N(took<<try+1)))
+	}
+	return c.gone(ctx, nil)
+}
+
+// inOrder takes what was found, in the order of the layout: what the first shard has before the rest.
+func (g *collection) inOrder(ctx context.Context, found []int64) error {
+	var wanted []part
+	lacks := g.n
+	for i, s := range g.view.visit {
+		if n := min(found[i], lacks); n > 0 {
+			wanted = append(wanted, part{seat: s, n: n})
+			lacks -= n
+		}
+	}
+	err := g.take(ctx, wanted[:1])
+	if err != nil || g.got.Granted < wanted[0].n || len(wanted) == 1 {
+		return err
+	}
+	return g.take(ctx, wanted[1:])
+}
+
+// giveBack returns what was collected in vain.
+func (g *collection) giveBack(ctx context.Context) {
+	g.core.handBack(ctx, g.got, g.since)
+	g.got = Decision{}
+}
+
+// denied ends a collection that did not come to n permits.
+func (g *collection) denied(d *Decision) error {
+	c, now := g.core, g.core.client.now()
+	if g.seen.now = now; !g.seen.reached || g.outlook == nil {
+		g.seen.queued = g.seen.queued || g.seen.reached // there was no time for a look
+		return g.view.denied(g.seen, g.n, g.since, false, d)
+	}
+	wait := c.await(g.view.table, g.outlook, g.n)
+	if g.outlook.free >= g.n { // others collect at the same time
+		wait = time.Duration(now - g.since)
+	}
+	c.deny(g.view.table, now, max(wait, g.view.pause(now)), d)
+	return nil
+}
+
+// pacedAnywhere reports whether a shard wants to see this participant later.
+func (v *view) pacedAnywhere(now int64) bool {
+	for _, s := range v.seats {
+		if s.paced(now) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"cmp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,10 @@ const (
 // times are on the client's clock; reads take no lock. Each field is right by
 // itself; they need not be of the same reply.
 type knowledge struct {
+	mu        sync.Mutex   // held while a reply is taken in
 	heard     atomic.Bool  // whether there was a reply
 	sentAt    atomic.Int64 // when the call was sent that the last reply was to
+	answered  atomic.Int64 // when the last reply came
 	usedAt    atomic.Int64 // when a reply last showed permits in the log; 0 never
 	share     atomic.Int64 // in force
 	free      atomic.Int64 // after the last reply
@@ -32,6 +35,9 @@ type knowledge struct {
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap, and a reply that is taken in late tells of what was
 // before: a call that was under way when the limit was raised must not shut the shard again.
 func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.TakeReply) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.answered.Store(max(k.answered.Load(), received))
 	if sent < k.sentAt.Load() {
 		return
 	}

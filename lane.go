@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,17 +24,21 @@ var (
 // errDissolved sends the callers of a batch to the next one. They never see it.
 var errDissolved = errors.New("the batch was dissolved")
 
-// lane is this process' way to one shard of one limit. Asks that arrive while a
-// script call is in flight wait and go together in the next one, so a shard has
-// at most one call of this limiter under way, however many callers there are.
-// No lock is held while Redis is waited for.
+// maxFlights is how many script calls of a lane may be under way at once. A call carries a bounded
+// number of participants: while more than that ask, one call a round trip would make a long queue.
+const maxFlights = 4
+
+// lane is this process' way to one shard of one limit. Asks that arrive while a script call is in
+// flight wait and go together in the next one, so a shard has one call of this limiter under way,
+// however many callers there are. Only a full batch does not wait for the call before it: then there
+// are up to maxFlights. No lock is held while Redis is waited for.
 type lane struct {
 	// What a join writes, apart from what is only read.
 	mu      sync.Mutex
 	waiting atomic.Int64 // asks that wait or are in flight
 	head    *batch       // departs next; nil if nobody waits
 	tail    *batch       // takes newcomers: head, unless that is full
-	flying  bool         // somebody will look for the head
+	flying  uint8        // who will look for the head: a bit for each flier
 	_       [24]byte     // to the end of a cache line
 
 	core      *core
@@ -46,9 +51,9 @@ type lane struct {
 	ref       script.ShardRef
 	terms     atomic.Pointer[terms]
 
-	spare   atomic.Pointer[batch]  // to be used again
-	flight  atomic.Pointer[flight] // changed only by the goroutine that flies
-	flights uint64                 // calls so far, counted by that goroutine; makes tickets unique
+	spare   atomic.Pointer[batch]              // to be used again
+	air     [maxFlights]atomic.Pointer[flight] // each changed only by its flier
+	flights uint64                             // calls so far; makes tickets unique
 
 	known     knowledge
 	shunUntil atomic.Int64          // after foreign state was found under its keys
@@ -101,19 +106,29 @@ func (l *lane) join(a *ask) {
 	l.mu.Lock()
 	l.waiting.Add(1)
 	if l.tail == nil || !l.tail.take(a) {
-		b := newBatch(l)
-		if l.tail == nil {
-			l.head = b
-		} else {
-			l.tail.next = b
+		l.append(a)
+	}
+	if l.flying == 0 {
+		l.flying = 1
+		go l.fly(0)
+	}
+}
+
+// append puts the ask on a new batch. If that makes one wait that is full, another flier takes it,
+// unless there are enough. l.mu is held.
+func (l *lane) append(a *ask) {
+	b := newBatch(l)
+	if l.tail == nil {
+		l.head = b
+	} else {
+		l.tail.next = b
+		if more := bits.TrailingZeros8(^l.flying); more < maxFlights {
+			l.flying |= 1 << more
+			go l.fly(more)
 		}
-		l.tail = b
-		b.take(a)
 	}
-	if !l.flying {
-		l.flying = true
-		go l.fly()
-	}
+	l.tail = b
+	b.take(a)
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
@@ -124,15 +139,15 @@ func (l *lane) quit(a *ask) {
 	}
 }
 
-// depart takes the batch whose turn it is, nil if nobody waits. One that some
-// call has waited for so long that the answer could come after its timeout is
-// dissolved: its callers find another.
-func (l *lane) depart() *batch {
+// depart takes the batch whose turn it is. If nobody waits, or those who do are few and another flier
+// will look for them, this one ends: depart returns nil. A batch that some call has waited for so long
+// that the answer could come after its timeout is dissolved: its callers find another.
+func (l *lane) depart(flier int) *batch {
 	for {
 		l.mu.Lock()
 		b := l.head
-		if b == nil {
-			l.flying = false
+		if others := l.flying &^ (1 << flier); b == nil || b == l.tail && others != 0 {
+			l.flying = others
 			l.mu.Unlock()
 			return nil
 		}
@@ -147,7 +162,7 @@ func (l *lane) depart() *batch {
 		l.flights++
 		b.sent, b.number = true, l.flights
 		l.mu.Unlock()
-		if l.core.client.now()-b.oldest <= l.boarding() {
+		if l.core.client.now()-b.oldest <= boarding(l.core.client) {
 			return b
 		}
 		l.land(b, nil, errDissolved)
@@ -155,16 +170,16 @@ func (l *lane) depart() *batch {
 }
 
 // fly sends batches until nobody waits.
-func (l *lane) fly() {
-	for b := l.depart(); b != nil; b = l.depart() {
+func (l *lane) fly(flier int) {
+	for b := l.depart(flier); b != nil; b = l.depart(flier) {
 		if now := l.core.client.now(); b.singles() && (l.known.shut(now) || b.heldBack(now)) {
 			l.deny(b, now)
 			continue
 		}
-		f := l.flight.Load()
+		f := l.air[flier].Load()
 		if f == nil {
-			f = newFlight(l)
-			l.flight.Store(f)
+			f = newFlight(l, flier)
+			l.air[flier].Store(f)
 		}
 		if !f.run(b) {
 			return // given up: another goroutine flies now
@@ -173,6 +188,21 @@ func (l *lane) fly() {
 		// that the next batch carries all of them and not every other one.
 		runtime.Gosched()
 	}
+}
+
+// elsewhere is what was free on the other shards of the limit, as last heard.
+func (l *lane) elsewhere() int64 {
+	t := l.core.table.Load()
+	if t == nil || !t.split {
+		return 0
+	}
+	n := int64(0)
+	for _, other := range t.lanes {
+		if other != l {
+			n += other.known.free.Load()
+		}
+	}
+	return n
 }
 
 // deny answers a batch that boarded while the call before it was under way, which has
@@ -195,7 +225,7 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	l.mu.Unlock()
 	if lost > 0 {
-		l.core.client.tel.lost(l.core, lost)
+		go l.giveBack(b) // ends soon: see core.giveBack
 	}
 	switch {
 	case watchers == 1:
@@ -206,10 +236,22 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 	b.crowd.Broadcast()
 }
 
-// abandon ends the call that is under way without waiting for its reply.
+// giveBack returns what a batch was granted for callers who had left before the reply came. Nobody
+// uses it, and it would be missing for a whole window. What cannot be returned counts as lost.
+func (l *lane) giveBack(b *batch) {
+	d := b.unclaimed()
+	if lost := l.core.giveBack(d); lost > 0 {
+		l.core.client.tel.lost(l.core, lost)
+	}
+	l.core.accounts.wake() // somebody may have been refused meanwhile
+}
+
+// abandon ends the calls that are under way without waiting for their replies.
 func (l *lane) abandon() {
-	if f := l.flight.Load(); f != nil {
-		f.ring()
+	for i := range l.air {
+		if f := l.air[i].Load(); f != nil {
+			f.ring()
+		}
 	}
 }
 

@@ -61,8 +61,8 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 //
 // Errors: ErrInvalidPermits for n < 1, ErrExceedsLimit if the whole limit is
 // less than n, ErrUnavailable if no shard answered and the policy is FailClosed,
-// ErrClosed, or the cause of the end of ctx. A call that ends by its context may
-// have spent its permits; they are counted as lost.
+// ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
+// given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 	if l.account.leases.current.Load() != nil {
 		err = l.account.fromLease(ctx, n, &d)
@@ -81,7 +81,7 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.account.decide(ctx, n, true, &d)
+	err = l.account.decide(ctx, n, true, 0, &d)
 	return d, err
 }
 
@@ -98,7 +98,8 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.account.w
 
 // Refund gives back what a decision of this limiter was granted and was not
 // used. It works once per decision; more often, or with a denial, it does
-// nothing. What has left the window meanwhile is free already.
+// nothing. It takes at most Config.CallTimeout; parts whose node is away are not sent, and a further
+// call tries them again. What has left the window meanwhile is free already.
 //
 // A process remembers the last 16,384 refunds of a limit, 256 of a key of a Family, whose decisions are still in their
 // window. Of more it forgets the oldest decisions, and from then on refuses to refund a decision that is not newer

@@ -15,8 +15,9 @@ import (
 
 // fleet is a set of Redis nodes that clients of a test share.
 type fleet struct {
-	nodes  []shardlimit.Node
-	prefix string
+	nodes    []shardlimit.Node
+	prefix   string
+	punctual bool // clients have the default call timeout, as in production
 }
 
 func standalone(tb testing.TB) fleet {
@@ -45,11 +46,15 @@ func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
 	return f, servers
 }
 
-// client is a process of the fleet: a participant of its own. Its calls have all
-// the time they want, unless the test is about that: then it says how much.
+// client is a process of the fleet: a participant of its own. In a bubble, where only the net takes
+// time, it has the call timeout of production. On the machine's clock a test must pass however busy
+// that is, so calls have all the time they want, unless the test is about that.
 func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardlimit.Client {
 	tb.Helper()
-	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, CallTimeout: 10 * time.Second}
+	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix}
+	if !f.punctual {
+		cfg.CallTimeout = 10 * time.Second
+	}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -22,18 +22,22 @@ type vote struct {
 	err   error
 }
 
-// poll is one call on a Set.
+// inTurn is the part of the call timeout, one in so many, for which limits are asked in turn.
+const inTurn = 8
+
+// poll is one call on a Set. It has one deadline: the time that the first limits took is missing for
+// those that are asked after them.
 type poll struct {
 	ctx   context.Context
 	n     int64
 	votes []vote
 	lost  bool // somebody refused or failed: the rest need not be asked
+	wg    sync.WaitGroup
 }
 
-// ask has a limit decide. What it grants counts until it is given back.
+// ask has a limit decide, of which the poll was told with asked. What it grants counts until it is given back.
 func (p *poll) ask(v *vote) {
-	v.err = v.decide(p.ctx, p.n, false, &v.said)
-	v.asked = true
+	v.err = v.decide(p.ctx, p.n, false, v.since, &v.said)
 }
 
 // fromMemory asks the limits that this process decides by itself, and collects
@@ -42,6 +46,7 @@ func (p *poll) fromMemory() {
 	for i := range p.votes {
 		v := &p.votes[i]
 		if v.core.isApart(v.table) || v.refuses(v.table, p.n, v.since) {
+			v.asked = true
 			p.ask(v)
 			p.lost = p.lost || !v.said.Allowed
 		}
@@ -50,7 +55,8 @@ func (p *poll) fromMemory() {
 
 // likelyToRefuse asks one after the other, the scarcest first, the limits that
 // would refuse if nothing had changed since they were last heard from: what the
-// others would have granted would only have to be given back.
+// others would have granted would only have to be given back. That may take an eighth of the call
+// timeout, or far nodes would leave no time for the rest: then all are asked at once.
 func (p *poll) likelyToRefuse() {
 	var scarce []*vote
 	for i := range p.votes {
@@ -59,37 +65,60 @@ func (p *poll) likelyToRefuse() {
 		}
 	}
 	slices.SortStableFunc(scarce, func(a, b *vote) int { return cmp.Compare(a.table.spare(), b.table.spare()) })
+	if len(scarce) == 0 {
+		return
+	}
+	late := time.NewTimer(p.patience())
+	defer late.Stop()
 	for _, v := range scarce {
-		if p.lost {
+		answered := make(chan struct{})
+		v.asked = true
+		p.wg.Go(func() {
+			defer close(answered)
+			p.ask(v)
+		})
+		select {
+		case <-answered:
+		case <-late.C:
 			return
 		}
-		p.ask(v)
-		p.lost = !v.said.Allowed
+		if p.lost = !v.said.Allowed; p.lost {
+			return
+		}
 	}
+}
+
+// patience is how long limits are asked in turn.
+func (p *poll) patience() time.Duration {
+	least := p.votes[0].core.client.cfg.CallTimeout
+	for i := range p.votes {
+		least = min(least, p.votes[i].core.client.cfg.CallTimeout)
+	}
+	return least / inTurn
 }
 
 // everybodyElse asks all that are left at the same time.
 func (p *poll) everybodyElse() {
+	defer p.wg.Wait()
 	if p.lost {
 		return
 	}
 	var last *vote
-	var wg sync.WaitGroup
 	for i := range p.votes {
 		v := &p.votes[i]
 		if v.asked {
 			continue
 		}
+		v.asked = true
 		if last != nil {
 			other := last
-			wg.Go(func() { p.ask(other) })
+			p.wg.Go(func() { p.ask(other) })
 		}
 		last = v
 	}
 	if last != nil {
 		p.ask(last) // on this goroutine
 	}
-	wg.Wait()
 }
 
 // result sums the votes up, and gives back what was granted in vain.

@@ -107,7 +107,7 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	if len(v.seats) > 1 {
 		v.turn(now, 1)
 	}
-	co.complete(&d, t, now)
+	co.complete(&d, t, 0, now)
 	co.local.part(t.limit)
 	t.limit.soonest(max(n, 1))
 	newDriver(co.register, t.layout).layout.Plan(nil)

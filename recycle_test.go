@@ -48,8 +48,8 @@ func TestASmallBatchIsUsedAgain(t *testing.T) {
 func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 	for name, meddle := range map[string]func(l *lane, leave func()){
 		"somebody left in time":  func(_ *lane, leave func()) { leave() },
-		"somebody left too late": func(l *lane, leave func()) { b := l.depart(); leave(); l.land(b, []int64{2}, nil) },
-		"the call was given up":  func(l *lane, _ func()) { f := newFlight(l); f.batch = l.depart(); f.ring() },
+		"somebody left too late": func(l *lane, leave func()) { b := l.next(); leave(); l.land(b, []int64{2}, nil) },
+		"the call was given up":  func(l *lane, _ func()) { f := newFlight(l, 0); f.batch = l.next(); f.ring() },
 		"more calls than a few": func(l *lane, _ func()) {
 			l.call(context.Background(), 3, true)
 			l.call(context.Background(), 3, true)
@@ -60,7 +60,6 @@ func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := grounded(t)
-				l.node = &node{name: "n"}
 				l.terms.Store(&terms{})
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()

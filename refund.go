@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -27,18 +29,24 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 		}
 		return nil
 	}
+	// One deadline for all parts.
+	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
+	defer cancel()
+	var mine []part
+	var keys []ticketKey
+	for i, p := range d.parts() {
+		key := ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: i}
+		if c.refunded.claim(key, now, d.until) {
+			mine, keys = append(mine, p), append(keys, key)
+		}
+	}
 	var errs []error
-	for _, p := range d.parts() {
-		key := ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: p.seat}
-		if !c.refunded.claim(key, now, d.until) {
-			continue
+	for i, r := range refundAll(ctx, mine, due) {
+		if r.err != nil {
+			errs = append(errs, mine[i].seat.lane.fail(r.err))
 		}
-		unsent, err := p.seat.refund(ctx, p, due)
-		if err != nil {
-			errs = append(errs, p.seat.lane.fail(err))
-		}
-		if unsent {
-			c.refunded.release(key)
+		if r.unsent {
+			c.refunded.release(keys[i])
 		}
 	}
 	if len(errs) > 0 {
@@ -48,16 +56,51 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	return nil
 }
 
-// refund gives back part of what the shard granted to the participant. unsent is true if the command
-// surely was not executed. What was reserved counts as held until it is due, however early it is
-// cancelled: others were told to come back then.
-func (s *seat) refund(ctx context.Context, p part, due int64) (unsent bool, err error) {
+// returned is how the return of one part ended.
+type returned struct {
+	unsent bool // the command surely was not executed
+	err    error
+}
+
+// refundAll gives back parts of what shards granted, all shards at once. Of parts of one shard the
+// newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is not asked.
+func refundAll(ctx context.Context, parts []part, due int64) []returned {
+	all := make([]returned, len(parts))
+	newest := func(s *seat, before int) int { // its place
+		for before--; before >= 0 && parts[before].seat != s; before-- {
+		}
+		return before
+	}
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		if slices.ContainsFunc(parts[i+1:], func(later part) bool { return later.seat == p.seat }) {
+			continue
+		}
+		back := func() {
+			for k := i; k >= 0; k = newest(p.seat, k) {
+				all[k] = p.seat.refund(ctx, parts[k], due)
+			}
+		}
+		if i == len(parts)-1 {
+			back()
+		} else {
+			wg.Go(back)
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+// refund gives back part of what the shard granted to the participant. What was reserved counts as
+// held until it is due, however early it is cancelled: others were told to come back then.
+func (s *seat) refund(ctx context.Context, p part, due int64) returned {
 	l := s.lane
-	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
-	defer cancel()
+	if !l.ready(l.core.client.now()) {
+		return returned{true, l.node.away(l.slot)}
+	}
 	e, err := l.endpoint(ctx)
 	if err != nil {
-		return true, err
+		return returned{true, err}
 	}
 	sent := l.core.client.now()
 	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{
@@ -65,7 +108,7 @@ func (s *seat) refund(ctx context.Context, p part, due int64) (unsent bool, err 
 	})
 	l.reportSince(e, sent, err)
 	if err != nil {
-		return script.NotExecuted(err), err
+		return returned{script.NotExecuted(err), err}
 	}
 	if r.Refunded > 0 {
 		l.known.open()
@@ -73,7 +116,65 @@ func (s *seat) refund(ctx context.Context, p part, due int64) (unsent bool, err 
 		l.known.free.Store(r.Free)
 		l.core.record().stir()
 	}
-	return false, nil
+	return returned{}
+}
+
+// handBack is giveBack on behalf of a call that began at since. It goes on in
+// the background when ctx ends or the call has used up its timeout, so that a
+// node that stalls meanwhile does not hold the caller up.
+func (c *core) handBack(ctx context.Context, d Decision, since int64) {
+	if d.Granted == 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() { // ends soon: see giveBack
+		defer close(done)
+		c.giveBack(d)
+	}()
+	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// giveBack returns the parts of a decision that did not come to anything, and tells how many permits
+// could not be returned. It does not heed the caller's context, as the permits would be lost, and takes
+// at most as long as a call may take, or a second if that is longer.
+func (c *core) giveBack(d Decision) (lost int64) { return c.giveBackDue(d, 0) }
+
+// giveBackDue is giveBack of a decision that kept the permits from others until
+// they were due, on the client's clock.
+func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
+	if d.Granted == 0 {
+		return 0
+	}
+	if d.engine != nil {
+		d.engine.refund(d)
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
+	defer cancel()
+	parts := d.parts()
+	for i, r := range refundAll(ctx, parts, due) {
+		if r.err != nil {
+			lost += parts[i].n
+			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].n, "err", r.err)
+		}
+	}
+	return lost
+}
+
+func (d *Decision) parts() []part {
+	if d.lease != nil {
+		return d.lease.slice(pile{int64(d.ticket), d.Granted})
+	}
+	if d.first.n == 0 {
+		return nil
+	}
+	return append([]part{d.first}, d.more...)
 }
 
 // peek reads the shard's state.

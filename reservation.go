@@ -178,9 +178,10 @@ func (a *account) bookWhenDue(ctx context.Context, t *table, n, deadline, start 
 
 // turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
 func (c *core) turn(d Decision, n, deadline int64) (*Reservation, error) {
-	due := c.client.now() + int64(d.Delay)
+	now := c.client.now()
+	due := now + int64(d.Delay)
 	if d.Delay > 0 && deadline != 0 && due > deadline {
-		c.giveBack(d)
+		c.handBack(c.client.ctx, d, now)
 		return nil, fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, d.Delay)
 	}
 	return &Reservation{decision: d, due: due, n: n}, nil

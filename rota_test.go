@@ -95,10 +95,10 @@ func (a *acts) turns() (served []act, failed map[int]error) {
 // farInterval is the distance of the turns of farAway.
 const farInterval = 10 * time.Millisecond
 
-// farAway is a leaky bucket of which a call takes as long as five turns, and when the last of its turns comes, all of which are taken.
+// farAway is a leaky bucket of which a call takes as long as five turns, which is half of the default call timeout, and when the last of its turns comes, all of which are taken.
 func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) {
 	t.Helper()
-	l = limiter(t, bubbled(t, 1).far(0, 5*farInterval).client(t), "l", shardlimit.Limit{
+	l = limiter(t, bubbled(t, 1).far(0, 5*farInterval).client(t, patientFor(patience)), "l", shardlimit.Limit{
 		Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket, Burst: turns, Shards: 1,
 	})
 	d, err := l.AllowN(t.Context(), turns)

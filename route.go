@@ -185,8 +185,19 @@ type attempt struct {
 	done    tried
 	now     int64
 	reached bool          // one of them has answered
+	queued  bool          // one of them was busy with calls of this process until the call's time was up
 	retry   time.Duration // the shortest that was told
 	failure error         // of the last one that did not
+}
+
+// failed takes in why a shard did not answer. A call whose time was up while the shard was answering
+// others of this process has waited in a queue of ours: that is no failure of the node.
+func (a *attempt) failed(s *seat, since int64, err error) {
+	if errors.Is(err, errTooLate) && s.lane.known.answered.Load() >= since {
+		a.queued = true
+		return
+	}
+	a.failure = err
 }
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant is not paced.
@@ -215,9 +226,10 @@ func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *D
 			if e := a.core.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failure, seen.now = err, a.core.client.now()
+			seen.failed(v.seats[i], since, err)
+			seen.now = a.core.client.now()
 		}
-		if refused == refusals {
+		if refused == refusals || time.Duration(seen.now-since) >= a.core.client.cfg.CallTimeout {
 			break
 		}
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
@@ -238,11 +250,10 @@ func (a *account) unserved(ctx context.Context, v *view, n, since int64, seen *a
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
 		if empty, _, _ := v.shutOut(seen.now); (v.split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
-			*d, err = a.gather(ctx, v, n, since, seen.failure)
-			return err
+			return a.gather(ctx, v, n, since, seen, d)
 		}
 	}
-	return v.denied(seen.now, n, false, seen.reached, seen.retry, seen.failure, d)
+	return v.denied(seen, n, since, false, d)
 }
 
 // dueElsewhere reports whether this participant is paced, and n permits are such
@@ -261,7 +272,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 func (c *core) take(t *table, a *ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.granted, a.ticket, a.delay
 	d.first.seat, d.first.at, d.first.n = a.seat, a.at, a.granted
-	c.complete(d, t, a.now)
+	c.complete(d, t, a.rest, a.now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
@@ -275,21 +286,20 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 	if v.knownDenial(1, now, d) {
 		return nil
 	}
-	var done tried
-	var failure error
-	reached := false
-	for d.Granted < n {
-		i := v.choose(now, 1, &done)
+	seen := attempt{retry: unknownRetry}
+	rest := int64(0)
+	for d.Granted < n && time.Duration(now-since) < c.client.cfg.CallTimeout {
+		i := v.choose(now, 1, &seen.done)
 		if i < 0 {
 			break
 		}
-		done.add(i)
+		seen.done.add(i)
 		s := v.seats[i]
 		part := ask{n: n - d.Granted, upTo: true, since: since}
 		err := s.ask(ctx, &part, now)
 		now = c.client.now()
 		if err == nil {
-			reached = true
+			seen.reached, rest = true, part.rest
 			d.add(s, &part.answer)
 			continue
 		}
@@ -299,12 +309,13 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 			}
 			return e
 		}
-		failure = err
+		seen.failed(s, since, err)
 	}
 	if d.Granted == 0 {
-		return v.denied(now, n, true, reached, unknownRetry, failure, d)
+		seen.now = now
+		return v.denied(&seen, n, since, true, d)
 	}
-	c.complete(d, t, now)
+	c.complete(d, t, rest, now)
 	return nil
 }
 
@@ -347,14 +358,16 @@ func (c *core) gone(ctx context.Context, err error) error {
 	return nil
 }
 
-// denied ends a call that no shard could serve: with a denial if at least one
-// could be reached, else by the outage policy.
-func (v *view) denied(now, n int64, upTo, reached bool, retry time.Duration, failure error, d *Decision) (err error) {
+// denied ends a call that began at since and that no shard could serve: with a denial if at least one
+// could be reached, else by the outage policy. Who has waited in a queue of this process is to come
+// back after as long as that took.
+func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
+	now, retry := seen.now, seen.retry
 	empty, reachable, next := v.shutOut(now)
 	// A shard that was known to be empty when it was passed over may have got permits
 	// back since. Then there is no outage, although nobody was asked.
-	if !reached && !empty && (failure != nil || !reachable) {
-		*d, err = v.account.outage(v.table, n, upTo, failure)
+	if !seen.reached && !seen.queued && !empty && (seen.failure != nil || !reachable) {
+		*d, err = v.account.outage(v.table, n, upTo, seen.failure)
 		return err
 	}
 	if n == 1 || upTo || retry <= 0 {
@@ -362,6 +375,9 @@ func (v *view) denied(now, n int64, upTo, reached bool, retry time.Duration, fai
 		if !reachable {
 			retry = v.limit.Per
 		}
+	}
+	if seen.queued {
+		retry = max(retry, time.Duration(now-since))
 	}
 	v.account.core.deny(v.table, now, retry, d)
 	return nil
@@ -374,11 +390,11 @@ func (c *core) deny(t *table, now int64, retry time.Duration, d *Decision) {
 	d.core = c
 }
 
-// complete fills in what every granted decision tells.
-func (c *core) complete(d *Decision, t *table, now int64) {
+// complete fills in what every granted decision tells. rest is what is free after it.
+func (c *core) complete(d *Decision, t *table, rest, now int64) {
 	d.Allowed = d.Granted > 0
 	d.Limit = t.limit.Permits
-	d.Remaining = t.free()
+	d.Remaining = rest
 	d.ResetAfter = t.resetAfter(now)
 	d.core = c
 	d.until = now + t.memory

@@ -50,9 +50,9 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx
 // left, RetryAfter is when the last of those that refuse can grant, ResetAfter the latest of all,
 // and Degraded tells that an outage policy spoke for at least one.
 //
-// What this process knows to be refused is refused without asking Redis. Limits that are
-// likely to refuse are asked first, one after the other; all others at once, so
-// that the usual call takes one round trip. Errors are those of Limiter.AllowN; a limit that refuses
+// What this process knows to be refused is refused without asking Redis. Limits that are likely to
+// refuse are asked first, one after the other, for up to an eighth of Config.CallTimeout; all others
+// at once, so that the usual call takes one round trip. The call has one deadline for all limits. Errors are those of Limiter.AllowN; a limit that refuses
 // makes it a denial, whatever the others say.
 func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
@@ -140,9 +140,11 @@ func (s *Set) sleepOut(ctx context.Context, d Decision) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil && d.joint != nil {
+		var wg sync.WaitGroup
 		for _, part := range *d.joint {
-			part.core.giveBack(part)
+			wg.Go(func() { part.core.handBack(ctx, part, part.core.client.now()) })
 		}
+		wg.Wait()
 	}
 	return err
 }

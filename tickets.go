@@ -27,7 +27,7 @@ type ticketKey struct {
 	lease  *lease
 	engine *engine
 	number uint64
-	part   *seat // which of its parts
+	part   int // which of its parts, of which two may be of one shard
 }
 
 // ticketEnd says until when a ticket matters.

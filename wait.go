@@ -98,8 +98,9 @@ func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, de
 	if delay == 0 {
 		return nil
 	}
-	if deadline != 0 && c.client.now()+int64(delay) > deadline {
-		c.giveBack(d)
+	now := c.client.now()
+	if deadline != 0 && now+int64(delay) > deadline {
+		c.handBack(ctx, d, now)
 		return fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, delay)
 	}
 	turn := time.NewTimer(delay)
@@ -108,7 +109,7 @@ func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, de
 	case <-turn.C:
 		return nil
 	case <-ctx.Done():
-		c.giveBack(d)
+		c.handBack(ctx, d, now) // in the background
 		return context.Cause(ctx)
 	case <-c.client.ctx.Done():
 		return ErrClosed

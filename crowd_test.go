@@ -1,0 +1,123 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// said is how many calls ended in which way.
+type said struct {
+	mu                                sync.Mutex
+	allowed, denied, degraded, failed int
+	permits                           int64
+	least, slowest                    time.Duration // RetryAfter of denials, duration of calls
+	err                               error         // one of those that failed
+}
+
+func (s *said) add(d shardlimit.Decision, err error, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.permits += d.Granted
+	s.slowest = max(s.slowest, took)
+	switch {
+	case err != nil:
+		s.failed, s.err = s.failed+1, err
+	case d.Degraded:
+		s.degraded++
+	case d.Allowed:
+		s.allowed++
+	default:
+		s.denied++
+		if s.least == 0 || d.RetryAfter < s.least {
+			s.least = d.RetryAfter
+		}
+	}
+}
+
+// together makes n calls at once and tells what they said.
+func together(n int, call func(i int) (shardlimit.Decision, error)) *said {
+	var s said
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			began := time.Now()
+			d, err := call(i)
+			s.add(d, err, time.Since(began))
+		})
+	}
+	wg.Wait()
+	return &s
+}
+
+// Calls that wait for each other in a process wait or are denied. Nodes that answer are no outage.
+func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
+	const million = 1_000_000
+	for _, c := range []struct {
+		name    string
+		rtt     time.Duration
+		shards  int
+		callers int
+		n       int64
+		tenants bool
+		allowed int // at least
+	}{
+		{"a thousand tenants", 5 * time.Millisecond, 1, 1000, 1, true, 1000},
+		{"four thousand tenants on a slow net", 20 * time.Millisecond, 1, 4000, 1, true, 300},
+		{"a thousand tenants, a net at its limit", 40 * time.Millisecond, 1, 1000, 1, true, 100},
+		{"large calls", time.Millisecond, 8, 200, 150_000, false, 6},
+		{"large calls, slower", 5 * time.Millisecond, 8, 200, 150_000, false, 6},
+		{"large calls on a slow net", 20 * time.Millisecond, 8, 200, 150_000, false, 2},
+		{"large calls, no distance", 0, 8, 200, 150_000, false, 6},
+	} {
+		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed", shardlimit.FailOpen: "open"} {
+			t.Run(fmt.Sprint(c.name, ", fails ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, _ := bubbled(t, 2).distant(t, c.rtt)
+					l := limiter(t, f.client(t, onOutage(policy)), "l", shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+					s := together(c.callers, func(i int) (shardlimit.Decision, error) {
+						if c.tenants {
+							return l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n)
+						}
+						return l.AllowN(t.Context(), c.n)
+					})
+					if s.failed+s.degraded > 0 || s.allowed < c.allowed || s.permits > million {
+						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded, s.failed, s.err)
+					}
+					if s.denied > 0 && s.least < time.Millisecond {
+						t.Errorf("one is denied and told to come back after %s", s.least)
+					}
+					if s.slowest > 110*time.Millisecond {
+						t.Errorf("a call took %s", s.slowest)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Reservations that wait for their turn to collect are refused in the end. They are not given away.
+func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := bubbled(t, 2).distant(t, 20*time.Millisecond)
+		l := limiter(t, f.client(t, onOutage(shardlimit.FailOpen)), "l", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
+		s := together(50, func(int) (shardlimit.Decision, error) {
+			r, err := l.Reserve(t.Context(), 300)
+			if errors.Is(err, shardlimit.ErrTooManyReservations) {
+				return shardlimit.Decision{RetryAfter: time.Second}, nil
+			}
+			if err != nil {
+				return shardlimit.Decision{}, err
+			}
+			return shardlimit.Decision{Allowed: true, Degraded: r.Degraded()}, nil
+		})
+		if s.failed+s.degraded > 0 || s.allowed == 0 {
+			t.Errorf("%d reserved, %d refused, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded, s.failed, s.err)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package shardlimit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// outlook is what the shards of a limit have ahead of them, as one process
+// heard it: any number of permits can be free together at a time that follows
+// from it, and not before, unless some are given back.
+type outlook struct {
+	free     int64
+	releases []release // in order of time
+	made     int64     // on the client's clock
+	until    int64     // how long to believe it
+	complete bool      // every shard that is taken to answer did
+}
+
+// release is permits that come back at a time on the client's clock. Below 0 they are free no more: what is reserved comes into one window with them.
+type release struct{ at, permits int64 }
+
+func byTime(all []release) {
+	slices.SortFunc(all, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+}
+
+// forecast finds out when n permits will be free together, from the releases that every shard has ahead.
+func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
+	o, _ := c.look(ctx, t, since)
+	return c.await(t, o, n)
+}
+
+// await is how long it takes until n permits are free together. Who has not seen all of the shards does
+// not know, and looks again after a while.
+func (c *core) await(t *table, o *outlook, n int64) time.Duration {
+	wait := time.Duration(o.when(n, t.limit.Per) - o.made)
+	if !o.complete {
+		wait = min(wait, c.client.cfg.CallTimeout)
+	}
+	return wait
+}
+
+// look asks all shards at once what they have free and ahead, on behalf of a call that began at since.
+// found is what each has free, in the order of the layout; 0 if it did not say. The outlook is
+// remembered, and refuses calls, only if every shard said it: what is not seen may be free.
+func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, found []int64) {
+	o = &outlook{complete: true}
+	answered := false
+	found = make([]int64, len(t.lanes))
+	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, l := range t.lanes {
+		if !l.ready(c.client.now()) {
+			continue
+		}
+		if left <= 0 {
+			o.complete = false
+			break
+		}
+		wg.Go(func() {
+			peek, err := l.peek(ctx, left)
+			received := c.client.now()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				o.complete = false
+				return
+			}
+			answered, found[i] = true, o.include(l, t, &peek, received)
+		})
+	}
+	wg.Wait()
+	byTime(o.releases)
+	o.made = c.client.now()
+	o.until = o.made + int64(shutCap(t.limit.Per))
+	if o.complete = o.complete && answered; o.complete {
+		c.ahead.Store(o)
+	}
+	return o, found
+}
+
+// include adds what one shard says to the outlook, and returns what it has free.
+func (o *outlook) include(l *lane, t *table, peek *script.PeekReply, received int64) (free int64) {
+	reopens(peek, t.layout)
+	if free = peek.Free; peek.Status == script.Absent && t.layout.Settled {
+		free = l.terms.Load().most // it begins with its share when it is first asked
+	}
+	if free > 0 {
+		l.known.open() // it was empty and got permits back, perhaps from a collection of another process
+	}
+	o.free += free
+	o.releases = append(o.releases, releasesOf(peek.Beside, peek.Closed, received, l.room(peek))...)
+	return free
+}
+
+// when is the time at which n permits are free together. Permits that no shard
+// which answered has are on shards that are away: those take a window.
+func (o *outlook) when(n int64, window time.Duration) int64 {
+	free := o.free
+	if free >= n {
+		return 0
+	}
+	for i, r := range o.releases {
+		free += r.permits
+		if more := i+1 < len(o.releases) && o.releases[i+1].at == r.at; free >= n && !more {
+			return r.at
+		}
+	}
+	return o.made + int64(window)
+}
