@@ -2,7 +2,6 @@ package shardlimit
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -137,7 +136,7 @@ func (f *flight) refuse(err error) {
 	if f.sent.Load() && !script.NotExecuted(err) {
 		l.core.client.tel.lost(l.core, f.wanted())
 	}
-	if errors.Is(err, script.ErrForeignState) {
+	if mustShun(err) {
 		l.shun(err)
 	}
 	l.land(f.batch, nil, l.fail(err))
