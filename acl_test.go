@@ -70,6 +70,7 @@ func useAll(t *testing.T, f fleet) {
 	if err := l.Reset(t.Context()); err != nil {
 		t.Error(err)
 	}
+	settled(t, l)
 	if err := l.Delete(t.Context()); err != nil {
 		t.Error(err)
 	}
