@@ -119,6 +119,27 @@ func TestALogThatCannotBeMadeIsDoneWithout(t *testing.T) {
 	migration.Finish()
 }
 
+// However long an entry is prolonged: what was granted within it counts until the last has left.
+func TestAnEntryMayBeProlongedForLongerThanTheWindow(t *testing.T) {
+	cluster := redistest.NewCluster(t, 2, 0)
+	s := movable(t, cluster, AlgorithmSlidingLog, "longer")
+	p, err := NewProposal(1, 100, 100, 30*time.Millisecond, time.Hour, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	migration := (*redistest.Migration)(nil)
+	for range 20 {
+		if r, err := s.Take(t.Context(), s.ref, ones(p, 1)); err != nil || r.Granted != 1 || r.Status > Fresh {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if migration == nil {
+			migration = s.begin()
+		}
+		time.Sleep(15 * time.Millisecond) // less than the window: if it is longer, no harm
+	}
+	migration.Finish()
+}
+
 // A log whose entries have all left the window is a key no more. In a slot on its way that
 // happens only when it is not needed any more: the shard would be taken for one that lost it.
 func TestALogThatEmptiesOnItsWayIsNotTakenForLost(t *testing.T) {

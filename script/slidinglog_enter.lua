@@ -84,7 +84,7 @@ if granted > 0 or renew or rewrite then
             return {-1, 2}
           end
           -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
-          merged = date == now and newest <= now and date - opened < window and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
           if not merged then
             return {-2, done.err}
           end
