@@ -356,7 +356,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 		if !script.NotExecuted(err) {
 			c.client.tel.lost(c, n)
 		}
-		if errors.Is(err, script.ErrForeignState) {
+		if mustShun(err) {
 			l.shun(err)
 		}
 		if hurried(left, c.client) && errors.Is(err, context.DeadlineExceeded) {

@@ -62,3 +62,6 @@ func (l *Limiter) Paced() time.Duration {
 
 // LocalPermits is this process' part of the limit under FailLocal.
 func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.table.Load().limit).Permits }
+
+// ErrorCode is what a span says of an error of Redis.
+var ErrorCode = errorCode

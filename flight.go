@@ -152,7 +152,7 @@ func (f *flight) refuse(err error) {
 	if f.sent.Load() && !script.NotExecuted(err) {
 		l.core.client.tel.lost(l.core, f.wanted())
 	}
-	if errors.Is(err, script.ErrForeignState) {
+	if mustShun(err) {
 		l.shun(err)
 	}
 	if f.late(err) {

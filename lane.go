@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -56,7 +55,7 @@ type lane struct {
 	flights uint64                             // calls so far; makes tickets unique
 
 	known     knowledge
-	shunUntil atomic.Int64          // after foreign state was found under its keys
+	shunUntil atomic.Int64          // see mustShun
 	shunned   atomic.Pointer[error] // what was found; set before shunUntil
 }
 
@@ -275,6 +274,14 @@ func (l *lane) remembers(now int64) bool {
 	return used != 0 && time.Duration(now-used) < l.terms.Load().window
 }
 
+// mustShun reports whether calls that end so would end so again: other data under the
+// shard's keys, or a user who may not run what a script calls.
+func mustShun(err error) bool {
+	text, _ := script.Said(err)
+	return errors.Is(err, script.ErrForeignState) || strings.HasPrefix(text, "ACL failure in script") ||
+		strings.HasPrefix(text, "The user executing the script") || strings.HasPrefix(text, "NOPERM")
+}
+
 // shun keeps calls away for a while from keys that hold somebody else's data.
 func (l *lane) shun(found error) {
 	l.shunned.Store(&found)
@@ -327,7 +334,11 @@ func (l *lane) report(e *endpoint, err error) {
 	default:
 		if b.broke(l.core.client.now()) {
 			e.because(err)
-			l.node.log(l.node.name, "node is away", err)
+			what := "node is away"
+			if _, said := script.Said(err); said {
+				what = "node refuses calls"
+			}
+			l.node.log(l.node.name, what, err)
 		}
 	}
 }
@@ -347,19 +358,13 @@ func isAnswer(err error) bool {
 	if errors.Is(err, script.ErrForeignState) {
 		return true
 	}
-	r, ok := rueidis.IsRedisErr(err)
-	if !ok || r.IsLoading() || r.IsClusterDown() || r.IsTryAgain() {
-		return false
+	text, ok := script.Said(err)
+	for _, unfit := range []string{
+		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
+	} {
+		ok = ok && !strings.HasPrefix(text, unfit)
 	}
-	if _, moved := r.IsMoved(); moved {
-		return false
-	}
-	for _, unfit := range []string{"READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF"} {
-		if strings.HasPrefix(r.Error(), unfit) {
-			return false
-		}
-	}
-	return true
+	return ok
 }
 
 func (l *lane) fail(err error) *ShardError {

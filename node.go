@@ -31,6 +31,7 @@ const (
 
 var (
 	errNodeAway     = errors.New("the node does not answer; its breaker is open")
+	errNodeRefuses  = errors.New("the node answers, but refuses calls; its breaker is open")
 	errNodeGone     = errors.New("the node was taken out, or the client is closed")
 	errNodeStranger = errors.New("the node is not in this process' Config")
 )
@@ -286,6 +287,9 @@ func (n *node) refuse(on *connected, err error) bool {
 func (n *node) away(slot int) error {
 	if e := n.known(slot); e != nil {
 		if cause := e.cause.Load(); cause != nil {
+			if text, said := script.Said(*cause); said {
+				return fmt.Errorf("%w: %s", errNodeRefuses, text)
+			}
 			return fmt.Errorf("%w: %w", errNodeAway, *cause)
 		}
 		return errNodeAway

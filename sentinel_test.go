@@ -21,10 +21,7 @@ func TestASentinelSetIsANodeAndAFailoverGoesOnWithTheLog(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	old := set.Master()
-	master := old.Client(t)
-	if n, err := master.Do(t.Context(), master.B().Wait().Numreplicas(1).Timeout(10_000).Build()).ToInt64(); err != nil || n != 1 {
-		t.Fatalf("the log was not replicated: %d, %v", n, err)
-	}
+	set.AwaitReplicated()
 	old.Kill()
 	set.AwaitFailover(old)
 	var d shardlimit.Decision

@@ -3,10 +3,10 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -313,11 +313,8 @@ func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
-		var refused *script.RefusedError
-		if r, ok := rueidis.IsRedisErr(err); ok {
-			span.SetAttributes(attribute.String("db.response.status_code", errorCode(r.Error())))
-		} else if errors.As(err, &refused) {
-			span.SetAttributes(attribute.String("db.response.status_code", errorCode(refused.Reason)))
+		if text, ok := script.Said(err); ok {
+			span.SetAttributes(attribute.String("db.response.status_code", errorCode(text)))
 		} else {
 			span.SetAttributes(attribute.String("error.type", errorType(err)))
 		}
@@ -325,14 +322,13 @@ func (t *telemetry) endCall(ctx context.Context, span trace.Span, l *lane, calls
 	span.End()
 }
 
-// errorCode is the first word of a Redis error, which is its code.
+// errorCode is the first word of a Redis error if that is a code, and else the code of all others.
 func errorCode(text string) string {
-	for i := range len(text) {
-		if text[i] == ' ' {
-			return text[:i]
-		}
+	code, rest, _ := strings.Cut(text, " ")
+	if code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || strings.HasPrefix(rest, "failure in script") {
+		return "ERR"
 	}
-	return text
+	return code
 }
 
 func errorType(err error) string {

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -21,20 +22,38 @@ func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
 
 // RemoteIP is a key for PerKey: the address that the request came from. Of an
 // IPv6 address it is the network of 64 bits, because whoever has one address of
-// it has all. Behind a proxy that is the proxy's address; take the key from a header then that
+// it has all. An address has one key however Request.RemoteAddr spells it: with a
+// port or, as middleware for proxies leaves it, without; an IPv4 address as such or
+// within IPv6. What is no address is a key as it stands, in lower case.
+// Behind a proxy that is the proxy's address; take the key from a header then that
 // the proxy sets and that clients cannot forge.
 func RemoteIP(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	ip, err := parseIP(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		return strings.ToLower(r.RemoteAddr)
 	}
-	ip := at.Addr().Unmap()
+	ip = ip.Unmap().WithZone("")
 	if !ip.Is6() {
 		return ip.String()
 	}
-	network, err := ip.WithZone("").Prefix(64)
+	network, err := ip.Prefix(64)
 	if err != nil { // cannot be: it has 128 bits
 		return ip.String()
 	}
 	return network.String()
+}
+
+// parseIP reads an address with or without port and brackets.
+func parseIP(s string) (netip.Addr, error) {
+	s = strings.TrimSpace(s)
+	if at, err := netip.ParseAddrPort(s); err == nil {
+		return at.Addr(), nil
+	}
+	if inner, found := strings.CutPrefix(s, "["); found {
+		inner, found = strings.CutSuffix(inner, "]")
+		if ip, err := netip.ParseAddr(inner); found && err == nil && ip.Is6() {
+			return ip, nil
+		}
+	}
+	return netip.ParseAddr(s)
 }

@@ -19,7 +19,8 @@ const reloads = 3
 // after which even such commands are sent again: clients given to an Endpoint must not set it.
 type Endpoint struct {
 	client rueidis.Client
-	loads  [programCount]load
+	loads  [2 * programCount]load // of programs, then of fewerPrograms
+	moving moving
 }
 
 // load is what an endpoint knows of one script.
@@ -39,7 +40,26 @@ func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []s
 	if keys[0] == "" {
 		return nil, invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 	}
-	p, l := &programs[number], &e.loads[number]
+	var reply []rueidis.RedisMessage
+	err := error(nil)
+	if n := e.moving.known(keys[0]); n > 0 && n < countKeys(keys) {
+		reply, err = e.declaring(ctx, n, number, keys, args)
+	} else {
+		reply, err = e.whole(ctx, number, keys, args)
+	}
+	if err != nil && isTorn(err) && countKeys(keys) > 1 {
+		return e.moved(ctx, number, keys, args, err)
+	}
+	return reply, err
+}
+
+// whole sends a call that declares all its keys.
+func (e *Endpoint) whole(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+	return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
+}
+
+// sendLoaded sends a script by name, or its text if the endpoint does not have it.
+func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	seen := uint64(0) // the version that turned out to be gone
 	for range reloads {
 		version, done, err := l.ready(ctx, seen)
@@ -126,10 +146,7 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]stri
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	used := 1 // keys come without gaps
-	for used < len(keys) && keys[used] != "" {
-		used++
-	}
+	used := countKeys(keys)
 	var cmd rueidis.Completed
 	if b := e.client.B(); full {
 		cmd = b.Eval().Script(p.text).Numkeys(int64(used)).Key(keys[:used]...).Arg(args...).Build()
@@ -141,9 +158,18 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]stri
 		if rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) {
 			return nil, malformed(p, err.Error())
 		}
-		return nil, err
+		return nil, p.raised(err)
 	}
 	return reply, failure(p, reply, keys)
+}
+
+// countKeys counts keys, which come without gaps.
+func countKeys(keys [3]string) int {
+	used := 1
+	for used < len(keys) && keys[used] != "" {
+		used++
+	}
+	return used
 }
 
 // ran reports whether err is the script's own answer.
@@ -172,8 +198,15 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 	if status >= 0 {
 		return nil
 	}
-	if len(reply) != 2 {
+	switch {
+	case status == -3 && len(reply) == 1:
+		return errTorn
+	case status == -4 && len(reply) == 1:
+		return errUnsure
+	case len(reply) != 2 && !((status == -1 || status == -5) && len(reply) == 3):
 		return malformed(p, "wrong length")
+	case status == -5:
+		return malformed(p, "it wrote, and then could not read what it needs to answer")
 	}
 	switch status {
 	case -1:
@@ -181,13 +214,22 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 		if err != nil || number < 1 || number > int64(len(keys)) {
 			return malformed(p, "wrong key number")
 		}
+		if len(reply) == 3 {
+			reason, err := reply[2].ToString()
+			if err != nil {
+				return malformed(p, "what was said of the key is not a string")
+			}
+			if reason = cleaned(reason); !strings.HasPrefix(reason, "WRONGTYPE") {
+				return &RefusedError{Reason: reason}
+			}
+		}
 		return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
 	case -2:
 		reason, err := reply[1].ToString()
 		if err != nil {
 			return malformed(p, "the refusal is not a string")
 		}
-		return &RefusedError{Reason: reason}
+		return &RefusedError{Reason: cleaned(reason)}
 	}
 	return malformed(p, "unknown status")
 }

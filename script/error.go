@@ -31,12 +31,15 @@ func (e *StateError) Error() string {
 // Is reports whether target is [ErrForeignState].
 func (e *StateError) Is(target error) bool { return target == ErrForeignState }
 
-// RefusedError tells that the server refused a script's first write (out of memory, read-only, too few replicas, ...): nothing was written.
+// RefusedError tells that the server refused a command of a script (out of memory, read-only, too
+// few replicas, no permission, ...) before the script had written anything.
 type RefusedError struct {
 	Reason string // the server's own words
 }
 
-func (e *RefusedError) Error() string { return "script: the server refused to write: " + e.Reason }
+func (e *RefusedError) Error() string {
+	return "script: the server refused, and nothing was written: " + e.Reason
+}
 
 // unsentError tells that the command never left this process.
 type unsentError struct{ err error }
@@ -61,9 +64,14 @@ func NotExecuted(err error) bool {
 	if err == nil {
 		return false
 	}
+	var broken *brokenError
+	if errors.As(err, &broken) {
+		return false
+	}
 	var unsent *unsentError
 	var refused *RefusedError
-	if errors.As(err, &unsent) || errors.As(err, &refused) || errors.Is(err, ErrForeignState) || errors.Is(err, rueidis.ErrNoSlot) {
+	if errors.As(err, &unsent) || errors.As(err, &refused) || errors.Is(err, ErrForeignState) ||
+		errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, errTorn) || errors.Is(err, errUnsure) {
 		return true
 	}
 	var dial *net.OpError

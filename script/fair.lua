@@ -36,7 +36,7 @@ end
 if contending then
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
-    return {-1, #KEYS}
+    return {-1, #KEYS, header.err}
   end
   if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
     header = ''

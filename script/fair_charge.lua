@@ -8,7 +8,7 @@ local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
-    return {-1, #KEYS}
+    return {-1, #KEYS, header.err}
   end
   if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
     header = ''

@@ -10,7 +10,7 @@
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours   0 absent   1 ok   2 fresh   3 lost
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
 --
 -- The algorithm's part defines, over the names below:
 --   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
@@ -43,6 +43,6 @@ local stepped = false -- the clock went back: the new offset must be stored
 if head then
   as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
-    return {-1, 1}
+    return {-1, 1, head.err}
   end
 end

@@ -8,7 +8,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local record = redis.pcall('HMGET', KEYS[1], 'epoch', 'settled', 'born', 'blob')
 if record.err then
-  return {-1, 1}
+  return {-1, 1, record.err}
 end
 local epoch, settled, born, blob = 0, 0, now - ARGV[5], ''
 if record[1] or record[2] or record[3] or record[4] or redis.call('EXISTS', KEYS[1]) == 1 then

@@ -94,6 +94,8 @@ type program struct {
 	name string
 	text string
 	sha  string
+	// firstWrite is the line with the first command that can write.
+	firstWrite int
 }
 
 // Every program has a place of its own in an endpoint's memory of what is loaded.
@@ -151,5 +153,5 @@ func compose(name string, parts ...string) program {
 		text = inclusions.Replace(text)
 	}
 	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
-	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	return program{name: name, text: text, sha: hex.EncodeToString(sum[:]), firstWrite: firstWrite(text)}
 }

@@ -18,7 +18,8 @@
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours   0 absent   1 ok   2 fresh   3 lost
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+--   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
 local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
@@ -32,9 +33,10 @@ local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
 local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
 local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
 local stepped = false -- the clock went back: the new offset must be stored
+local wrote = false -- the operation has written what it is for
 if head then
   if #head ~= 249 then -- or an error, which is a table
-    return {-1, 1}
+    return {-1, 1, head.err}
   end
   as_proposed = ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
   if not as_proposed and sub(head, 1, 4) ~= 'SLG2' then

@@ -17,7 +17,7 @@ if not head then
   if discard then
     local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
     if member.err or #member[1] ~= 42 then
-      return {-1, 2}
+      return {-1, 2, member.err}
     end
   end
   if discard or sub(ARGV[2], 1, 1) % 2 == 1 then

@@ -2,9 +2,9 @@
 -- include rest
 local ahead = 0
 if newest > now then
-  local member = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1')
+  local member = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
   if member.err then
-    return {-1, 2}
+    return {-1, 2, member.err}
   end
   ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
 end

@@ -4,11 +4,16 @@
 if not head then
   return {0, 0, 0}
 end
-local kind = redis.call('TYPE', KEYS[2]).ok
-if kind ~= 'none' then
+-- A slot on its way tells of a key that is not there only that it is not here.
+local kind = redis.pcall('TYPE', KEYS[2])
+if kind.err and not find(kind.err, 'non local key', 1, true) then
+  return {-1, 2, kind.err}
+end
+local logged = kind.ok and kind.ok ~= 'none'
+if logged then
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
   if member.err or #member[1] ~= 42 then
-    return {-1, 2}
+    return {-1, 2, member.err}
   end
 end
 if share > target then
@@ -19,5 +24,7 @@ local done = redis.pcall('SETRANGE', KEYS[1], '0',
 if type(done) == 'table' then
   return {-2, done.err}
 end
-redis.call('DEL', KEYS[2])
+if logged then
+  redis.call('DEL', KEYS[2])
+end
 return {1, epoch, share}

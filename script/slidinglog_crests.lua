@@ -5,9 +5,9 @@
 -- include rest
 local limit = (as_proposed or share < target) and share or target
 local crests, room = {{now, used, used}}, limit - used
-local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16')
+local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
 if later.err then
-  return {-1, 2}
+  return {wrote and -5 or -1, 2, later.err}
 end
 if #later < 16 then
   local sound = pcall(function()
@@ -31,7 +31,7 @@ if #later < 16 then
     end
   end)
   if not sound then
-    return {-1, 2}
+    return {wrote and -5 or -1, 2}
   end
 end
 if room < 0 then

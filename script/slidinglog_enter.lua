@@ -11,26 +11,31 @@ if granted > 0 or renew or rewrite then
     if type(done) == 'table' and done.err then
       return {-2, done.err}
     end
-    local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
-    if type(removed) == 'table' then
-      return {-1, 2}
+    rewrite = true
+    if oldest == 0 then
+      entries = 0 -- they go last, if the log has not expired: an empty one is no key, and a slot on its way takes no new key
+    else
+      local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+      if type(removed) == 'table' then
+        return {-1, 2, removed.err}
+      end
+      entries, trimmed = entries - removed, false
     end
-    entries, rewrite = newest > cut and entries - removed or 0, true -- the log may have expired before the head
   end
-  local logged = false
+  local logged, added = false, nil -- the open entry was closed; what was added to the log
   if granted > 0 then
     if not entries then
       -- include rest
     end
     if date < newest then
       -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
-      local later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf')
+      local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf') or {}
       if later.err then
-        return {-1, 2}
+        return {-1, 2, later.err}
       end
       local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
       local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
-      local last = redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
       local ended = last and sub(last, 1, 16) + 0
       -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
       -- granted now, and leave no room for anybody else.
@@ -58,6 +63,7 @@ if granted > 0 or renew or rewrite then
         if type(done) == 'table' then
           return {-2, done.err}
         end
+        added = add[4]
       end
       if #remove > 2 then
         redis.call(unpack(remove))
@@ -71,24 +77,42 @@ if granted > 0 or renew or rewrite then
     else
       -- include rest
       if total ~= before then
-        local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), format('%16d%15d%11d', newest, before, newest - opened))
+        added = format('%16d%15d%11d', newest, before, newest - opened)
+        local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), added)
         if type(done) == 'table' then
           if sub(done.err, 1, 9) == 'WRONGTYPE' then
             return {-1, 2}
           end
-          return {-2, done.err}
+          -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          if not merged then
+            return {-2, done.err}
+          end
+          newest, renew = date, true
+        else
+          logged = true
+          if oldest == 0 then
+            oldest = newest
+          end
+          entries = entries + 1
         end
-        logged = true
-        if oldest == 0 then
-          oldest = newest
-        end
-        entries = entries + 1
       end
-      before, opened, newest, renew = total, date, date, true
+      if not merged then
+        before, opened, newest, renew = total, date, date, true
+      end
     end
     total, used = (total + granted) % TURN, used + granted
     if newest > now then
       renew = true -- it must be there when the permits are due
+    end
+  end
+  if trimmed then
+    local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+    if type(removed) == 'table' and not find(removed.err, 'non local key', 1, true) then
+      if added then
+        redis.pcall('ZREM', KEYS[2], added)
+      end
+      return {-1, 2, removed.err}
     end
   end
   local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
@@ -118,6 +142,7 @@ if granted > 0 or renew or rewrite then
   if done ~= 249 and done.err then -- SETRANGE tells the length
     return {-2, done.err}
   end
+  wrote = true
   if discard then
     redis.call('DEL', KEYS[2])
   elseif renew and entries > 0 and not logged then
@@ -138,7 +163,7 @@ if used > 0 then
   reset = newest + window - now
   if not merged and total == (before or tonumber(sub(head, 172, 186))) then
     -- Refunds emptied the open entry: the last closed one leaves last.
-    local member = redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
+    local member = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
     if member then
       reset = sub(member, 1, 16) + window - now
     end

@@ -32,7 +32,7 @@ if used > 0 then
   if oldest > 0 then
     local members = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
     if members.err then
-      return {-1, 2}
+      return {-1, 2, members.err}
     end
     local sound = pcall(function()
       for i, member in ipairs(members) do

@@ -22,7 +22,7 @@ elseif oldest > 0 then
   local least = at > cut and at or cut + 1
   later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('%d', least), '+inf')
   if later.err then
-    return {-1, 2}
+    return {-1, 2, later.err}
   end
   local sound = pcall(function()
     local holder = later[1]

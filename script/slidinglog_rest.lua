@@ -3,6 +3,6 @@ if not start then
   start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
   entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
   if not (start and before and entries and opened and opened <= newest) then
-    return {-1, 1}
+    return {wrote and -5 or -1, 1}
   end
 end

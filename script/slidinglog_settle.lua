@@ -23,9 +23,9 @@ if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
-    local log = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
+    local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
     if log.err then
-      return {-1, 2}
+      return {-1, 2, log.err}
     end
     local dates, befores = {}, {}
     local sound = pcall(function()

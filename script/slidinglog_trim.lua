@@ -10,7 +10,7 @@ if oldest > 0 and oldest <= cut then
   else
     local stays = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf', 'LIMIT', '0', '1')
     if stays.err then
-      return {-1, 2}
+      return {-1, 2, stays.err}
     end
     local member = stays[1]
     damaged = redis.call('ZCARD', KEYS[2]) ~= entries

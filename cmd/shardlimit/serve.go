@@ -145,7 +145,7 @@ func (j *serveJob) listenAndServe(interrupts *interrupts, handler *serve.Server,
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	server := serve.HTTP(handler, j.process.config.CallTimeout)
 	_, _ = fmt.Fprintf(con.err, "shardlimit: serving %d limits on http://%s\n", len(j.declarations), listener.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -19,7 +21,7 @@ func targetFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cluster", Sources: cli.EnvVars("SHARDLIMIT_CLUSTER"),
 			Usage: "a Redis Cluster, `URL,host:port...`: one or more of its nodes"},
 		&cli.StringFlag{Name: "sentinel", Sources: cli.EnvVars("SHARDLIMIT_SENTINEL"),
-			Usage: "a Sentinel set, `MASTER@host:port,host:port...`"},
+			Usage: "a Sentinel set, `MASTER@URL,host:port...`: one or more sentinels; the first may be redis://user:password@host:port/db or rediss://..., which is how to log in to the servers, with ?sentinel_user=...&sentinel_password=... for the sentinels themselves"},
 		&cli.StringFlag{Name: "prefix", Sources: cli.EnvVars("SHARDLIMIT_PREFIX"), Value: shardlimit.DefaultKeyPrefix,
 			Usage: "beginning of every Redis key, `TEXT` without braces"},
 	}
@@ -52,13 +54,13 @@ func nodes(redis, cluster, sentinel string) ([]shardlimit.Node, error) {
 func redisNodes(list string) ([]shardlimit.Node, error) {
 	var all []shardlimit.Node
 	for _, s := range strings.Split(list, ",") {
-		name, url := cutName(s)
-		option, err := parseURL(url)
+		name, address := cutName(s)
+		option, err := parseURL(address)
 		if err != nil {
 			return nil, usagef("--redis: %w", err)
 		}
 		if len(option.InitAddress) > 1 {
-			return nil, usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster", url)
+			return nil, usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster", address)
 		}
 		option.ForceSingleClient = true
 		all = append(all, shardlimit.Node{Name: name, Redis: option})
@@ -78,6 +80,7 @@ func clusterNode(list string) ([]shardlimit.Node, error) {
 		return nil, usagef("--cluster: %w", err)
 	}
 	option.InitAddress = append(option.InitAddress, more...)
+	anyServer(option.TLSConfig)
 	return []shardlimit.Node{{Name: name, Redis: option}}, nil
 }
 
@@ -87,16 +90,38 @@ func sentinelNode(s string) ([]shardlimit.Node, error) {
 	if !found || master == "" || list == "" {
 		return nil, usagef("--sentinel: %q is not MASTER@host:port,host:port", s)
 	}
-	sentinels, err := addresses(list)
+	first, others, _ := strings.Cut(list, ",")
+	if !strings.Contains(first, "://") {
+		if _, err := addresses(first); err != nil { // sentinels have no port that goes without saying
+			return nil, usagef("--sentinel: %w", err)
+		}
+	}
+	option, err := parseURL(first)
 	if err != nil {
 		return nil, usagef("--sentinel: %w", err)
 	}
-	option := rueidis.ClientOption{InitAddress: sentinels, Sentinel: rueidis.SentinelOption{MasterSet: master}}
+	more, err := addresses(others)
+	if err != nil {
+		return nil, usagef("--sentinel: %w", err)
+	}
+	option.InitAddress = append(option.InitAddress, more...)
+	anyServer(option.TLSConfig)
+	option.Sentinel = rueidis.SentinelOption{MasterSet: master, TLSConfig: option.TLSConfig}
+	if u, err := url.Parse(first); err == nil {
+		option.Sentinel.Username, option.Sentinel.Password = u.Query().Get("sentinel_user"), u.Query().Get("sentinel_password")
+	}
 	return []shardlimit.Node{{Name: name, Redis: option}}, nil
 }
 
+// anyServer has every server show a certificate for its own name, and not for that of the first.
+func anyServer(c *tls.Config) {
+	if c != nil {
+		c.ServerName = ""
+	}
+}
+
 // cutName splits NAME=URL; an equals sign later in the URL does not count.
-func cutName(s string) (name, url string) {
+func cutName(s string) (name, address string) {
 	s = strings.TrimSpace(s)
 	if i := strings.IndexAny(s, "=:/?@"); i > 0 && s[i] == '=' {
 		return s[:i], s[i+1:]
@@ -111,11 +136,11 @@ func parseURL(s string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, errors.New("an address is empty; write host:port or redis://host:port")
 	}
 	plain := !strings.Contains(s, "://")
-	url := s
+	address := s
 	if plain {
-		url = "redis://" + s
+		address = "redis://" + s
 	}
-	option, err := rueidis.ParseURL(url)
+	option, err := rueidis.ParseURL(address)
 	if err != nil && plain {
 		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
 	}

@@ -24,6 +24,8 @@ func TestNodes(t *testing.T) {
 		{"", "main=redis://u:p@a:1,b:2", "", []string{"main"}, []string{"a:1", "b:2"}},
 		{"", "", "mymaster@a:1,b:2", []string{""}, []string{"a:1", "b:2"}},
 		{"", "", "n=mymaster@a:1", []string{"n"}, []string{"a:1"}},
+		{"", "", "n=mymaster@redis://u:p@a:1/2,b:2", []string{"n"}, []string{"a:1", "b:2"}},
+		{"", "", "mymaster@rediss://[::1]:1", []string{""}, []string{"[::1]:1"}},
 	} {
 		all, err := nodes(c.redis, c.cluster, c.sentinel)
 		if err != nil {
@@ -60,6 +62,31 @@ func TestNodesKeepCredentials(t *testing.T) {
 	}
 }
 
+func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
+	all, err := nodes("", "", "m@rediss://me:sec%40ret@a:1/2?sentinel_user=them&sentinel_password=other,b:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := all[0].Redis
+	if o.Username != "me" || o.Password != "sec@ret" || o.SelectDB != 2 || o.Sentinel.Username != "them" || o.Sentinel.Password != "other" {
+		t.Errorf("%+v", o)
+	}
+	if o.TLSConfig == nil || o.Sentinel.TLSConfig == nil || o.TLSConfig.ServerName != "" {
+		t.Errorf("TLS: %+v, %+v", o.TLSConfig, o.Sentinel.TLSConfig)
+	}
+	if all, err = nodes("", "", "m@redis://a:1"); err != nil || all[0].Redis.Sentinel.TLSConfig != nil || all[0].Redis.Sentinel.Password != "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Each server of a cluster shows a certificate for its own name.
+func TestAClusterHasNoServerName(t *testing.T) {
+	all, err := nodes("", "rediss://a:1,b:2", "")
+	if err != nil || all[0].Redis.TLSConfig.ServerName != "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 func TestNodesRefuse(t *testing.T) {
 	for _, c := range []struct{ redis, cluster, sentinel, says string }{
 		{"", "", "", "say where Redis is"},
@@ -75,6 +102,8 @@ func TestNodesRefuse(t *testing.T) {
 		{"", "", "@a:1", "not MASTER@"},
 		{"", "", "m@", "not MASTER@"},
 		{"", "", "m@a", "not host:port"},
+		{"", "", "m@a:1,b", "not host:port"},
+		{"", "", "m@redis://u:pass word%zz@a:1", "cannot be read"},
 	} {
 		_, err := nodes(c.redis, c.cluster, c.sentinel)
 		var usage usageError

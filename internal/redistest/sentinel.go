@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,55 @@ func (s *Sentinel) Master() *Server {
 		s.tb.Errorf("redistest: master: %v", err)
 	}
 	return master
+}
+
+// AwaitReplicated waits until every living replica has all that the master has written, over
+// whichever connection. The command WAIT covers only what its own connection wrote.
+func (s *Sentinel) AwaitReplicated() {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
+	defer cancel()
+	master, err := s.findMaster(ctx)
+	var written int64
+	if err == nil {
+		written, err = master.replicationOffset(ctx, "master_repl_offset")
+	}
+	for _, r := range s.servers {
+		if err != nil {
+			break
+		}
+		if r == master || !r.alive() {
+			continue
+		}
+		err = poll(ctx, func() error {
+			has, err := r.replicationOffset(ctx, "slave_repl_offset")
+			if err == nil && has < written {
+				err = fmt.Errorf("redistest: %s has %d of %d bytes", r.Addr(), has, written)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		s.tb.Errorf("redistest: await replicated: %v", err)
+	}
+}
+
+// replicationOffset reads a number of bytes from INFO replication.
+func (s *Server) replicationOffset(ctx context.Context, field string) (int64, error) {
+	reply, err := s.do(ctx, "INFO", "replication")
+	if err != nil {
+		return 0, err
+	}
+	info, err := reply.ToString()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		if text, found := strings.CutPrefix(line, field+":"); found {
+			return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("redistest: %s does not tell its %s", s.Addr(), field)
 }
 
 // Failover has the sentinel replace the living master by a replica, and returns

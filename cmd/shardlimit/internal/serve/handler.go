@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -72,6 +74,22 @@ func New(limits Limits, metrics http.Handler) *Server {
 	return s
 }
 
+const (
+	headTimeout = 5 * time.Second  // to read a request's head
+	readTimeout = 30 * time.Second // to read a request
+	idleTimeout = 2 * time.Minute  // between requests
+	replyTime   = 10 * time.Second // to write a response
+)
+
+// HTTP is a server for the handler, whose decisions take at most callTimeout. No client can
+// hold a connection for longer than it takes to read, decide and answer.
+func HTTP(handler http.Handler, callTimeout time.Duration) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: readTimeout + callTimeout + replyTime, IdleTimeout: idleTimeout,
+	}
+}
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
@@ -89,11 +107,9 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // allow answers 200 if the permits were granted and 429 if not, with the same
 // body; other codes come with {"error": …}.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
-	var req request
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&req); err != nil {
-		reply(w, http.StatusBadRequest, failure{`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: ` + err.Error()})
+	req, code, err := read(w, r)
+	if err != nil {
+		reply(w, code, failure{err.Error()})
 		return
 	}
 	choose := s.limits[req.Limiter]
@@ -117,7 +133,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		reply(w, statusOf(err), failure{err.Error()})
 		return
 	}
-	code := http.StatusOK
+	code = http.StatusOK
 	if !d.Allowed {
 		code = http.StatusTooManyRequests
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
@@ -126,6 +142,29 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		Allowed: d.Allowed, Granted: d.Granted, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay), Degraded: d.Degraded,
 	})
+}
+
+// read is the request, or why there is none. A page in a browser cannot send JSON to another
+// site without having asked first, which is not answered here.
+func read(w http.ResponseWriter, r *http.Request) (req request, code int, err error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return req, http.StatusUnsupportedMediaType, errors.New("the Content-Type is not application/json")
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&req); err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			return req, http.StatusOK, nil
+		}
+		if err == nil {
+			err = errors.New("something follows it")
+		}
+	}
+	code = http.StatusBadRequest
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		code = http.StatusRequestEntityTooLarge
+	}
+	return req, code, fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
 }
 
 func roundUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

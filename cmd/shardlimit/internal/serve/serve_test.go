@@ -84,7 +84,9 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 	for _, who := range []string{``, `, "participant": "ann"`, `, "participant": "bob", "weight": 2.5`} {
 		for range 3 {
 			body := strings.NewReader(`{"limiter": "l", "n": 2` + who + `}`)
-			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow", body))
+			r := httptest.NewRequest(http.MethodPost, "/v1/allow", body)
+			r.Header.Set("Content-Type", "application/json")
+			s.ServeHTTP(httptest.NewRecorder(), r)
 		}
 	}
 	all, err := limiter.Participants(t.Context())
@@ -111,8 +113,9 @@ func TestAnswers(t *testing.T) {
 	}
 	s := serve.New(limits, http.NotFoundHandler())
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json; charset=utf-8")
+		s.ServeHTTP(w, r)
 		return w
 	}
 	for i, step := range []struct {
@@ -132,7 +135,11 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
 		{`{"limiter": "one", "permits": 1}`, 400, "unknown field"},
 		{`limiter=one`, 400, "the body is not"},
-		{`{"limiter": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "too large"},
+		{`{"limiter": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "too large"},
+		{`{"limiter": "one"}` + strings.Repeat(" ", 1<<20), 413, "too large"},
+		{`{"limiter": "one"} {"limiter": "one"}`, 400, "something follows"},
+		{`{"limiter": "one"}]`, 400, "invalid character"},
+		{``, 400, "EOF"},
 	} {
 		w := ask(http.MethodPost, "/v1/allow", step.body)
 		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) || w.Header().Get("Content-Type") != "application/json" {
@@ -155,5 +162,28 @@ func TestAnswers(t *testing.T) {
 	client.Close()
 	if w := ask(http.MethodPost, "/v1/allow", `{"limiter": "one"}`); w.Code != 503 {
 		t.Errorf("closed: %d", w.Code)
+	}
+}
+
+// Only JSON is taken, as such: a page in a browser can send anything else to any address.
+func TestOtherContentTypesAreRefused(t *testing.T) {
+	s := serve.New(serve.Limits{}, http.NotFoundHandler())
+	for kind, code := range map[string]int{
+		"application/json": 404, "Application/JSON": 404, "application/json;charset=utf-8": 404,
+		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json, text/plain": 415, "application/jsonp": 415,
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow", strings.NewReader(`{"limiter": "none"}`))
+		r.Header["Content-Type"] = []string{kind}
+		if s.ServeHTTP(w, r); w.Code != code {
+			t.Errorf("%q: %d, want %d", kind, w.Code, code)
+		}
+	}
+}
+
+// A client that neither sends nor reads cannot hold a connection for ever, and one that waits for a decision is answered.
+func TestConnectionsAreBounded(t *testing.T) {
+	h := serve.HTTP(http.NotFoundHandler(), time.Minute)
+	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 || h.WriteTimeout <= h.ReadTimeout+time.Minute {
+		t.Errorf("%+v", h)
 	}
 }

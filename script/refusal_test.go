@@ -1,0 +1,272 @@
+package script
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// A server without one permission: whatever a script is refused goes out in the server's own
+// words, only foreign state is called that, and what is said to be not executed was not.
+func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
+	server := redistest.Standalone(t)
+	admin := server.Client(t)
+	sure := map[string]int{} // by command: how often it was sure that nothing was executed
+	for _, denied := range scriptCommands() {
+		// A user of its own: what a connection may do does not change under it.
+		command(t, admin, "ACL", "SETUSER", "no-"+denied, "on", "nopass", "~*", "+@all", "-"+strings.ToLower(denied))
+		option := server.ClientOption()
+		option.Username, option.Password = "no-"+denied, "any"
+		client, err := rueidis.NewClient(option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewEndpoint(client)
+		for a := range algorithms {
+			if a != AlgorithmSlidingLog && !strings.Contains(programs[ShardRef{algorithm: a}.program(takeProgram)].text+
+				programs[ShardRef{algorithm: a}.program(dropProgram)].text, "'"+denied+"'") {
+				continue // it does without
+			}
+			for state, prepare := range states {
+				for name, operation := range operations {
+					command(t, admin, "FLUSHALL")
+					ref := a.Keys("", "t", "limit")
+					prepare(t, NewEndpoint(admin), ref)
+					before := everything(t, admin)
+					err := operation(t, e, ref)
+					where := strings.Join([]string{denied, a.String(), state, name}, ", ")
+					if err != nil {
+						checkRefusal(t, where, err)
+					}
+					if NotExecuted(err) {
+						sure[denied]++
+						after := everything(t, admin)
+						if denied == "SET" { // comes last: nothing is granted that the head does not say, but the log is damaged
+							before, after = withoutLog(before), withoutLog(after)
+						}
+						if after != before {
+							t.Errorf("%s: not executed, but changed: %v\n%s\n%s", where, err, before, after)
+						}
+					}
+				}
+			}
+		}
+		client.Close()
+	}
+	for _, name := range []string{"TIME", "GET", "ZRANGE", "ZRANGEBYSCORE", "SETRANGE", "SET", "ZREMRANGEBYSCORE", "DEL", "TYPE", "ZADD", "GETRANGE"} {
+		if sure[name] == 0 {
+			t.Errorf("without %s it was never sure that nothing was executed", name)
+		}
+	}
+	t.Log(sure)
+}
+
+func checkRefusal(t *testing.T, where string, err error) {
+	t.Helper()
+	text := err.Error()
+	if errors.Is(err, ErrMalformedReply) && !NotExecuted(err) { // it has written
+		return
+	}
+	if errors.Is(err, ErrForeignState) {
+		t.Errorf("%s: %v", where, err)
+	}
+	if strings.Contains(text, "user_script") || strings.ContainsAny(text, "\r\n") || strings.Contains(text, ": -") {
+		t.Errorf("%s: %q", where, text)
+	}
+	said, ok := Said(err)
+	if !ok || !strings.Contains(said, "permission") && !strings.Contains(said, "can't run this command") {
+		t.Errorf("%s: the server said %q, %t", where, said, ok)
+	}
+}
+
+// scriptCommands are those that scripts call.
+func scriptCommands() (names []string) {
+	for _, p := range programs {
+		for _, call := range regexp.MustCompile(`redis\.p?call\('([A-Z]+)'|\{'(Z[A-Z]+)', KEYS`).FindAllStringSubmatch(p.text, -1) {
+			names = append(names, call[1]+call[2])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+const refusalWindow = 5 * time.Millisecond
+
+func refusalProposal(t *testing.T, a Algorithm, epoch, target int64, window time.Duration) *Proposal {
+	t.Helper()
+	terms := Terms{Epoch: epoch, Target: target, Floor: target, Window: window, Keep: time.Hour, Quarantine: true, Algorithm: a}
+	if a.bursty() {
+		terms.Burst = 20
+	}
+	p, err := terms.Proposal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// states are what an operation may find.
+var states = map[string]func(*testing.T, *Endpoint, ShardRef){
+	"absent": func(*testing.T, *Endpoint, ShardRef) {},
+	"used": func(t *testing.T, e *Endpoint, ref ShardRef) {
+		for range 3 {
+			must(t, take(t, e, ref, time.Hour, Seat{}))
+		}
+	},
+	"left the window": func(t *testing.T, e *Endpoint, ref ShardRef) {
+		for range 3 {
+			must(t, take(t, e, ref, refusalWindow, Seat{}))
+		}
+		time.Sleep(refusalWindow)
+	},
+	"contended": func(t *testing.T, e *Endpoint, ref ShardRef) {
+		for range 5 {
+			for _, id := range []string{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"} {
+				must(t, take(t, e, ref, time.Hour, Seat{ID: id, Slot: -1, Weight: 1000}))
+			}
+		}
+	},
+	"booked ahead": func(t *testing.T, e *Endpoint, ref ShardRef) {
+		for range 3 {
+			must(t, take(t, e, ref, time.Hour, Seat{}))
+		}
+		for range 2 {
+			must(t, reserve(t, e, ref))
+		}
+	},
+}
+
+// operations are made by a user that lacks a permission.
+var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
+	"take": func(t *testing.T, e *Endpoint, ref ShardRef) error { return take(t, e, ref, time.Hour, Seat{}) },
+	"take of one that contends": func(t *testing.T, e *Endpoint, ref ShardRef) error {
+		return take(t, e, ref, refusalWindow, Seat{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000})
+	},
+	"take under a new epoch": func(t *testing.T, e *Endpoint, ref ShardRef) error {
+		_, err := e.Take(t.Context(), ref, ones(refusalProposal(t, ref.algorithm, 2, 2, time.Hour), 1))
+		return err
+	},
+	"reserve": reserve,
+	"refund": func(t *testing.T, e *Endpoint, ref ShardRef) error {
+		now, err := command(t, e.client, "PING").ToString()
+		if now == "" {
+			return err
+		}
+		peek, err := e.Peek(t.Context(), ref)
+		if err != nil || len(peek.Releases) == 0 {
+			return err
+		}
+		_, err = e.Refund(t.Context(), ref, RefundRequest{Permits: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
+		return err
+	},
+	"peek":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },
+	"book":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Book(t.Context(), ref); return err },
+	"clear": func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Clear(t.Context(), ref); return err },
+	"drop":  func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
+	"record": func(t *testing.T, e *Endpoint, _ ShardRef) error {
+		ref := RecordKeys("", "t", "limit")
+		_, _, err := e.WriteRecord(t.Context(), ref, WriteRecordRequest{Epoch: 1, Blob: []byte("x"), Keep: time.Hour})
+		if err == nil {
+			_, err = e.ReadRecord(t.Context(), ref, ReadRecordRequest{Participant: "me", ParticipantTTL: time.Minute, Keep: time.Hour})
+		}
+		if err == nil {
+			err = e.DropRecord(t.Context(), ref)
+		}
+		if NotExecuted(err) { // of several calls
+			return nil
+		}
+		return err
+	},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, seat Seat) error {
+	r := ones(refusalProposal(t, ref.algorithm, 1, 4, window), 1)
+	if seat.ID != "" {
+		r.Seats = []Seat{seat}
+	}
+	_, err := e.Take(t.Context(), ref, r)
+	return err
+}
+
+func reserve(t *testing.T, e *Endpoint, ref ShardRef) error {
+	_, err := e.Reserve(t.Context(), ref, &ReserveRequest{
+		Proposal: refusalProposal(t, ref.algorithm, 1, 4, time.Hour), Permits: 2, MaxDelay: 3 * time.Hour, MaxBooked: 100,
+	})
+	return err
+}
+
+func withoutLog(text string) string {
+	return regexp.MustCompile(`\n\{t\}:l:[^\n]*`).ReplaceAllString(text, "")
+}
+
+// everything is what all keys hold.
+func everything(t *testing.T, client rueidis.Client) string {
+	t.Helper()
+	text, err := command(t, client, "EVAL", `
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local kind = redis.call('TYPE', key).ok
+  local value = kind == 'string' and redis.call('GET', key) or table.concat(kind == 'zset' and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+    or redis.call('HGETALL', key), ' ')
+  all[#all + 1] = key .. ' = ' .. value
+end
+table.sort(all)
+return table.concat(all, '\n')`, "0").ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// What Redis 6.2 says of an error inside of a script has the script's line before it and a line
+// end behind it, newer servers have the line behind it.
+func TestWhatServersSayIsCleaned(t *testing.T) {
+	for text, want := range map[string]string{
+		"@user_script: 175: -OOM command not allowed when used memory > 'maxmemory'.\r\n":                                                          "OOM command not allowed when used memory > 'maxmemory'.",
+		"@user_script: 1: The user executing the script can't run this command":                                                                    "The user executing the script can't run this command",
+		"@user_script: 175: -READONLY You can't write against a read only replica.\r\n":                                                            "READONLY You can't write against a read only replica.",
+		"Error running script (call to f_f573c637816a9db95c1f929e398233579d532417): @user_script:2: @user_script: 2: -OOM command not allowed\r\n": "OOM command not allowed",
+		"OOM command not allowed script: 7f2a0f06686fdf1dcc7a8f420593eac02a1da826, on @user_script:1.":                                             "OOM command not allowed",
+		"ERR ACL failure in script: User u has no permissions script: on @user_script:2.":                                                          "ERR ACL failure in script: User u has no permissions",
+		"NOREPLICAS Not enough good replicas to write.":                                                                                            "NOREPLICAS Not enough good replicas to write.",
+		"": "",
+	} {
+		if got := cleaned(text); got != want {
+			t.Errorf("cleaned(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The line that an error names tells whether a script has written, as long as no line before the
+// first that can write is run after it: what scripts do there must not be in functions that call
+// the server, unless errors end in them.
+func TestTheFirstLineThatWrites(t *testing.T) {
+	for _, p := range slices.Concat(programs[:], fewerPrograms[:]) {
+		if p.text == "" {
+			continue
+		}
+		lines := strings.Split(p.text, "\n")
+		for i, line := range lines[:min(p.firstWrite-1, len(lines))] {
+			if writes.MatchString(line) {
+				t.Errorf("%s writes in line %d, before line %d", p.name, i+1, p.firstWrite)
+			}
+		}
+		if p.firstWrite <= len(lines) && !writes.MatchString(lines[p.firstWrite-1]) {
+			t.Errorf("%s: line %d: %s", p.name, p.firstWrite, lines[p.firstWrite-1])
+		}
+	}
+}
