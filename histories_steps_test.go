@@ -384,7 +384,7 @@ func (w *world) restart(s step) {
 // lose deletes the records of layouts on a node, or all.
 func (w *world) lose(s step) {
 	for _, n := range w.chosen(s.Node) {
-		n.server.Drop(isRecord)
+		n.server.Drop(ofARecord)
 	}
 	w.lost()
 	w.event("lose")
@@ -415,7 +415,7 @@ func (w *world) save(s step) {
 }
 
 func (w *world) restore(s step) {
-	match := isRecord
+	match := ofARecord
 	if s.Mode == "node" {
 		match = every
 	}

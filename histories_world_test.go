@@ -323,8 +323,8 @@ func (p *process) near(l *watched) bool {
 	return slices.Max(p.plan.Latency)*time.Duration(max(l.current().Shards, 1)+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
 }
 
-// isRecord matches the keys of the records of layouts.
-func isRecord(key string) bool { return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:") }
+// ofARecord matches the keys of the records of layouts.
+func ofARecord(key string) bool { return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:") }
 
 func every(string) bool { return true }
 
