@@ -324,7 +324,9 @@ func (p *process) near(l *watched) bool {
 }
 
 // ofARecord matches the keys of the records of layouts.
-func ofARecord(key string) bool { return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:") }
+func ofARecord(key string) bool {
+	return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:")
+}
 
 func every(string) bool { return true }
 
