@@ -360,6 +360,7 @@ func (w *world) peek(s step) {
 func (w *world) suspend(s step) {
 	if p := w.procs[s.P%len(w.procs)]; p.works() {
 		p.suspend(s.For)
+		w.trouble() // its timers go on here, so its calls time out
 		w.forget()
 		w.event("suspend")
 	}
