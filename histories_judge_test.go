@@ -1,0 +1,196 @@
+package shardlimit_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// watched is a limit of the world, and what is known of it: what was in force when, and what was admitted.
+type watched struct {
+	world    *world
+	number   int
+	plan     limitPlan
+	deleted  int // so often; a limit that was deleted goes on under another name
+	versions []*version
+	extra    []allowance
+	events   []event
+	ops      []history.Op
+	// Records were lost or are old: only processes tell what is in force.
+	unrecorded bool
+	fresh      bool  // whatever disturbed it has been settled
+	booked     int64 // the latest instant for which something was reserved
+}
+
+// version is a limit that may be in force from called until ended.
+type version struct {
+	limit  shardlimit.Limit
+	called int64
+	ended  int64 // 0: it has not
+}
+
+// allowance is permits that windows which touch this time may hold beside the limit, by what the documentation says of what
+// happened then.
+type allowance struct {
+	from, to int64
+	permits  int64
+	why      string
+}
+
+// event is something after which a limit must hold all the same.
+type event struct {
+	do string
+	at int64
+}
+
+func (l *watched) name() string { return fmt.Sprintf("l%d.%d", l.number, l.deleted) }
+
+// declared notes that somebody's code declares the limit.
+func (l *watched) declared(at int64) {
+	if len(l.versions) == 0 {
+		l.versions = []*version{{limit: l.plan.Limit, called: at}}
+	}
+}
+
+// current is what is in force as far as anybody knows.
+func (l *watched) current() shardlimit.Limit {
+	if len(l.versions) == 0 {
+		return l.plan.Limit
+	}
+	return l.versions[len(l.versions)-1].limit
+}
+
+// changes notes that a change is asked for; the limit may be in force from now on.
+func (l *watched) changes(limit shardlimit.Limit) *version {
+	v := &version{limit: limit, called: l.world.now()}
+	l.versions = append(l.versions, v)
+	return v
+}
+
+// changed notes that a change was done: what was in force before ends, when leases have ended, and so much
+// later if that is not sure yet. A key of a family may have
+// the old limit for as long as some process has not used it for 15 seconds, so that of a family does not end.
+func (l *watched) changed(done *version, late time.Duration) {
+	end := l.world.now() + int64(late)
+	for _, v := range l.versions {
+		if v == done {
+			return
+		}
+		if v.ended == 0 && !l.plan.Family {
+			v.ended = max(end+int64(v.limit.Lease), l.booked)
+		}
+	}
+}
+
+// anew notes that what was declared in code may be in force again.
+func (l *watched) anew() {
+	if len(l.versions) > 0 {
+		l.versions = slices.Insert(l.versions, len(l.versions)-1, &version{limit: l.plan.Limit, called: l.world.now()})
+	}
+}
+
+// allow notes what the documentation allows for what happens now.
+func (l *watched) allow(d time.Duration, permits int64, why string) {
+	now := l.world.now()
+	l.extra = append(l.extra, allowance{now, now + int64(d), permits, why})
+}
+
+// most is the greatest limit that could be in force.
+func (l *watched) most() (permits int64) {
+	for _, v := range l.versions {
+		permits = max(permits, v.limit.Permits)
+	}
+	return permits
+}
+
+// bound is what a window may hold; ok is false if nothing is promised for one of this length.
+func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool) {
+	to := from + int64(width)
+	least := time.Duration(0)
+	for _, v := range l.versions {
+		if v.called < to && (v.ended == 0 || v.ended > from) {
+			permits = max(permits, v.limit.Permits)
+			if least == 0 || v.limit.Per < least {
+				least = v.limit.Per
+			}
+		}
+	}
+	for _, a := range l.extra {
+		if a.from < to && a.to >= from {
+			permits += a.permits
+		}
+	}
+	return permits, least == width
+}
+
+// judge looks for a window that holds more than it may.
+func (l *watched) judge() {
+	widths := []time.Duration{}
+	for _, v := range l.versions {
+		if !slices.Contains(widths, v.limit.Per) {
+			widths = append(widths, v.limit.Per)
+		}
+	}
+	for _, width := range widths {
+		l.judgeWindows(width)
+	}
+	l.count()
+}
+
+func (l *watched) judgeWindows(width time.Duration) {
+	byStart := make([]history.Op, 0, len(l.ops))
+	for _, op := range l.ops {
+		if op.End-op.Start < int64(width) && op.Permits > 0 {
+			byStart = append(byStart, op)
+		}
+	}
+	byEnd := slices.Clone(byStart)
+	slices.SortFunc(byStart, func(a, b history.Op) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(byEnd, func(a, b history.Op) int { return cmp.Compare(a.End, b.End) })
+	inside, entered, worst := int64(0), 0, int64(0)
+	text := ""
+	for _, op := range byStart {
+		for entered < len(byEnd) && byEnd[entered].End-op.Start < int64(width) {
+			inside += byEnd[entered].Permits
+			entered++
+		}
+		if bound, ok := l.bound(op.Start, width); ok && inside-bound > worst {
+			worst = inside - bound
+			text = fmt.Sprintf("l%d: %d of %d permits in the %s from %s on", l.number, inside, bound, width, time.Duration(op.Start))
+		}
+		inside -= op.Permits
+	}
+	if worst > 0 {
+		l.world.found("over", "%s", text)
+	}
+}
+
+// count tells after which events the limit was used up.
+func (l *watched) count() {
+	done := map[string]bool{}
+	for _, e := range l.events {
+		if done[e.do] {
+			continue
+		}
+		var after []history.Op
+		for _, op := range l.ops {
+			if op.Start >= e.at {
+				after = append(after, op)
+			}
+		}
+		limit := l.current()
+		if worst := history.Busiest(limit.Per, after); worst.Permits*10 >= limit.Permits*9 {
+			done[e.do] = true
+		}
+	}
+	for do := range done {
+		l.world.stat.near(do)
+	}
+}
+
+// reachable reports whether the process lists every node that the limit may be on.
+func (l *watched) reachable(p *process) bool { return p.lists() && len(l.versions) > 0 }

@@ -1,0 +1,349 @@
+package shardlimit_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+)
+
+// world is a plan that is being played, in the time of a test bubble.
+type world struct {
+	plan  *plan
+	begun time.Time
+	nodes []*worldNode
+	procs []*process
+	limit []*watched
+	wg    sync.WaitGroup // of what goes on aside
+	stat  stats
+
+	mu       sync.Mutex
+	chance   *rand.Rand // how long a command takes, and what becomes of it
+	troubled bool       // something was wrong with a node or on the way to one
+	findings []finding
+}
+
+// mostScripts is after how many script calls a history is over.
+const mostScripts = 400
+
+// finding is something that must not be.
+type finding struct{ Kind, Text string }
+
+type worldNode struct {
+	server    *redissim.Server
+	downUntil int64
+	image     redissim.Image
+}
+
+// process is one that uses the limits: a Client, and another one after it was killed.
+type process struct {
+	world     *world
+	number    int
+	plan      processPlan
+	life      int
+	ended     chan struct{} // closed when the process is killed
+	client    *shardlimit.Client
+	handles   map[string]*shardlimit.Limiter
+	families  map[string]*shardlimit.Family
+	suspended int64 // until
+	links     []linkState
+	kept      []kept // what may be given back
+}
+
+// kept is what a call got.
+type kept struct {
+	on       *watched
+	op       int
+	decision shardlimit.Decision
+	from     *shardlimit.Limiter
+}
+
+// linkState is what is wrong on the way from a process to a node, and how long.
+type linkState struct {
+	mode  string // slow, stuck, lossy, cut
+	until int64
+}
+
+func newWorld(p *plan) *world {
+	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1))}
+	for range p.Nodes {
+		n := &worldNode{server: redissim.NewServer(time.Now)}
+		go n.server.Serve()
+		w.nodes = append(w.nodes, n)
+	}
+	for i, l := range p.Limits {
+		w.limit = append(w.limit, &watched{world: w, number: i, plan: l})
+	}
+	for i, pp := range p.Procs {
+		proc := &process{world: w, number: i, plan: pp, links: make([]linkState, p.Nodes)}
+		w.procs = append(w.procs, proc)
+		proc.start()
+	}
+	return w
+}
+
+// scripts is how many script calls there were so far.
+func (w *world) scripts() (n int64) {
+	for _, node := range w.nodes {
+		n += node.server.Scripts
+	}
+	return n
+}
+
+// rest lets time pass; not all of it when a history has become too long: some processes never stop asking.
+func (w *world) rest(d time.Duration) {
+	for d > 0 && w.scripts() < mostScripts {
+		part := min(d, 2*time.Second)
+		time.Sleep(part)
+		d -= part
+	}
+}
+
+func (w *world) now() int64 { return int64(time.Since(w.begun)) }
+
+// found notes something that must not be.
+func (w *world) found(kind, format string, a ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.findings = append(w.findings, finding{kind, fmt.Sprintf(format, a...)})
+}
+
+// trouble notes that something is wrong with a node or on the way to one.
+func (w *world) trouble() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.troubled = true
+}
+
+// well reports whether nothing was ever wrong with a node or on the way to one. After that a breaker may be open until a call
+// has had it probe.
+func (w *world) well() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.troubled
+}
+
+// close ends everything that goes on.
+func (w *world) close() {
+	for _, p := range w.procs {
+		if p.suspended > w.now() {
+			p.kill()
+		}
+	}
+	w.wg.Wait()
+	for _, p := range w.procs {
+		p.kill()
+	}
+	time.Sleep(5 * time.Second) // what was under way ends by its timeout; a goroutine that does not is a finding
+	for _, n := range w.nodes {
+		n.server.Close()
+	}
+	w.stat.Scripts = w.scripts()
+}
+
+// start makes the process' client.
+func (p *process) start() {
+	p.life++
+	p.ended = make(chan struct{})
+	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
+	cfg := shardlimit.Config{
+		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss, CallTimeout: p.plan.Timeout,
+		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
+	}
+	cfg.Nodes = p.listed(p.plan.Nodes)
+	client, err := shardlimit.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	p.client = client
+}
+
+// listed are nodes as this process' Config has them.
+func (p *process) listed(numbers []int) (nodes []shardlimit.Node) {
+	for _, i := range numbers {
+		life := p.life
+		link := redissim.NewLink(p.world.nodes[i].server,
+			func([]string) redissim.Fate { return p.fate(i, life) }, p.stand)
+		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
+	}
+	return nodes
+}
+
+// stand has what the process does wait while it is suspended.
+func (p *process) stand() {
+	for {
+		left := p.suspended - p.world.now()
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-time.After(time.Duration(left) + time.Microsecond):
+		case <-p.ended:
+			return
+		}
+	}
+}
+
+// fate is what becomes of a command to a node.
+func (p *process) fate(node, life int) redissim.Fate {
+	w := p.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	way := int64(p.plan.Latency[node]) / 2
+	f := redissim.Fate{
+		There: time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)), Back: time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
+		Refused: life != p.life || p.client == nil || w.nodes[node].downUntil > now,
+	}
+	if l := p.links[node]; l.until > now {
+		switch l.mode {
+		case "slow":
+			f.There += time.Duration(w.chance.Int64N(int64(60 * time.Millisecond)))
+			f.Back += time.Duration(w.chance.Int64N(int64(60 * time.Millisecond)))
+		case "stuck":
+			f.There += time.Duration(l.until - now)
+		case "lossy":
+			f.Lost, f.ReplyLost = w.chance.IntN(4) == 0, w.chance.IntN(4) == 0
+		case "cut":
+			f.Refused = true
+		}
+	}
+	return f
+}
+
+// kill ends the process at once: what it has sent arrives, and nobody waits for the answer.
+func (p *process) kill() {
+	if p.client != nil {
+		client := p.client
+		p.client, p.suspended = nil, 0
+		close(p.ended)
+		client.Close()
+	}
+}
+
+// suspend has the process stand still: its monotonic clock does, too.
+func (p *process) suspend(d time.Duration) {
+	if p.client == nil || p.suspended > p.world.now() {
+		return
+	}
+	p.suspended = p.world.now() + int64(d)
+	client := p.client
+	ended := p.ended
+	p.world.wg.Go(func() {
+		select {
+		case <-time.After(d):
+			client.Suspend(d)
+		case <-ended:
+		}
+	})
+}
+
+// works reports whether the process can do anything now.
+func (p *process) works() bool { return p.client != nil && p.suspended <= p.world.now() }
+
+// handle returns the process' handle on a limit (of a family: on its first key), nil if it has none.
+func (p *process) handle(l *watched) *shardlimit.Limiter {
+	name := l.name()
+	if h := p.handles[name]; h != nil {
+		return h
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	l.declared(p.world.now())
+	if l.plan.Family {
+		f, err := p.client.Family(ctx, name, l.plan.Limit)
+		if err != nil {
+			return nil
+		}
+		p.families[name] = f
+		p.handles[name] = f.Limiter("k")
+	} else {
+		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
+		if err != nil {
+			return nil
+		}
+		p.handles[name] = h
+	}
+	return p.handles[name]
+}
+
+// record notes a call that was granted permits and returns its number, or -1.
+func (p *process) record(l *watched, start int64, d shardlimit.Decision, err error) int {
+	w := p.world
+	end := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stat.Calls++
+	if err != nil {
+		w.stat.Errors++
+		return -1
+	}
+	if d.Degraded {
+		w.stat.Degraded++
+		return -1
+	}
+	if d.Granted == 0 {
+		w.stat.Denied++
+		return -1
+	}
+	w.stat.Granted += d.Granted
+	l.ops = append(l.ops, history.Op{Start: start, End: end, Permits: d.Granted})
+	return len(l.ops) - 1
+}
+
+// judgeAnswer looks at how a call that answers at once ended.
+func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, err error) {
+	w := p.world
+	if p.suspended > start || p.client == nil || !p.works() {
+		return
+	}
+	took, timeout := time.Duration(w.now()-start), cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)
+	if took > timeout+20*time.Millisecond {
+		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout, time.Duration(start))
+	}
+	if (d.Degraded || errors.Is(err, shardlimit.ErrUnavailable)) && p.near(l) && l.reachable(p) && w.well() {
+		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number, time.Duration(start), err)
+	}
+}
+
+// near reports whether the process can ask all shards of the limit one after the other well within its call timeout.
+func (p *process) near(l *watched) bool {
+	return slices.Max(p.plan.Latency)*time.Duration(max(l.current().Shards, 1)+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
+}
+
+// ofARecord matches the keys of the records of layouts.
+func ofARecord(key string) bool {
+	return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:")
+}
+
+func every(string) bool { return true }
+
+// chosen are the nodes that a step is about.
+func (w *world) chosen(node int) []*worldNode {
+	if node < 0 {
+		return w.nodes
+	}
+	return w.nodes[node%len(w.nodes) : node%len(w.nodes)+1]
+}
+
+// lists reports whether the process lists every node of the world.
+func (p *process) lists() bool {
+	for i := range p.world.nodes {
+		if !slices.Contains(p.plan.Nodes, i) {
+			return false
+		}
+	}
+	return true
+}

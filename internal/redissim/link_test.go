@@ -1,0 +1,36 @@
+package redissim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+func BenchmarkTake(b *testing.B) {
+	start := time.Now()
+	n := time.Duration(0)
+	s := NewServer(func() time.Time { return start.Add(n) })
+	e := script.NewEndpoint(direct{NewLink(s, nil, nil)})
+	p, err := script.NewProposal(1, 100, 100, time.Second, time.Hour, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ref := script.ShardKeys("", "t", "x")
+	for b.Loop() {
+		n += 9 * time.Millisecond
+		if _, err := e.Take(context.Background(), ref, &script.TakeRequest{Proposal: p, Groups: []script.Group{{Size: 1, Count: 1}}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// direct is a link without a way.
+type direct struct{ *Link }
+
+func (d direct) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return resultOf(d.server.Do(cmd.Commands()))
+}
