@@ -137,5 +137,6 @@ func (l *lane) insist(ctx context.Context, reply *script.TakeReply, tries int) e
 	if err := l.core.record().confirm(ctx); err != nil {
 		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}
 	}
+	l.core.current() // a key's layout follows from its family's, which may have become another one
 	return nil
 }

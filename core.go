@@ -301,10 +301,12 @@ func (c *core) record() *register {
 
 // notice compares a reply with what the process believed.
 func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
-	if r.Status == script.Lost {
-		// Whatever layout the shard had adopted is forgotten too. Make sure that
-		// ours is the one in force before the quarantine ends.
+	if r.Status == script.Lost || r.Status == script.Fresh && c.family == nil {
+		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares the limit
+		// next must find ours there: now, and not when this process happens to read it again.
 		c.record().syncSoon()
+	}
+	if r.Status == script.Lost {
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.name)
 	}
 	if r.Epoch > t.epoch {

@@ -209,7 +209,8 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		g.giveBack(ctx)
 		took := c.client.now() - now
-		sleep(ctx, time.Duration(rand.Int64N(took<<try+1)))
+		left := g.since + boarding(c.client) - c.client.now()
+		sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
 	}
 	return c.gone(ctx, nil)
 }

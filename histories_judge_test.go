@@ -22,6 +22,7 @@ type watched struct {
 	ops      []history.Op
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
+	doubt      doubt
 	fresh      bool  // whatever disturbed it has been settled
 	booked     int64 // the latest instant for which something was reserved
 }
@@ -99,6 +100,44 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 	l.extra = append(l.extra, allowance{now, now + int64(d), permits, why})
 }
 
+// doubt is the time in which several layouts may be in force, because records were lost or are old: until a process that knows
+// better has used the limit long enough to read the record, and what it found is in force. One that rests puts nothing right.
+type doubt struct {
+	from, to int64 // 0, 0: there was none
+	open     bool
+	known    int64 // when a process that knows what should be in force first used the limit; 0: none did
+}
+
+// doubted notes that records were lost or became old.
+func (l *watched) doubted() {
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	now := l.world.now()
+	if l.doubt.to == 0 {
+		l.doubt.from = now
+	}
+	l.doubt.open, l.doubt.known = true, 0
+	l.doubt.to = now + int64(l.longest()+75*time.Second)
+}
+
+// used notes that a process used the limit, which may end a doubt.
+func (l *watched) used(p *process, h *shardlimit.Limiter) {
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	if !l.doubt.open || len(l.versions) == 0 {
+		return
+	}
+	now, was, is := l.world.now(), h.Limit(), l.current()
+	l.doubt.to = now + int64(l.longest()+75*time.Second)
+	switch {
+	case !p.works() || was.Permits != is.Permits || was.Per != is.Per || was.Algorithm != is.Algorithm:
+	case l.doubt.known == 0:
+		l.doubt.known = now
+	case now-l.doubt.known > int64(20*time.Second):
+		l.doubt.open = false
+	}
+}
+
 // most is the greatest limit that could be in force.
 func (l *watched) most() (permits int64) {
 	for _, v := range l.versions {
@@ -123,6 +162,9 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 		if a.from < to && a.to >= from {
 			permits += a.permits
 		}
+	}
+	if l.doubt.from < to && l.doubt.to >= from && l.doubt.to > 0 {
+		permits += 10 * l.most()
 	}
 	return permits, least == width
 }

@@ -147,6 +147,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 		d, err = h.AllowN(ctx, min(size, h.Limit().Permits))
 	}
 	p.judgeAnswer(l, start, d, err)
+	l.used(p, h)
 	if i := p.record(l, start, d, err); i >= 0 {
 		w.mu.Lock()
 		if len(p.kept) < 16 {
@@ -393,9 +394,10 @@ func (w *world) lose(s step) {
 
 // lost allows for what may come of records that are lost or old: for a while there can be two layouts.
 func (w *world) lost() {
+	w.trouble() // while who knows better is waited for, the outage policy answers
 	for _, l := range w.limit {
 		l.anew()
-		l.allow(l.longest()+75*time.Second, 10*l.most(), "a lost record")
+		l.doubted()
 		l.unrecorded = true
 	}
 	w.forget()
@@ -427,9 +429,10 @@ func (w *world) restore(s step) {
 		n.server.Load(n.image, match)
 	}
 	for _, l := range w.limit {
-		l.allow(l.longest()+75*time.Second, 10*l.most(), "an old record")
+		l.doubted()
 		l.unrecorded = true
 	}
+	w.trouble()
 	w.forget()
 	w.event("restore")
 }
@@ -539,7 +542,10 @@ func (w *world) free(s step) {
 	if !p.works() || !p.lists() || w.scripts() > mostScripts {
 		return
 	}
-	at, limit := w.now(), h.Limit()
+	at, limit := w.now(), l.current()
+	if l.unrecorded {
+		limit = h.Limit() // processes tell what is in force
+	}
 	w.stat.did("free, judged")
 	if d := w.ask(p, l, h, "allow", 1); d.Granted == 0 {
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number, max(2*l.longest(), s.For), time.Duration(at))

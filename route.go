@@ -271,7 +271,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 // take fills in that one shard granted everything.
 func (c *core) take(t *table, a *ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.granted, a.ticket, a.delay
-	d.first.seat, d.first.at, d.first.n = a.seat, a.at, a.granted
+	d.first.seat, d.first.at, d.first.n, d.first.from = a.seat, a.at, a.granted, a.now
 	c.complete(d, t, a.rest, a.now)
 }
 
