@@ -300,3 +300,19 @@ func heads(nodes []*bubbleNode) (n int) {
 	}
 	return n
 }
+
+// What a call says of time is in the time of its node, however far that is from the client's.
+func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
+	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			f, nodes := bubbledNodes(t, 2)
+			nodes[1].redis.SetTime(time.Now().Add(away))
+			c := f.client(t)
+			defer c.Close()
+			l := limiter(t, c, "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})
+			if d, err := l.AllowUpTo(t.Context(), 40); err != nil || d.Granted != 40 {
+				t.Errorf("a node is %v away: %+v, %v", away, d, err)
+			}
+		})
+	}
+}

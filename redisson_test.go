@@ -173,6 +173,9 @@ func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
 		numbers := regexp.MustCompile(`[0-9]+`) // several of them make up an argument
 		f.nodes = []shardlimit.Node{{Name: f.nodes[0].Name, Client: &eavesdropper{f.admin(t), func(arg string) {
 			calls.Add(1)
+			if len(arg) > 72 && arg[0] <= '7' {
+				arg = arg[:43] + arg[59:] // the deadline: the node's own time, see TestTheDeadlineOfACallIsTheNodesTime
+			}
 			for _, number := range numbers.FindAllString(arg, -1) {
 				n, err := strconv.ParseFloat(number, 64)
 				for _, unit := range []float64{1, 1e3, 1e6, 1e9} {
