@@ -85,7 +85,7 @@ func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
 // is free may be on shards that this process does not know yet.
 func (a *account) informed(ctx context.Context, first *ask, d *Decision, err error) error {
 	c, t := a.core, first.table
-	if err != nil || d.Granted > 0 || d.Degraded || t == nil || c.record().highest.Load() <= t.layout.Epoch {
+	if err != nil || d.Granted > 0 || d.Degraded || t == nil || t == c.table.Load() && c.record().highest.Load() <= t.layout.Epoch {
 		return err
 	}
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-first.since)

@@ -81,6 +81,9 @@ func (l *watched) changed(done *version, late time.Duration) {
 		if v == done {
 			return
 		}
+		if v.ended == 0 && v.limit.Lease > done.limit.Lease {
+			l.allow(v.limit.Lease, v.limit.Permits, "leases for longer than shards remember them now")
+		}
 		if v.ended == 0 && !l.plan.Family {
 			v.ended = max(end+int64(v.limit.Lease), l.booked)
 		}

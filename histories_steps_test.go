@@ -542,15 +542,14 @@ func (w *world) free(s step) {
 	if !p.works() || !p.lists() || w.scripts() > mostScripts {
 		return
 	}
-	at, limit := w.now(), l.current()
-	if l.unrecorded {
-		limit = h.Limit() // processes tell what is in force
-	}
+	at := w.now()
 	w.stat.did("free, judged")
 	if d := w.ask(p, l, h, "allow", 1); d.Granted == 0 {
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number, max(2*l.longest(), s.For), time.Duration(at))
 		return
 	}
+	w.rest(100 * time.Millisecond) // if the shard has told it of another limit, it has read that by then
+	limit := h.Limit()
 	if limit.Lease > 0 {
 		return
 	}

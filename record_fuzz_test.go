@@ -103,7 +103,7 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	v.pause(now)
 	v.dueElsewhere(n, now)
 	t.spare()
-	t.absence(now)
+	_ = t.absence(now)
 	if len(v.seats) > 1 {
 		v.turn(now, 1)
 	}
