@@ -44,10 +44,18 @@ func (r *register) believe(epoch, sent int64) {
 	r.belief.Store(&belief{epoch: epoch, until: sent + int64(confirmFor)})
 }
 
+// unsentAfter is why a call is not made any more after its layout was confirmed: that took all its time.
+func unsentAfter(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return &notSentError{cause: errAbsent, reason: &unconfirmedError{context.Cause(ctx)}}
+}
+
 // believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told of a later one.
-func (r *register) believed(epoch int64) int64 {
-	c, b := &r.core.client.clock, r.belief.Load()
-	if b == nil || b.epoch != epoch || r.highest.Load() > epoch || c.now() >= b.until || c.elapsed() >= b.until {
+func (r *register) believed(epoch, elapsed int64) int64 {
+	b := r.belief.Load()
+	if b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until {
 		return 0
 	}
 	return b.until
@@ -79,7 +87,7 @@ func (r *register) confirm(ctx context.Context) error {
 // current reports whether the layout of this process may be relied on.
 func (r *register) current() bool {
 	t := r.core.table.Load()
-	return t != nil && r.believed(t.layout.Epoch) != 0
+	return t != nil && r.believed(t.layout.Epoch, r.core.client.elapsed()) != 0
 }
 
 // errAbsent ends an ask of a shard without state that could not be given its share. Another shard may be asked.
@@ -116,11 +124,12 @@ func (n *nodeClock) at(elapsed, now int64) (told int64, ok bool) {
 
 // deadline is until when the shard may begin with a share under a layout of this epoch, in the time of its node.
 func (l *lane) deadline(epoch int64) int64 {
-	until := l.core.record().believed(epoch)
+	now := l.core.client.elapsed()
+	until := l.core.record().believed(epoch, now)
 	if until == 0 {
 		return script.Unconfirmed
 	}
-	told, ok := l.node.clockOf(l.slot).at(until, l.core.client.elapsed())
+	told, ok := l.node.clockOf(l.slot).at(until, now)
 	if !ok || told <= 0 {
 		return script.Unconfirmed
 	}

@@ -347,8 +347,10 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	for tries := 1; err == nil && r.Status == script.Absent && t.epoch != 0; tries++ {
 		if err = l.insist(ctx, &r.TakeReply, tries); err == nil {
 			t = l.terms.Load()
+			passed := time.Duration(c.client.now() - sent)
 			req.Proposal, req.MaxBooked = t.proposal, windows*t.most
-			sent = c.client.now()
+			req.MinDelay, req.MaxDelay = max(0, req.MinDelay-passed), max(0, req.MaxDelay-passed)
+			sent += int64(passed)
 			r, received, err = l.reserve(ctx, e, t, req)
 		}
 	}

@@ -50,8 +50,8 @@ func (c *clock) suspended() int64 {
 // wall clock need not be read more often than every glance.
 func (c *clock) look() (now, asleep int64) {
 	if now = c.now(); now-c.looked.Load() >= int64(glance) {
-		c.looked.Store(now)
 		c.compare()
+		c.looked.Store(now)
 	}
 	return now, c.asleep.Load()
 }

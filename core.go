@@ -105,7 +105,7 @@ func (c *core) adopt(layout shard.Layout) error {
 	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
 		return nil
 	}
-	if layout.Settled {
+	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
 		defer c.client.retireSoon() // what was moved away from may be in use no more
 	}
 	t, err := c.newTable(layout, limit)

@@ -85,21 +85,23 @@ func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
 // is free may be on shards that this process does not know yet.
 func (a *account) informed(ctx context.Context, first *ask, d *Decision, err error) error {
 	c, t := a.core, first.table
-	if err != nil || d.Granted > 0 || d.Degraded || t == nil || t == c.table.Load() && c.record().highest.Load() <= t.layout.Epoch {
+	if err != nil || d.Granted > 0 || d.Degraded || t == nil {
 		return err
 	}
-	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-first.since)
-	if left <= 0 {
+	newer, r := c.table.Load(), c.record()
+	if newer == t && (d.source == sourceMemory || r.highest.Load() <= t.layout.Epoch) {
 		return nil
 	}
-	within, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	if c.record().confirm(within) != nil {
-		return nil // the denial stands
+	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) { // one call does it for all
+		left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.since))
+		within, cancel := context.WithTimeout(ctx, left)
+		_ = r.confirm(within)
+		cancel()
+		r.informing.Store(false)
+		newer = c.current()
 	}
-	newer := c.current()
 	if newer == nil || newer.layout.Epoch <= t.layout.Epoch {
-		return nil
+		return nil // the denial stands
 	}
 	*d = Decision{}
 	if first.upTo {

@@ -72,8 +72,8 @@ func (l *Limiter) Delete(ctx context.Context) error {
 
 // delete removes record and shards in one turn, so that no exchange of this process brings the record back.
 func (r *register) delete(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
+	if err := r.begin(ctx); err != nil { // another exchange waits for a node that does not answer
+		return errors.Join(ErrUnavailable, err)
 	}
 	defer r.end()
 	c := r.core
@@ -123,7 +123,13 @@ func (c *core) vanish(t *table) {
 		ln.known.forget(c.client.now())
 	}
 	c.mu.Unlock()
-	c.register.bornAt.Store(0)
+	r := c.register
+	r.bornAt.Store(0)
+	// What shards and record said is of the layout that is gone. A limit that is declared anew may
+	// have a lower epoch, after a clock was set back, and would be taken to be overtaken.
+	r.highest.Store(0)
+	r.belief.Store(nil)
+	r.outdated = 0
 	if t != nil {
 		c.accounts.open(t)
 	}

@@ -134,7 +134,7 @@ func (d *driver) sleep(ctx context.Context, leading bool) bool {
 		pause := d.register.rhythm(d.layout.Window, false)
 		wake = min(max(wake, now+int64(pause)), now+int64(max(pause, followEvery)))
 	}
-	nap := time.NewTimer(time.Duration(max(wake, now) - now))
+	nap := time.NewTimer(time.Duration(max(wake-now, int64(leastNap))))
 	defer nap.Stop()
 	select {
 	case <-nap.C:
@@ -144,6 +144,9 @@ func (d *driver) sleep(ctx context.Context, leading bool) bool {
 	}
 	return true
 }
+
+// leastNap is the least time between two rounds that nobody asked for.
+const leastNap = time.Millisecond
 
 // follow reports whether the record still says what the driver moves, as the process that leads may be done.
 func (d *driver) follow(ctx context.Context) bool {
@@ -203,10 +206,15 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 			}
 		}
 	}
-	if now := r.core.client.now(); step.Done && now >= d.settleAt {
-		if err := r.settle(ctx, d.layout); err != nil {
+	if !step.Done {
+		d.settleAt, d.settling = 0, 0
+	} else if now := r.core.client.now(); now >= d.settleAt {
+		err := r.settle(ctx, d.layout)
+		if err != nil {
 			errs = append(errs, err)
 			step.Done = false
+		}
+		if t := r.core.table.Load(); err != nil || t != nil && !t.layout.Settled { // or others were faster, with something else
 			d.settling = d.longer(d.settling)
 			d.settleAt = r.core.client.now() + int64(d.settling)
 		}

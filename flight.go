@@ -97,6 +97,9 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 	for tries := 1; err == nil && reply.Status == script.Absent && t.epoch != 0; tries++ {
 		f.sent.Store(false) // nothing was executed
 		if err = l.insist(ctx, &reply, tries); err == nil {
+			err = unsentAfter(ctx)
+		}
+		if err == nil {
 			now, t = l.core.client.now(), l.terms.Load()
 			reply, received, err = f.take(ctx, e, t, now)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A server that two processes know by two names holds two sets of shards, and each process takes
@@ -19,9 +21,10 @@ import (
 const (
 	// A name is kept so long after the last process that uses it was heard of.
 	nameKeep = 10 * time.Minute
-	// A name is looked at so often, and whenever a node was connected anew.
+	// A name is looked at so often, and soon after a node was connected anew.
 	nameEvery   = 3 * time.Minute
 	nameTimeout = 500 * time.Millisecond
+	redialPause = time.Second // at least, from a new connection until names are looked at
 )
 
 // nameKey is where a server keeps its name, in a cluster one of its masters.
@@ -55,11 +58,15 @@ func (c *Client) watchNames(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.reconnected:
+			// To look connects anew where that just failed, and so leads here again.
+			if !sleep(ctx, redialPause+mathrand.N(redialPause/4)) {
+				return
+			}
 		case <-time.After(nameEvery + mathrand.N(nameEvery/4)):
 		}
 		for _, n := range c.roster.Load().byName {
 			on := n.client.Load()
-			if on == nil {
+			if on == nil || !n.ready(shard.Slot(c.nameKey())) { // nor does any call use it
 				continue
 			}
 			if err := c.claim(ctx, n.name, on.client); err != nil && n.refuse(on, err) {

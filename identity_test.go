@@ -2,9 +2,12 @@ package shardlimit_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +172,55 @@ func TestANameThatAnotherProcessTookIsNoticed(t *testing.T) {
 		}
 		_, err := older.Allow(t.Context())
 		refused(t, err, "older", "newer")
+	})
+}
+
+// A server goes on to take connections, and closes them before it has said anything. It is not
+// connected anew and anew to ask for its name.
+func TestAServerThatTakesConnectionsAndDropsThemIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 1)
+		dial := f.nodes[0].Redis.DialCtxFn
+		var mu sync.Mutex
+		var made []net.Conn
+		var drops bool
+		dials := 0
+		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			dials++
+			if !drops {
+				conn, err := dial(ctx, addr, d, cfg)
+				made = append(made, conn)
+				return conn, err
+			}
+			if dials > 1000 {
+				return nil, errors.New("enough") // or the time of the bubble would stand still
+			}
+			here, there := net.Pipe()
+			_ = there.Close()
+			return here, nil
+		}
+		l := limiter(t, f.client(t), "l", shardlimit.PerMinute(10))
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		dials, drops = 0, true
+		for _, conn := range made {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		for range 10 {
+			_, _ = l.Allow(t.Context())
+			time.Sleep(time.Second)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if dials == 0 || dials > 100 {
+			t.Errorf("it was connected %d times in 10 s", dials)
+		}
 	})
 }
 

@@ -164,8 +164,9 @@ func (c *core) nextStep(layout shard.Layout, seen []shard.Observation) int64 {
 	now := c.client.now()
 	next, waits := now, false
 	for i, s := range layout.Shards {
-		if o := seen[i]; o.Seen && o.Share > s.Share {
-			if at := c.laneTo(s).known.freeAt.Load(); !waits || at < next {
+		l := c.laneTo(s) // nil if the node was taken out meanwhile
+		if o := seen[i]; l != nil && o.Seen && o.Share > s.Share {
+			if at := l.known.freeAt.Load(); !waits || at < next {
 				next, waits = at, true
 			}
 		}

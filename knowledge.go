@@ -20,7 +20,7 @@ const (
 // times are on the client's clock; reads take no lock. Each field is right by
 // itself; they need not be of the same reply.
 type knowledge struct {
-	mu        sync.Mutex   // held while a reply is taken in
+	mu        sync.Mutex   // held while a reply is taken in or forgotten
 	heard     atomic.Bool  // whether there was a reply
 	sentAt    atomic.Int64 // when the call was sent that the last reply was to
 	answered  atomic.Int64 // when the last reply came
@@ -76,15 +76,24 @@ func (k *knowledge) open() { k.shutUntil.Store(0) }
 
 // forget forgets everything, and does not learn from calls that were sent before now.
 func (k *knowledge) forget(now int64) {
+	k.mu.Lock() // a reply that is taken in now must not be forgotten by half
+	defer k.mu.Unlock()
 	k.sentAt.Store(now)
 	k.heard.Store(false)
 	k.share.Store(0)
 	k.free.Store(0)
-	k.reset()
+	k.unused()
 }
 
 // reset forgets usage, after the shard's log was cleared.
 func (k *knowledge) reset() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unused()
+}
+
+// unused notes that nothing is used of the shard. k.mu is held.
+func (k *knowledge) unused() {
 	k.open()
 	k.freeAt.Store(0)
 	k.resetAt.Store(0)

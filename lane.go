@@ -318,30 +318,8 @@ func (l *lane) probe(e *endpoint) {
 	l.report(e, err)
 }
 
-// report tells the breaker how a call ended.
-func (l *lane) report(e *endpoint, err error) {
-	b := &e.breaker
-	switch {
-	case err == nil || isAnswer(err):
-		if b.succeeded() {
-			l.node.log(l.node.name, "node answers again", nil)
-		}
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		if b.timedOut(l.core.client.now()) {
-			e.because(err)
-			l.node.log(l.node.name, "node does not answer in time", err)
-		}
-	default:
-		if b.broke(l.core.client.now()) {
-			e.because(err)
-			what := "node is away"
-			if _, said := script.Said(err); said {
-				what = "node refuses calls"
-			}
-			l.node.log(l.node.name, what, err)
-		}
-	}
-}
+// report tells the breaker how a call ended. A call that was not sent in its time tells nothing.
+func (l *lane) report(e *endpoint, err error) { l.core.client.report(l.node, e, err) }
 
 // reportSince is report for a call that its caller may have ended, or that had only what was left of a call timeout. That there was no answer
 // tells something of the node only if the call had half of the timeout, which is what a call has at least that nobody hurries.

@@ -58,14 +58,23 @@ func (p *poll) fromMemory() {
 // others would have granted would only have to be given back. That may take an eighth of the call
 // timeout, or far nodes would leave no time for the rest: then all are asked at once.
 func (p *poll) likelyToRefuse() {
+	if p.lost {
+		return
+	}
 	var scarce []*vote
+	left := 0
 	for i := range p.votes {
-		if v := &p.votes[i]; !v.asked && v.table != nil && v.table.spare() < p.n {
+		v := &p.votes[i]
+		if v.asked {
+			continue
+		}
+		left++
+		if v.table != nil && v.table.spare() < p.n {
 			scarce = append(scarce, v)
 		}
 	}
 	slices.SortStableFunc(scarce, func(a, b *vote) int { return cmp.Compare(a.table.spare(), b.table.spare()) })
-	if len(scarce) == 0 {
+	if len(scarce) == 0 || left == 1 { // the only one is asked on this goroutine, see everybodyElse
 		return
 	}
 	late := time.NewTimer(p.patience())
@@ -82,7 +91,7 @@ func (p *poll) likelyToRefuse() {
 		case <-late.C:
 			return
 		}
-		if p.lost = !v.said.Allowed; p.lost {
+		if p.lost = p.lost || !v.said.Allowed; p.lost {
 			return
 		}
 	}

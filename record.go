@@ -116,14 +116,23 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(r.core.client.cfg.CallTimeout, 250*time.Millisecond))
+	c, n := r.core.client, r.core.client.node(place.Node)
+	within, cancel := context.WithTimeout(ctx, max(c.cfg.CallTimeout, readPatience))
 	defer cancel()
-	e, ref, err := r.at(ctx, place)
-	if err == nil {
-		got.record, err = e.scripts.ReadRecord(ctx, ref, req)
+	e, ref, err := r.at(within, place)
+	probe := err == nil && !e.breaker.ready() && hasTime(ctx) && e.breaker.claimProbe(c.now())
+	switch {
+	case err != nil:
+	case !probe && !e.breaker.ready():
+		err = n.away(place.Slot)
+	default:
+		got.record, err = e.scripts.ReadRecord(within, ref, req)
+		if err == nil || probe || ctx.Err() == nil { // else the caller's haste tells nothing of the node
+			c.report(n, e, err)
+		}
 	}
-	if n := r.core.client.node(place.Node); err == nil && n != nil {
-		n.clockOf(place.Slot).learn(r.core.client.elapsed(), got.record.Now)
+	if err == nil {
+		n.clockOf(place.Slot).learn(c.elapsed(), got.record.Now)
 	}
 	if got.err = err; err == nil && got.record.Exists {
 		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
@@ -131,6 +140,16 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 		}
 	}
 	return got
+}
+
+// readPatience is how long one place of a record may take to answer, unless calls may take longer.
+const readPatience = 250 * time.Millisecond
+
+// hasTime reports whether there is time for a place that does not answer. A call for permits, which waits
+// for a record only if a shard has no state, leaves it to others to find out whether a node is back.
+func hasTime(ctx context.Context) bool {
+	until, ok := ctx.Deadline()
+	return !ok || time.Until(until) > readPatience
 }
 
 // at is the endpoint and the keys of one place of the record.

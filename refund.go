@@ -19,27 +19,36 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 		return nil
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
-	if c.refunded.tooOld(d.until) {
-		return ErrRefundTooOld
-	}
 	if d.engine != nil {
-		if c.refunded.claim(ticketKey{engine: d.engine, number: d.ticket}, now, d.until) {
+		unused, tooOld := c.refunded.claim(now, d.until, ticketKey{engine: d.engine, number: d.ticket})
+		if tooOld {
+			return ErrRefundTooOld
+		}
+		if unused[0] {
 			d.engine.refund(d)
 			c.accounts.wake()
 		}
 		return nil
 	}
+	parts := d.parts()
+	all := make([]ticketKey, len(parts))
+	for i := range parts {
+		all[i] = ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: i}
+	}
+	unused, tooOld := c.refunded.claim(now, d.until, all...)
+	if tooOld {
+		return ErrRefundTooOld
+	}
+	var mine []part
+	var keys []ticketKey
+	for i, p := range parts {
+		if unused[i] {
+			mine, keys = append(mine, p), append(keys, all[i])
+		}
+	}
 	// One deadline for all parts.
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
-	var mine []part
-	var keys []ticketKey
-	for i, p := range d.parts() {
-		key := ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: i}
-		if c.refunded.claim(key, now, d.until) {
-			mine, keys = append(mine, p), append(keys, key)
-		}
-	}
 	var errs []error
 	for i, r := range refundAll(ctx, mine, due) {
 		if r.err != nil {
@@ -121,16 +130,19 @@ func (s *seat) refund(ctx context.Context, p part, due int64) returned {
 
 // handBack is giveBack on behalf of a call that began at since. It goes on in
 // the background when ctx ends or the call has used up its timeout, so that a
-// node that stalls meanwhile does not hold the caller up.
+// node that stalls meanwhile does not hold the caller up. Close waits for that.
 func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 	if d.Granted == 0 {
 		return
 	}
 	done := make(chan struct{})
-	go func() { // ends soon: see giveBack
+	if !c.client.spawn(func(context.Context) { // ends soon: see giveBack
 		defer close(done)
 		c.giveBack(d)
-	}()
+	}) {
+		c.giveBack(d) // after Close nothing may go on behind the caller
+		return
+	}
 	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
 	defer late.Stop()
 	select {

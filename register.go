@@ -58,6 +58,7 @@ type register struct {
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
+	informing    atomic.Bool              // a denied call waits for the record
 	driven       atomic.Int64             // the epoch of the layout that the driver has
 	leads        atomic.Int64             // the epoch of the layout that this process made last
 	stirred      atomic.Bool              // permits came back to shards that give capacity up

@@ -47,6 +47,7 @@ func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait ended with %v before its turn", err)
 		}
+		synctest.Wait() // what it had is given back behind the caller
 		if used := peek(t, roomy).Used; used != 1 {
 			t.Errorf("%d permits are used after the caller left, want 1", used)
 		}

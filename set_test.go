@@ -2,9 +2,11 @@ package shardlimit_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,6 +187,39 @@ func TestASetAsksTheLimitThatIsLikelyToRefuseFirstAndAloneAndThoseThatSurelyDoNo
 	if used := peek(t, plenty).Used; used != 5 {
 		t.Errorf("%d permits of the other limit are used, want 5", used)
 	}
+}
+
+// A limit that is known to be empty refuses for the others, also for those that might refuse, too.
+func TestASetAsksNobodyWhileOneLimitIsKnownToBeEmpty(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		var takes atomic.Int64
+		dial := f.nodes[0].Redis.DialCtxFn
+		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			conn, err := dial(ctx, addr, d, cfg)
+			return &counted{conn, &takes}, err
+		}
+		c := f.client(t)
+		empty := limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
+		scarce := limiter(t, c, "scarce", shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: 1})
+		set := shardlimit.All(empty, scarce, limiter(t, c, "plenty", shardlimit.PerHour(1000)))
+		if d, err := set.AllowN(t.Context(), 5); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err := empty.AllowN(t.Context(), 2); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		// This process believes that one permit is left there, and would be granted two.
+		if err := limiter(t, f.client(t), "scarce", shardlimit.PerHour(6)).Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sent := takes.Load()
+		if d, err := set.AllowN(t.Context(), 2); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if n := takes.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
+			t.Errorf("%d script calls for a refusal that is certain", n)
+		}
+	})
 }
 
 // Many calls of every kind and size at once, of which most are refused by one

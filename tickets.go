@@ -36,22 +36,19 @@ type ticketEnd struct {
 	until int64
 }
 
-// tooOld reports whether a decision that ends then may have been refunded and forgotten.
-func (t *tickets) tooOld(until int64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return until <= t.mark
-}
-
-// claim reports whether the ticket was surely not used before.
-func (t *tickets) claim(k ticketKey, now, until int64) bool {
+// claim reports which tickets of one decision, that ends then, were not used before, and uses
+// them. tooOld tells that they may have been used and forgotten: then none is used now. All parts
+// of a decision are claimed together, because what the first makes to be forgotten may be the
+// decision itself.
+func (t *tickets) claim(now, until int64, keys ...ticketKey) (unused []bool, tooOld bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.ends) > 0 && t.ends[0].until <= now {
 		t.pop()
 	}
-	if t.used[k] || until <= t.mark {
-		return false
+	unused = make([]bool, len(keys))
+	if until <= t.mark {
+		return unused, true
 	}
 	most := t.most
 	if most == 0 {
@@ -60,13 +57,17 @@ func (t *tickets) claim(k ticketKey, now, until int64) bool {
 	if t.used == nil {
 		t.used = make(map[ticketKey]bool)
 	}
-	t.used[k] = true
-	t.push(ticketEnd{k, until})
+	for i, k := range keys {
+		if unused[i] = !t.used[k]; unused[i] {
+			t.used[k] = true
+			t.push(ticketEnd{k, until})
+		}
+	}
 	for len(t.ends) > most {
 		t.mark = t.ends[0].until
 		t.pop()
 	}
-	return true
+	return unused, false
 }
 
 func (t *tickets) release(k ticketKey) {

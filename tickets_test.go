@@ -1,8 +1,12 @@
 package shardlimit
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 )
 
@@ -27,8 +31,8 @@ func TestATicketIsClaimedOnceHoweverManyThereAre(t *testing.T) {
 			if now >= ends[i] {
 				continue // refund has looked at that
 			}
-			old := tickets.tooOld(ends[i])
-			got := tickets.claim(key, now, ends[i])
+			unused, old := tickets.claim(now, ends[i], key)
+			got := unused[0]
 			if got && used[i] {
 				t.Fatalf("ticket %d was claimed twice", i)
 			}
@@ -47,14 +51,79 @@ func TestATicketIsClaimedOnceHoweverManyThereAre(t *testing.T) {
 func TestRefundsAreRememberedInBoundedMemory(t *testing.T) {
 	var t1 tickets
 	for i := range int64(1_000_000) {
-		if !t1.claim(ticketKey{number: uint64(i)}, i, i+1e12) {
+		if unused, _ := t1.claim(i, i+1e12, ticketKey{number: uint64(i)}); !unused[0] {
 			t.Fatalf("ticket %d was refused", i)
 		}
 	}
 	if len(t1.used) > mostTickets || cap(t1.ends) > 2*mostTickets {
 		t.Errorf("%d tickets, room for %d", len(t1.used), cap(t1.ends))
 	}
-	if t1.claim(ticketKey{number: 5}, 1e6, 5+1e12) || !t1.tooOld(5+1e12) {
+	if unused, tooOld := t1.claim(1e6, 5+1e12, ticketKey{number: 5}); unused[0] || !tooOld {
 		t.Error("a refund that was forgotten was made again")
 	}
+}
+
+// A decision of several parts is refunded when as many refunds as may be remembered are of later decisions:
+// all its parts are given back, once.
+func TestAllPartsAreGivenBackAlthoughTheirTicketsAreForgottenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		c := joinedOn(t, redis, "other", PerHour(1)).core.client
+		family, err := c.Family(t.Context(), "l", Limit{Permits: 40, Per: time.Hour, Shards: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := family.Limiter("ann")
+		d, err := l.AllowN(t.Context(), 35)
+		if err != nil || !d.Allowed || len(d.parts()) < 2 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		for i := range keyTickets {
+			time.Sleep(time.Millisecond)
+			later, err := l.Allow(t.Context())
+			if err != nil || !later.Allowed {
+				t.Fatalf("%d: %+v, %v", i, later, err)
+			}
+			if err := l.Refund(t.Context(), later); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+		if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
+			t.Errorf("%d permits are still used, %v", st.Used, err)
+		}
+		if again, err := l.AllowN(t.Context(), 35); err != nil || !again.Allowed {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		if err := l.Refund(t.Context(), d); !errors.Is(err, ErrRefundTooOld) {
+			t.Errorf("once more: %v", err)
+		}
+		if st, err := l.Peek(t.Context()); err != nil || st.Used != 35 {
+			t.Errorf("%d permits are used, %v", st.Used, err)
+		}
+	})
+}
+
+// What shards showed of a layout says nothing of the limit that is declared after it was deleted.
+func TestALimitThatIsDeclaredAfterDeleteIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		r := joinedOn(t, redis, "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		l, err := r.core.client.Limiter(t.Context(), "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A change that was made while the server's clock was an hour ahead.
+		r.highest.Store(time.Now().Add(time.Hour).UnixMicro())
+		if err := l.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
 }

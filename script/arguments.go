@@ -10,7 +10,11 @@ func (r *TakeRequest) proposed(args []string) []string {
 	p, flags, known := r.Proposal, r.flags(), r.known()
 	terms := p.termsTexts[flags]
 	if known != enough(p.lasts) || r.Deadline != 0 {
-		terms = p.terms(flags, known, r.Deadline)
+		now := told{p, flags, known, r.Deadline}
+		if r.told != now {
+			r.told, r.toldText = now, p.terms(flags, known, r.Deadline)
+		}
+		terms = r.toldText
 	}
 	return append(args, p.layoutText, terms)
 }
@@ -80,6 +84,13 @@ func (r *TakeRequest) flags() (flags int) {
 // known returns Known in microseconds, cut off where more of it changes nothing.
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
+}
+
+// told is what the text of the terms depends on. A request that is sent again and again need not allocate it.
+type told struct {
+	proposal        *Proposal
+	flags           int
+	known, deadline int64
 }
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.

@@ -64,7 +64,9 @@ type TakeRequest struct {
 	Room     []int64
 	SeatRoom []SeatReply
 
-	said string // what asks said last: a request that is sent again and again need not allocate it
+	told     told
+	toldText string // the terms when it was told that
+	said     string // what asks said last: a request that is sent again and again need not allocate it
 }
 
 // TakeReply is one shard's answer to a take.
