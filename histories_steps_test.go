@@ -542,9 +542,12 @@ func (w *world) free(s step) {
 	if !p.works() || !p.lists() || w.scripts() > mostScripts {
 		return
 	}
+	if p.suspended != 0 {
+		return // what it learnt meanwhile, as its timers went on here, lies in its future now
+	}
 	at := w.now()
 	w.stat.did("free, judged")
-	if d := w.ask(p, l, h, "allow", 1); d.Granted == 0 {
+	if d := w.ask(p, l, h, "allow", 1); d.Granted == 0 && w.scripts() <= mostScripts { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number, max(2*l.longest(), s.For), time.Duration(at))
 		return
 	}
@@ -559,7 +562,7 @@ func (w *world) free(s step) {
 		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
 	}
 	wg.Wait()
-	if got.Load() < limit.Permits-1 && p.near(l) {
+	if got.Load() < limit.Permits-1 && p.near(l) && w.scripts() <= mostScripts {
 		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1, limit.Permits, l.number, time.Duration(at))
 	}
 }
