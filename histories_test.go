@@ -31,7 +31,10 @@ func TestHistories(t *testing.T) {
 		serve(t, os.Stdin, os.Stdout)
 		return
 	}
-	n := cmp.Or(*historyCount, race.Some(200))
+	if race.Enabled && *historyCount == 0 {
+		return // callers read what the steps of a history write, and worlds take turns by simulated time: the detector cannot know
+	}
+	n := cmp.Or(*historyCount, 200)
 	total, all := playAll(t, *historySeed, n)
 	t.Logf("%s", total)
 	for _, kind := range slices.Sorted(maps.Keys(all)) {

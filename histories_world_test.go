@@ -97,7 +97,7 @@ func newWorld(p *plan) *world {
 // scripts is how many script calls there were so far.
 func (w *world) scripts() (n int64) {
 	for _, node := range w.nodes {
-		n += node.server.Scripts
+		n += node.server.Scripts.Load()
 	}
 	return n
 }

@@ -157,7 +157,7 @@ func (s *Server) run(script *compiled, args []string) any {
 	if err != nil || count < 0 || count > len(args)-1 {
 		return failure("ERR Number of keys can't be greater than number of args")
 	}
-	s.Scripts++
+	s.Scripts.Add(1)
 	l := e.state
 	list := func(name string, items []string) {
 		t := l.CreateTable(len(items), 0)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,7 @@ type Server struct {
 	done  chan struct{} // closed by Close
 
 	// Scripts counts the script calls that were run.
-	Scripts int64
+	Scripts atomic.Int64
 }
 
 // NewServer returns an empty node that has been up for an hour.
