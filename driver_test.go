@@ -37,7 +37,7 @@ func wired(f fleet) (fleet, []*wire) {
 			conn, err := inner(ctx, addr, d, cfg)
 			if err == nil {
 				w.open = append(w.open, conn)
-				conn = &counted{conn, &w.takes}
+				conn = &counted{conn, &w.takes, new(atomic.Int64)}
 			}
 			return conn, err
 		}

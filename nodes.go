@@ -70,6 +70,7 @@ func checkNodes(nodes []Node) ([]Node, error) {
 		}
 		if names[n.Name] {
 			bad("Nodes[%d]: the name %q is taken by an earlier node; names must differ", i, n.Name)
+			continue
 		}
 		names[n.Name] = true
 		for k, other := range nodes[:i] {

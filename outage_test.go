@@ -248,14 +248,14 @@ func TestLimiterReturnsByItsContextAlthoughAnotherCallWaitsForTheRecord(t *testi
 	limiter(t, c, "other", shardlimit.PerMinute(10)) // connects
 	posts[0].proxy.Stall(true)
 	defer posts[0].proxy.Stall(false)
-	sent := posts[0].takes.Load()
+	sent := posts[0].reads.Load()
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan struct{})
 	go func() {
 		_, _ = c.Limiter(ctx, "l", shardlimit.PerMinute(10))
 		close(first)
 	}()
-	awaitThat(t, "the record is asked for", func() bool { return posts[0].takes.Load() > sent })
+	awaitThat(t, "the record is asked for", func() bool { return posts[0].reads.Load() > sent })
 	second := make(chan struct{})
 	go func() {
 		_, _ = c.Limiter(shortly(t, time.Millisecond), "l", shardlimit.PerMinute(10))

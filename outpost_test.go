@@ -23,6 +23,7 @@ type outpost struct {
 	server *redistest.Server
 	proxy  *redistest.Proxy
 	takes  atomic.Int64   // calls to shards that clients have written to it
+	reads  atomic.Int64   // calls for records
 	admin  rueidis.Client // past the proxy; nil until it is used
 }
 
@@ -47,17 +48,19 @@ func (p *outpost) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.C
 	if err != nil {
 		return nil, err
 	}
-	return &counted{conn, &p.takes}, nil
+	return &counted{conn, &p.takes, &p.reads}, nil
 }
 
 // counted counts the script calls that are written to a connection.
 type counted struct {
 	net.Conn
-	takes *atomic.Int64
+	takes, reads *atomic.Int64
 }
 
 func (c *counted) Write(b []byte) (int, error) {
-	c.takes.Add(int64(bytes.Count(b, []byte("EVALSHA")) - bytes.Count(b, []byte("}:r:")))) // records are read in the background
+	reads := int64(bytes.Count(b, []byte("}:r:"))) // also in the background
+	c.reads.Add(reads)
+	c.takes.Add(int64(bytes.Count(b, []byte("EVALSHA"))) - reads)
 	return c.Conn.Write(b)
 }
 

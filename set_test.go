@@ -196,7 +196,7 @@ func TestASetAsksNobodyWhileOneLimitIsKnownToBeEmpty(t *testing.T) {
 		dial := f.nodes[0].Redis.DialCtxFn
 		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 			conn, err := dial(ctx, addr, d, cfg)
-			return &counted{conn, &takes}, err
+			return &counted{conn, &takes, new(atomic.Int64)}, err
 		}
 		c := f.client(t)
 		empty := limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
