@@ -3,16 +3,19 @@ package shardlimit
 import (
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// storedLayouts are records for a fuzzer to begin with.
+// storedLayouts are records to begin with.
 func storedLayouts(tb testing.TB) (blobs [][]byte) {
 	tb.Helper()
 	for a := range algorithms {
@@ -40,34 +43,51 @@ func storedLayouts(tb testing.TB) (blobs [][]byte) {
 	return blobs
 }
 
-// FuzzStoredRecord: whatever bytes stand in a record, a process either refuses them with a typed error or works with the
+// Whatever bytes stand in a record, a process either refuses them with a typed error or works with the
 // layout: it chooses shards, and reads what shards say, without a panic.
-func FuzzStoredRecord(f *testing.F) {
-	for _, blob := range storedLayouts(f) {
-		f.Add(blob, int64(1), int64(10), int64(10))
+func TestAnyBytesInARecordAreRefusedOrUsed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	used := 0
+	for _, blob := range append(storedLayouts(t), []byte(`{"v":1}`)) {
+		for range race.Some(40) {
+			altered := slices.Clone(blob)
+			for range rng.IntN(3) {
+				digits := "0123456789-\"x"
+				altered[rng.IntN(len(altered))] = digits[rng.IntN(len(digits))]
+			}
+			if useRecord(t, altered, rng.Int64N(200), rng.Int64N(200), rng.Int64N(200)) {
+				used++
+			}
+		}
 	}
-	f.Add([]byte(`{"v":1}`), int64(0), int64(0), int64(0))
-	f.Fuzz(func(t *testing.T, blob []byte, n, share, target int64) {
-		layout, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: blob})
-		if err != nil {
-			if !errors.Is(err, errUnreadable) {
-				t.Errorf("error of another kind: %v", err)
-			}
-			return
+	if used == 0 {
+		t.Error("no layout was used")
+	}
+}
+
+// useRecord reports whether the bytes were a layout that can be used.
+func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
+	t.Helper()
+	layout, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: blob})
+	if err != nil {
+		if !errors.Is(err, errUnreadable) {
+			t.Errorf("%q: error of another kind: %v", blob, err)
 		}
-		c := offline(t)
-		co, err := c.core("l", Limit{Permits: 5, Per: time.Second})
-		if err != nil {
-			t.Fatal(err)
+		return false
+	}
+	c := offline(t)
+	co, err := c.core("l", Limit{Permits: 5, Per: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := co.adopt(*layout); err != nil {
+		if !errors.Is(err, errUnreadable) || co.table.Load() != nil {
+			t.Errorf("%q: adopted with %v", blob, err)
 		}
-		if err := co.adopt(*layout); err != nil {
-			if !errors.Is(err, errUnreadable) || co.table.Load() != nil {
-				t.Errorf("adopted with %v", err)
-			}
-			return
-		}
-		useTable(co, n, &script.PeekReply{Status: script.OK, Share: share, Target: target})
-	})
+		return false
+	}
+	useTable(co, n+1, &script.PeekReply{Status: script.OK, Share: share, Target: target})
+	return true
 }
 
 // offline is a Client whose nodes are never reached.
