@@ -108,7 +108,7 @@ func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
 }
 
 // A process rests while the limit moves to other shards, or becomes another one, until the memory of
-// its old shards has expired. What it believed is worth nothing when it comes back, with how many
+// its old shards has expired. Its old beliefs are worth nothing when it comes back, with how many
 // callers so ever, and also if its machine was suspended so that hardly any time went by for it.
 func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
 	second := shardlimit.Limit{Permits: 200, Per: 100 * time.Millisecond, Shards: 2}
@@ -301,7 +301,7 @@ func heads(nodes []*bubbleNode) (n int) {
 	return n
 }
 
-// What a call says of time is in the time of its node, however far that is from the client's.
+// A call tells its deadline in the time of its node, however far that is from the client's.
 func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
 	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
