@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's. Processes, scripts and the moves
@@ -54,6 +56,7 @@ func (n *bubbleNode) hook(info server.Hook) server.Hook {
 // bubbledNodes is bubbled, with a hand on the nodes.
 func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 	t.Helper()
+	oneProcessor(t)
 	f, broken := fleet{prefix: "b:"}, []*bubbleNode{}
 	for i := range nodes {
 		redis := miniredis.NewMiniRedis()
@@ -73,6 +76,33 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 		}})
 	}
 	return f, broken
+}
+
+// bubbles counts the bubbles under way that oneProcessor looks after.
+var bubbles struct {
+	sync.Mutex
+	n, procs int
+}
+
+// oneProcessor has the race detector watch a bubble on one processor. The runtime has one context of
+// the detector for all timers of a bubble. Goroutines on two processors that receive from timers
+// which are due already use it at the same time, and the process dies of SIGSEGV (Go 1.26).
+func oneProcessor(t *testing.T) {
+	if !race.Enabled {
+		return
+	}
+	bubbles.Lock()
+	defer bubbles.Unlock()
+	if bubbles.n++; bubbles.n == 1 {
+		bubbles.procs = runtime.GOMAXPROCS(1)
+	}
+	t.Cleanup(func() {
+		bubbles.Lock()
+		defer bubbles.Unlock()
+		if bubbles.n--; bubbles.n == 0 {
+			runtime.GOMAXPROCS(bubbles.procs)
+		}
+	})
 }
 
 // bubbledServers is bubbled with the servers of the nodes.
