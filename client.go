@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -13,8 +14,8 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg Config
-	clock
+	cfg       Config
+	clock     clock.Clock
 	who       participant // the process itself
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
@@ -45,7 +46,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg:      cfg,
-		clock:    clock{base: time.Now()},
+		clock:    clock.Clock{Base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		visitors: newVisitors(),
 		limiters: make(map[string]*core),
@@ -281,3 +282,10 @@ func (c *Client) logNode(node, what string, err error) {
 	}
 	c.cfg.Logger.Info(what, "node", node)
 }
+
+// The client's clock, which is that of all its limits.
+func (c *Client) now() int64                { return c.clock.Now() }
+func (c *Client) elapsed() int64            { return c.clock.Elapsed() }
+func (c *Client) suspended() int64          { return c.clock.Suspended() }
+func (c *Client) look() (now, asleep int64) { return c.clock.Look() }
+func (c *Client) time(at int64) time.Time   { return c.clock.At(at) }

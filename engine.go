@@ -51,7 +51,7 @@ func (e *engine) decide(d *Decision, limit Limit, n int64, upTo bool) {
 
 // clock is the time of day in microseconds, as a node tells it: a FixedWindow has its edges where people
 // expect them. It does not jump.
-func (e *engine) clock() int64 { return e.client.base.UnixMicro() + e.client.now()/1000 }
+func (e *engine) clock() int64 { return e.client.clock.Base.UnixMicro() + e.client.now()/1000 }
 
 // tune brings the log up to date with the limit. What was used stays; under another
 // algorithm it counts as used now.

@@ -16,7 +16,7 @@ func (l *Limiter) NotBefore() int64 {
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
 // stood still but for a moment.
-func (c *Client) Suspend(d time.Duration) { c.clock.still.Add(int64(d - time.Millisecond)) }
+func (c *Client) Suspend(d time.Duration) { c.clock.Suspend(d) }
 
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -181,7 +182,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 
 func (d *Decision) parts() []part {
 	if d.lease != nil {
-		return d.lease.slice(pile{int64(d.ticket), d.Granted})
+		return d.lease.slice(striped.Pile{Place: int64(d.ticket), N: d.Granted})
 	}
 	if d.first.n == 0 {
 		return nil
