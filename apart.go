@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // alone holds the engines of a limit of Scope PerParticipant, one for each
@@ -74,7 +76,7 @@ func (a *alone) clear() {
 func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 	c := a.core
 	c.refresh()
-	d.Limit, d.source, d.core = limit.Permits, sourceLocal, c
+	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
 	c.alone.of(c.client, a.who.name).decide(d, *limit, n, upTo)
 }
 

@@ -16,6 +16,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -26,10 +27,10 @@ func grounded(tb testing.TB) *lane {
 	c.cfg.CallTimeout, c.cfg.Logger = 100*time.Millisecond, slog.New(slog.DiscardHandler)
 	c.cfg.MeterProvider, c.cfg.TracerProvider = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	var err error
-	if c.tel, err = newTelemetry(c); err != nil {
+	if c.tel, err = telemetry.New(&c.clock, c.cfg.MeterProvider, c.cfg.TracerProvider, c.gauges); err != nil {
 		tb.Fatal(err)
 	}
-	co := &core{client: c, metrics: newOutcomes("l", SlidingLog)}
+	co := &core{client: c, metrics: telemetry.NewLimiter("l", SlidingLog.String())}
 	co.accounts.own = newAccount(co, newParticipant("p", 1))
 	return &lane{core: co, node: &node{name: "n", closed: true}, flying: allFly}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -356,7 +357,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	}
 	if err != nil {
 		if !script.NotExecuted(err) {
-			c.client.tel.lost(c, n)
+			c.client.tel.Lost(c.metrics, n)
 		}
 		if mustShun(err) {
 			l.shun(err)
@@ -389,7 +390,7 @@ func (l *lane) reserve(ctx context.Context, e *endpoint, t *terms, req *script.R
 	r, err := e.scripts.Reserve(ctx, l.ref, req)
 	received := c.now()
 	l.reportSince(e, sent, err)
-	c.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
+	c.tel.End(ctx, nil, &telemetry.Call{Operation: telemetry.Reserve, Limiter: l.core.metrics, Node: l.node.sets, Shard: l.tag, Serves: 1}, time.Duration(received-sent), err)
 	return r, received, err
 }
 

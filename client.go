@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -19,7 +20,7 @@ type Client struct {
 	who       participant // the process itself
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
-	tel       *telemetry
+	tel       *telemetry.Telemetry
 	visitors  *visitors // other participants that are remembered
 
 	watching    sync.Once     // begins when the first node is connected
@@ -61,7 +62,7 @@ func New(cfg Config) (*Client, error) {
 		nodes.byName[n.Name] = c.newNode(n)
 	}
 	c.roster.Store(nodes)
-	if c.tel, err = newTelemetry(c); err != nil {
+	if c.tel, err = telemetry.New(&c.clock, cfg.MeterProvider, cfg.TracerProvider, c.gauges); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -78,7 +79,7 @@ func (c *Client) Close() {
 	}
 	c.mu.Unlock()
 	c.cancel()
-	c.tel.close()
+	c.tel.Close()
 	for _, co := range c.everyCore() {
 		co.abandon()
 	}
@@ -160,7 +161,7 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 	if co == nil {
 		co = newCore(c, name, "n:"+name)
 		co.declared = limit
-		co.metrics = newOutcomes(name, limit.Algorithm)
+		co.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
 		co.register = newRegister(co, false)
 		c.limiters[name] = co
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -33,7 +34,7 @@ type core struct {
 	refunded tickets
 	reserved reserved
 	bookings atomic.Uint64 // so far; makes tickets unique
-	metrics  *outcomes
+	metrics  *telemetry.Limiter
 	collect  chan struct{} // holds one token: one collection at a time
 	ahead    atomic.Pointer[outlook]
 
@@ -113,7 +114,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	c.table.Store(t)
-	c.metrics.counts(limit.Algorithm)
+	c.metrics.CountsBy(limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		c.accounts.open(t) // a raised limit may have room where there was none
 		c.ahead.Store(nil)

@@ -1,6 +1,10 @@
 package shardlimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // Decision is the answer to one call. Everything in it comes from the same
 // reply as the verdict. It is a plain value; copies are equal, and only one of
@@ -28,7 +32,7 @@ type Decision struct {
 	// Degraded means that the outage policy answered, not Redis.
 	Degraded bool
 
-	source source
+	source telemetry.Source
 	core   *core
 	ticket uint64 // of the first part; identifies the decision for Refund
 	first  part
@@ -45,21 +49,6 @@ type part struct {
 	at   int64 // the shard's own time of the grant, microseconds
 	n    int64
 	from int64 // since when the participant holds them, on the client's clock
-}
-
-// source says where a decision was made.
-type source uint8
-
-const (
-	sourceRedis  source = iota // a script call
-	sourceMemory               // this process knew that nothing was free
-	sourceLease                // permits that this process held
-	sourceLocal                // the outage policy
-	sources
-)
-
-func (s source) String() string {
-	return [...]string{"redis", "memory", "lease", "local"}[s]
 }
 
 // State is what Peek found: the limit, its layout and what is in use.

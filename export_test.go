@@ -1,6 +1,10 @@
 package shardlimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
@@ -67,4 +71,4 @@ func (l *Limiter) Paced() time.Duration {
 func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.table.Load().limit).Permits }
 
 // ErrorCode is what a span says of an error of Redis.
-var ErrorCode = errorCode
+var ErrorCode = telemetry.ErrorCode

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/striped"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // lease is a stock of permits that was granted to this process in advance. The
@@ -62,7 +63,7 @@ func (c *core) held(t *table, l *lease, p striped.Pile, left, now int64, d *Deci
 	d.Allowed, d.Granted = true, p.N
 	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
 	d.ResetAfter = t.resetAfter(now)
-	d.source, d.core, d.lease = sourceLease, c, l
+	d.source, d.core, d.lease = telemetry.Lease, c, l
 	d.ticket, d.until = uint64(p.Place), now+int64(t.layout.Span())
 }
 

@@ -1,6 +1,10 @@
 package shardlimit
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
@@ -18,7 +22,7 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 		a.apart(&limit, n, upTo, &d)
 		return d, nil
 	}
-	d := Decision{Limit: limit.Permits, Degraded: true, source: sourceLocal, core: c}
+	d := Decision{Limit: limit.Permits, Degraded: true, source: telemetry.Local, core: c}
 	switch c.client.cfg.OnOutage {
 	case FailOpen:
 		d.Allowed, d.Granted = true, n

@@ -94,11 +94,11 @@ func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	r, err := a.promise(ctx, t, n, start)
 	switch {
 	case err == nil:
-		c.client.tel.decided(ctx, c, &r.decision, n, start, nil)
+		c.decided(ctx, &r.decision, n, start, nil)
 	case isRefusal(err):
-		c.client.tel.decided(ctx, c, &Decision{}, n, start, nil)
+		c.decided(ctx, &Decision{}, n, start, nil)
 	default:
-		c.client.tel.decided(ctx, c, &Decision{}, n, start, err)
+		c.decided(ctx, &Decision{}, n, start, err)
 	}
 	return r, err
 }
