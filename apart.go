@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -89,9 +90,9 @@ func (a *account) peekApart(limit Limit, epoch int64) State {
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
-	st.releases = releasesOf(p.Beside, p.Closed, 0, limit.most())
+	st.releases = forecast.Releases(p.Beside, p.Closed, 0, limit.most())
 	if p.Free == 0 && len(st.releases) > 0 {
-		st.RetryAfter = time.Duration(st.releases[0].at)
+		st.RetryAfter = time.Duration(st.releases[0].At)
 	}
 	return st
 }

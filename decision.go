@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -70,7 +71,7 @@ type State struct {
 	Participants int64
 	Shards       []ShardState
 
-	releases []release // how what is free changes and when, counted from the Peek, in order of time
+	releases []forecast.Release // how what is free changes and when, counted from the Peek, in order of time
 }
 
 // ShardState is one shard of a State. After SetLimit has changed the algorithm, a
