@@ -29,7 +29,7 @@ type core struct {
 	register *register             // nil for a key of a family
 	deletion deletion              // never of a family or a key
 	accounts accounts
-	local    local
+	local    ownPart
 	alone    alone
 	refunded tickets
 	reserved reserved
@@ -69,7 +69,7 @@ func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
 	co.local.core = co
 	co.accounts.own = newAccount(co, c.who)
-	co.local.engine.client, co.alone.mine.client = c, c
+	co.local.engine.Clock, co.alone.mine.Clock = &c.clock, &c.clock
 	return co
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -37,11 +38,11 @@ type Decision struct {
 	core   *core
 	ticket uint64 // of the first part; identifies the decision for Refund
 	first  part
-	more   []part      // when permits were collected from several shards
-	until  int64       // on the client's clock: what was granted has left the window, and cannot be refunded
-	engine *engine     // when this process decided by itself
-	joint  *[]Decision // what the limits of a Set granted
-	lease  *lease      // when the permits were held in advance; ticket is then their place in it
+	more   []part        // when permits were collected from several shards
+	until  int64         // on the client's clock: what was granted has left the window, and cannot be refunded
+	engine *local.Engine // when this process decided by itself
+	joint  *[]Decision   // what the limits of a Set granted
+	lease  *lease        // when the permits were held in advance; ticket is then their place in it
 }
 
 // part is what one shard granted.

@@ -46,7 +46,7 @@ func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered i
 	a := &l.core.alone
 	for _, name := range names {
 		d := Decision{core: l.core}
-		a.of(l.core.client, name).decide(&d, l.Limit(), n, true)
+		decideHere(a.of(l.core.client, name), &d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
 	return granted, len(a.others)

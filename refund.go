@@ -26,7 +26,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 			return ErrRefundTooOld
 		}
 		if unused[0] {
-			d.engine.refund(d)
+			d.engine.Refund(d.first.n, d.first.at)
 			c.accounts.wake()
 		}
 		return nil
@@ -165,7 +165,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 		return 0
 	}
 	if d.engine != nil {
-		d.engine.refund(d)
+		d.engine.Refund(d.first.n, d.first.at)
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
