@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -19,7 +20,7 @@ type account struct {
 
 	// turned counts the permits of calls that were finally turned away. Every
 	// shard is told of those since it was last told, so that it knows who wants more than it gets.
-	turned tally
+	turned striped.Tally
 
 	last  atomic.Pointer[view]
 	mu    sync.Mutex
@@ -69,7 +70,7 @@ func (s *seat) name() script.Seat {
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
 func (s *seat) report(shards int64) script.Seat {
-	turned := s.account.turned.sum()
+	turned := s.account.turned.Sum()
 	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
 	waiting := s.account.queue.unserved.Load()
 	r := s.name()
@@ -156,7 +157,7 @@ func (a *account) seat(l *lane) *seat {
 // can want more than there are.
 func (a *account) turnedAway(d *Decision, n int64) {
 	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
-		a.turned.add(n - d.Granted)
+		a.turned.Add(n - d.Granted)
 	}
 }
 

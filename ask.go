@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // ask is what one call wants from one shard, and what it gets. It lives on the
@@ -89,8 +91,8 @@ func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
 		return false, err
 	}
 	var link *trace.Link
-	if l.core.client.tel.tracing {
-		link = linkTo(spanOf(ctx))
+	if l.core.client.tel.Tracing {
+		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
 	l.join(a)
 	if link != nil {

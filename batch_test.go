@@ -15,20 +15,22 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
 // grounded is a lane that nobody flies: the test moves its batches by itself.
 func grounded(tb testing.TB) *lane {
 	tb.Helper()
-	c := &Client{clock: clock{base: time.Now()}}
+	c := &Client{clock: clock.Clock{Base: time.Now()}}
 	c.cfg.CallTimeout, c.cfg.Logger = 100*time.Millisecond, slog.New(slog.DiscardHandler)
 	c.cfg.MeterProvider, c.cfg.TracerProvider = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	var err error
-	if c.tel, err = newTelemetry(c); err != nil {
+	if c.tel, err = telemetry.New(&c.clock, c.cfg.MeterProvider, c.cfg.TracerProvider, c.gauges); err != nil {
 		tb.Fatal(err)
 	}
-	co := &core{client: c, metrics: newOutcomes("l", SlidingLog)}
+	co := &core{client: c, metrics: telemetry.NewLimiter("l", SlidingLog.String())}
 	co.accounts.own = newAccount(co, newParticipant("p", 1))
 	return &lane{core: co, node: &node{name: "n", closed: true}, flying: allFly}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -22,41 +24,8 @@ const (
 
 // offer is what one shard has to give, and when, on the client's clock.
 type offer struct {
-	seat     *seat
-	free     int64
-	after    int64 // what is booked there already: nothing is booked before it
-	releases []release
-}
-
-// by is how many permits can be booked for an instant.
-func (o *offer) by(at int64) (n int64) {
-	if at < o.after {
-		return 0
-	}
-	n = o.free
-	for _, r := range o.releases {
-		if r.at <= at {
-			n += r.permits
-		}
-	}
-	return n
-}
-
-// soonest is when n permits can be booked, -1 if never.
-func (o *offer) soonest(n int64) int64 {
-	n -= o.free
-	at := o.after
-	for _, r := range o.releases {
-		if n <= 0 {
-			break
-		}
-		n -= r.permits
-		at = max(at, r.at)
-	}
-	if n > 0 {
-		return -1
-	}
-	return at
+	forecast.Offer
+	seat *seat
 }
 
 // booked is a part of a booking.
@@ -162,7 +131,7 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 	}
 	best := -1
 	for i := range offers {
-		if when := offers[i].soonest(n); when >= 0 && (best < 0 || when < at) {
+		if when, ok := offers[i].Soonest(n); ok && (best < 0 || when < at) {
 			best, at = i, when
 		}
 	}
@@ -194,11 +163,13 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 				return
 			}
 			received := c.client.now()
-			o := offer{seat: s, free: peek.Spare, releases: releasesOf(peek.Behind(), peek.Closed, received, l.room(&peek))}
+			o := offer{seat: s}
+			o.Weight = l.terms.Load().most
+			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.room(&peek)))
 			if peek.Status == script.Absent {
-				o.free = l.terms.Load().most
+				o.Free = o.Weight
 			} else if last := len(peek.Releases); last > 0 && !l.bursty { // a bucket has what comes back whatever is booked
-				o.after = received + int64(peek.Releases[last-1].In-peek.Window)
+				o.After = received + int64(peek.Releases[last-1].In-peek.Window)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -209,33 +180,14 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 	return offers
 }
 
-// split spreads n permits over shards for the earliest instant at which they have so many together: by weighted max-min fairness, so that no
-// shard is asked for more than its part while another one has room. Shards that are charged alike are paid for at the same time.
+// split spreads n permits over shards for the earliest instant at which they have so many together; nil if there is none.
 func split(offers []offer, n int64) (at int64, wanted []part) {
-	var times []int64
+	all := make([]forecast.Offer, len(offers))
 	for i := range offers {
-		times = append(times, offers[i].after)
-		for _, r := range offers[i].releases {
-			times = append(times, r.at)
-		}
+		all[i] = offers[i].Offer
 	}
-	slices.Sort(times)
-	enough, _ := slices.BinarySearchFunc(times, n, func(at, n int64) int {
-		sum := int64(0)
-		for i := range offers {
-			sum += offers[i].by(at)
-		}
-		return cmp.Compare(sum, n)
-	})
-	if enough == len(times) {
-		return 0, nil
-	}
-	at = times[enough]
-	rooms := make([]fairness.Claim, len(offers))
-	for i := range offers {
-		rooms[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].seat.lane.terms.Load().most}
-	}
-	for i, take := range fairness.Shares(nil, n, rooms) {
+	at, takes := forecast.Split(all, n)
+	for i, take := range takes {
 		if take > 0 {
 			wanted = append(wanted, part{seat: offers[i].seat, n: take})
 		}
@@ -356,7 +308,7 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 	}
 	if err != nil {
 		if !script.NotExecuted(err) {
-			c.client.tel.lost(c, n)
+			c.client.tel.Lost(c.metrics, n)
 		}
 		if mustShun(err) {
 			l.shun(err)
@@ -389,7 +341,7 @@ func (l *lane) reserve(ctx context.Context, e *endpoint, t *terms, req *script.R
 	r, err := e.scripts.Reserve(ctx, l.ref, req)
 	received := c.now()
 	l.reportSince(e, sent, err)
-	c.tel.endCall(ctx, nil, l, 1, time.Duration(received-sent), err)
+	c.tel.End(ctx, nil, &telemetry.Call{Operation: telemetry.Reserve, Limiter: l.core.metrics, Node: l.node.sets, Shard: l.tag, Serves: 1}, time.Duration(received-sent), err)
 	return r, received, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -13,12 +15,12 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg Config
-	clock
+	cfg       Config
+	clock     clock.Clock
 	who       participant // the process itself
 	roster    atomic.Pointer[roster]
 	rostering sync.Mutex // held while the roster is replaced
-	tel       *telemetry
+	tel       *telemetry.Telemetry
 	visitors  *visitors // other participants that are remembered
 
 	watching    sync.Once     // begins when the first node is connected
@@ -45,7 +47,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg:      cfg,
-		clock:    clock{base: time.Now()},
+		clock:    clock.Clock{Base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		visitors: newVisitors(),
 		limiters: make(map[string]*core),
@@ -60,7 +62,7 @@ func New(cfg Config) (*Client, error) {
 		nodes.byName[n.Name] = c.newNode(n)
 	}
 	c.roster.Store(nodes)
-	if c.tel, err = newTelemetry(c); err != nil {
+	if c.tel, err = telemetry.New(&c.clock, cfg.MeterProvider, cfg.TracerProvider, c.gauges); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -77,7 +79,7 @@ func (c *Client) Close() {
 	}
 	c.mu.Unlock()
 	c.cancel()
-	c.tel.close()
+	c.tel.Close()
 	for _, co := range c.everyCore() {
 		co.abandon()
 	}
@@ -159,7 +161,7 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 	if co == nil {
 		co = newCore(c, name, "n:"+name)
 		co.declared = limit
-		co.metrics = newOutcomes(name, limit.Algorithm)
+		co.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
 		co.register = newRegister(co, false)
 		c.limiters[name] = co
 	}
@@ -281,3 +283,10 @@ func (c *Client) logNode(node, what string, err error) {
 	}
 	c.cfg.Logger.Info(what, "node", node)
 }
+
+// The client's clock, which is that of all its limits.
+func (c *Client) now() int64                { return c.clock.Now() }
+func (c *Client) elapsed() int64            { return c.clock.Elapsed() }
+func (c *Client) suspended() int64          { return c.clock.Suspended() }
+func (c *Client) look() (now, asleep int64) { return c.clock.Look() }
+func (c *Client) time(at int64) time.Time   { return c.clock.At(at) }

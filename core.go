@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -28,12 +29,12 @@ type core struct {
 	register *register             // nil for a key of a family
 	deletion deletion              // never of a family or a key
 	accounts accounts
-	local    local
+	local    ownPart
 	alone    alone
 	refunded tickets
 	reserved reserved
 	bookings atomic.Uint64 // so far; makes tickets unique
-	metrics  *outcomes
+	metrics  *telemetry.Limiter
 	collect  chan struct{} // holds one token: one collection at a time
 	ahead    atomic.Pointer[outlook]
 
@@ -68,7 +69,7 @@ func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
 	co.local.core = co
 	co.accounts.own = newAccount(co, c.who)
-	co.local.engine.client, co.alone.mine.client = c, c
+	co.local.engine.Clock, co.alone.mine.Clock = &c.clock, &c.clock
 	return co
 }
 
@@ -113,7 +114,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	c.table.Store(t)
-	c.metrics.counts(limit.Algorithm)
+	c.metrics.CountsBy(limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		c.accounts.open(t) // a raised limit may have room where there was none
 		c.ahead.Store(nil)

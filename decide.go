@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // decide is every call that answers at once. since is when it began, 0 for now: a call on several
@@ -40,7 +42,7 @@ func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
 	if err == nil && d.Granted < n {
 		a.turnedAway(d, n)
 	}
-	a.core.client.tel.decided(ctx, a.core, d, n, since, err)
+	a.core.decided(ctx, d, n, since, err)
 	return err
 }
 
@@ -89,7 +91,7 @@ func (a *account) informed(ctx context.Context, first *ask, d *Decision, err err
 		return err
 	}
 	newer, r := c.table.Load(), c.record()
-	if newer == t && (d.source == sourceMemory || r.highest.Load() <= t.layout.Epoch) {
+	if newer == t && (d.source == telemetry.Memory || r.highest.Load() <= t.layout.Epoch) {
 		return nil
 	}
 	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) { // one call does it for all
@@ -118,7 +120,7 @@ func (a *account) decided(ctx context.Context, first *ask, d *Decision, err erro
 	if err == nil && d.Granted < first.n {
 		a.turnedAway(d, first.n)
 	}
-	a.core.client.tel.decided(ctx, a.core, d, first.n, first.since, err)
+	a.core.decided(ctx, d, first.n, first.since, err)
 }
 
 // unknown decides on a limit that could not be declared yet.

@@ -1,6 +1,12 @@
 package shardlimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // Decision is the answer to one call. Everything in it comes from the same
 // reply as the verdict. It is a plain value; copies are equal, and only one of
@@ -28,15 +34,15 @@ type Decision struct {
 	// Degraded means that the outage policy answered, not Redis.
 	Degraded bool
 
-	source source
+	source telemetry.Source
 	core   *core
 	ticket uint64 // of the first part; identifies the decision for Refund
 	first  part
-	more   []part      // when permits were collected from several shards
-	until  int64       // on the client's clock: what was granted has left the window, and cannot be refunded
-	engine *engine     // when this process decided by itself
-	joint  *[]Decision // what the limits of a Set granted
-	lease  *lease      // when the permits were held in advance; ticket is then their place in it
+	more   []part        // when permits were collected from several shards
+	until  int64         // on the client's clock: what was granted has left the window, and cannot be refunded
+	engine *local.Engine // when this process decided by itself
+	joint  *[]Decision   // what the limits of a Set granted
+	lease  *lease        // when the permits were held in advance; ticket is then their place in it
 }
 
 // part is what one shard granted.
@@ -45,21 +51,6 @@ type part struct {
 	at   int64 // the shard's own time of the grant, microseconds
 	n    int64
 	from int64 // since when the participant holds them, on the client's clock
-}
-
-// source says where a decision was made.
-type source uint8
-
-const (
-	sourceRedis  source = iota // a script call
-	sourceMemory               // this process knew that nothing was free
-	sourceLease                // permits that this process held
-	sourceLocal                // the outage policy
-	sources
-)
-
-func (s source) String() string {
-	return [...]string{"redis", "memory", "lease", "local"}[s]
 }
 
 // State is what Peek found: the limit, its layout and what is in use.
@@ -81,7 +72,7 @@ type State struct {
 	Participants int64
 	Shards       []ShardState
 
-	releases []release // how what is free changes and when, counted from the Peek, in order of time
+	releases []forecast.Release // how what is free changes and when, counted from the Peek, in order of time
 }
 
 // ShardState is one shard of a State. After SetLimit has changed the algorithm, a

@@ -1,6 +1,10 @@
 package shardlimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
@@ -16,7 +20,7 @@ func (l *Limiter) NotBefore() int64 {
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
 // stood still but for a moment.
-func (c *Client) Suspend(d time.Duration) { c.clock.still.Add(int64(d - time.Millisecond)) }
+func (c *Client) Suspend(d time.Duration) { c.clock.Suspend(d) }
 
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {
@@ -42,7 +46,7 @@ func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered i
 	a := &l.core.alone
 	for _, name := range names {
 		d := Decision{core: l.core}
-		a.of(l.core.client, name).decide(&d, l.Limit(), n, true)
+		decideHere(a.of(l.core.client, name), &d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
 	return granted, len(a.others)
@@ -67,4 +71,4 @@ func (l *Limiter) Paced() time.Duration {
 func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.table.Load().limit).Permits }
 
 // ErrorCode is what a span says of an error of Redis.
-var ErrorCode = errorCode
+var ErrorCode = telemetry.ErrorCode

@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -71,7 +72,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	}
 	f := &Family{core: newCore(c, name, "f:"+name), keys: keys, proposals: proposals}
 	f.core.declared = limit
-	f.core.metrics = newOutcomes(name, limit.Algorithm)
+	f.core.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
 	f.core.register = newRegister(f.core, true)
 	c.families[name] = f
 	return f, nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -120,14 +121,15 @@ func (f *flight) take(ctx context.Context, e *endpoint, t *terms, now int64) (re
 	l := f.lane
 	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.core.knownFor(), l.remembers(now), l.deadline(t.epoch)
 	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
-	ctx, span := l.core.client.tel.startCall(ctx, l, f.batch)
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: l.core.metrics, Node: l.node.sets, Shard: l.tag, Serves: f.batch.calls()}
+	ctx, span := l.core.client.tel.Start(ctx, &about, f.batch.links)
 	f.sent.Store(true)
 	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
 	received = l.core.client.now()
 	if !f.late(err) {
 		l.report(e, err)
 	}
-	l.core.client.tel.endCall(ctx, span, l, f.batch.calls(), time.Duration(received-now), err)
+	l.core.client.tel.End(ctx, span, &about, time.Duration(received-now), err)
 	return reply, received, err
 }
 
@@ -153,7 +155,7 @@ func (f *flight) late(err error) bool {
 func (f *flight) refuse(err error) {
 	l := f.lane
 	if f.sent.Load() && !script.NotExecuted(err) {
-		l.core.client.tel.lost(l.core, f.wanted())
+		l.core.client.tel.Lost(l.core.metrics, f.wanted())
 	}
 	if mustShun(err) {
 		l.shun(err)

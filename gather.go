@@ -201,7 +201,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		var found []int64
 		g.outlook, found = c.look(ctx, g.view.table, g.since)
-		if g.outlook.free < g.n || g.view.pacedAnywhere(now) {
+		if g.outlook.Free < g.n || g.view.pacedAnywhere(now) {
 			return c.gone(ctx, nil)
 		}
 		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
@@ -246,7 +246,7 @@ func (g *collection) denied(d *Decision) error {
 		return g.view.denied(g.seen, g.n, g.since, false, d)
 	}
 	wait := c.await(g.view.table, g.outlook, g.n)
-	if g.outlook.free >= g.n { // others collect at the same time
+	if g.outlook.Free >= g.n { // others collect at the same time
 		wait = time.Duration(now - g.since)
 	}
 	c.deny(g.view.table, now, max(wait, g.view.pause(now)), d)

@@ -240,7 +240,7 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 func (l *lane) giveBack(b *batch) {
 	d := b.unclaimed()
 	if lost := l.core.giveBack(d); lost > 0 {
-		l.core.client.tel.lost(l.core, lost)
+		l.core.client.tel.Lost(l.core.metrics, lost)
 	}
 	l.core.accounts.wake() // somebody may have been refused meanwhile
 }

@@ -6,20 +6,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/striped"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // lease is a stock of permits that was granted to this process in advance. The
 // shards log permits of such a limit for the window plus the lease, so whenever
 // one is used before until, it stays logged for a whole window after that.
 type lease struct {
-	stock          // closed at the end of the lease
-	epoch int64    // of the layout for whose span the shards log its permits
-	until int64    // on the client's clock; nothing is taken after it
-	slept int64    // how long the machine had been suspended when it began; nothing is taken after another suspension
-	from  int64    // when it was asked for
-	size  int64    // permits at first
-	grant Decision // where those of the stock came from, in the order of their places
-	timer *time.Timer
+	striped.Stock          // closed at the end of the lease
+	epoch         int64    // of the layout for whose span the shards log its permits
+	until         int64    // on the client's clock; nothing is taken after it
+	slept         int64    // how long the machine had been suspended when it began; nothing is taken after another suspension
+	from          int64    // when it was asked for
+	size          int64    // permits at first
+	grant         Decision // where those of the stock came from, in the order of their places
+	timer         *time.Timer
 }
 
 // leases decides how much a process holds in advance: as much as it was seen to
@@ -44,8 +47,8 @@ func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Deci
 // leased is exactly for a limit that has leases. slept is for how long the machine had been suspended at since.
 func (a *account) leased(ctx context.Context, t *table, n, since, slept int64, d *Decision) error {
 	if l := a.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
-		if place, left, ok := l.take(n); ok {
-			a.core.held(t, l, pile{place, n}, left, since, d)
+		if place, left, ok := l.Take(n); ok {
+			a.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
 			return nil
 		}
 	}
@@ -56,12 +59,12 @@ func (a *account) leased(ctx context.Context, t *table, n, since, slept int64, d
 }
 
 // held fills in the decision for permits of a lease in which left remain.
-func (c *core) held(t *table, l *lease, p pile, left, now int64, d *Decision) {
-	d.Allowed, d.Granted = true, p.n
+func (c *core) held(t *table, l *lease, p striped.Pile, left, now int64, d *Decision) {
+	d.Allowed, d.Granted = true, p.N
 	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
 	d.ResetAfter = t.resetAfter(now)
-	d.source, d.core, d.lease = sourceLease, c, l
-	d.ticket, d.until = uint64(p.place), now+int64(t.layout.Span())
+	d.source, d.core, d.lease = telemetry.Lease, c, l
+	d.ticket, d.until = uint64(p.Place), now+int64(t.layout.Span())
 }
 
 // refill asks for n permits and for a new lease in one go. ok is false if the
@@ -128,7 +131,7 @@ func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
 	}
-	l.fill(grant.Granted, runtime.GOMAXPROCS(0))
+	l.Fill(grant.Granted, runtime.GOMAXPROCS(0))
 	ls.put(l)
 }
 
@@ -142,14 +145,14 @@ func (ls *leases) put(l *lease) {
 // regroup gets n permits that the lease has, but perhaps no stripe of it alone:
 // then it is not divided for the rest of its time. It reports false if the lease has less than n.
 func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool {
-	if place, left, ok := l.take(n); ok { // it was begun after the caller had looked
-		ls.account.core.held(t, l, pile{place, n}, left, since, d)
+	if place, left, ok := l.Take(n); ok { // it was begun after the caller had looked
+		ls.account.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
 		return true
 	}
-	if l.sum() < n {
+	if l.Sum() < n {
 		return false
 	}
-	piles, first := l.close()
+	piles, first := l.Close()
 	if !first {
 		return false
 	}
@@ -160,16 +163,16 @@ func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool 
 	}
 	l.timer.Stop()
 	whole := &lease{epoch: l.epoch, until: l.until, slept: l.slept, from: l.from, size: l.size, grant: rest}
-	whole.fill(rest.Granted, 1)
-	place, left, _ := whole.take(n) // nobody else knows of it yet
+	whole.Fill(rest.Granted, 1)
+	place, left, _ := whole.Take(n) // nobody else knows of it yet
 	ls.put(whole)
-	ls.account.core.held(t, whole, pile{place, n}, left, since, d)
+	ls.account.core.held(t, whole, striped.Pile{Place: place, N: n}, left, since, d)
 	return true
 }
 
 // retire ends a lease, unless it has ended.
 func (ls *leases) retire(l *lease) {
-	if piles, first := l.close(); first {
+	if piles, first := l.Close(); first {
 		ls.end(l, l.origin(piles))
 	}
 }
@@ -202,11 +205,11 @@ func (ls *leases) learn(l *lease, left int64) {
 }
 
 // slice returns where the permits of the lease at these places came from.
-func (l *lease) slice(p pile) (parts []part) {
+func (l *lease) slice(p striped.Pile) (parts []part) {
 	var begin int64
 	for _, g := range l.grant.parts() {
 		end := begin + g.n
-		if from, to := max(begin, p.place), min(end, p.place+p.n); from < to {
+		if from, to := max(begin, p.Place), min(end, p.Place+p.N); from < to {
 			parts = append(parts, part{g.seat, g.at, to - from, g.from})
 		}
 		begin = end
@@ -216,7 +219,7 @@ func (l *lease) slice(p pile) (parts []part) {
 
 // origin is slice for several piles in the order of their places. Those that
 // one shard granted at one time are one part, so that they go back together.
-func (l *lease) origin(piles []pile) (d Decision) {
+func (l *lease) origin(piles []striped.Pile) (d Decision) {
 	var parts []part
 	for _, p := range piles {
 		for _, next := range l.slice(p) {

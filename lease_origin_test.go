@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
 // Wherever in a lease permits are, also after it was regrouped, they are those of the shards that granted them.
@@ -26,10 +28,10 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 				found[part{p.seat, p.at, 0, 0}] += p.n
 			}
 		}
-		l.fill(l.grant.Granted, 4)
+		l.Fill(l.grant.Granted, 4)
 		leases.put(l)
 		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
-			current, left := leases.current.Load(), leases.current.Load().sum()
+			current, left := leases.current.Load(), leases.current.Load().Sum()
 			var d Decision
 			if ok := leases.regroup(&table{}, current, n, 0, &d); ok != (left >= n) || ok && d.Granted != n {
 				t.Fatalf("%d of %d: %v, granted %d", n, left, ok, d.Granted)
@@ -38,7 +40,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		}
 		current := leases.current.Load()
 		current.timer.Stop()
-		rest, _ := current.close()
+		rest, _ := current.Close()
 		back := current.origin(rest)
 		note(back)
 		if !maps.Equal(granted, found) {
@@ -54,11 +56,11 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
 	s := &seat{}
 	var l lease
-	l.grant.addPart(part{s, 7, 8 * leastStripe, 0}, 0)
-	l.fill(8*leastStripe, 4)
-	rest, _ := l.close()
+	l.grant.addPart(part{s, 7, 8 * striped.LeastStripe, 0}, 0)
+	l.Fill(8*striped.LeastStripe, 4)
+	rest, _ := l.Close()
 	back := l.origin(rest)
-	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * leastStripe, 0}) {
+	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * striped.LeastStripe, 0}) {
 		t.Errorf("%d stripes, parts %+v", len(rest), parts)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -242,7 +243,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))
-	ahead := make([][]release, len(st.Shards))
+	ahead := make([][]forecast.Release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
@@ -264,7 +265,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
 			reopens(&r, t.layout)
-			resets[i], ahead[i] = r.Reset, releasesOf(r.Beside, r.Closed, 0, ln.room(&r))
+			resets[i], ahead[i] = r.Reset, forecast.Releases(r.Beside, r.Closed, 0, ln.room(&r))
 		}
 		return err
 	})

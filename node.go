@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"go.opentelemetry.io/otel/metric"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -44,7 +44,7 @@ type node struct {
 	clock  func() int64   // nanoseconds
 	log    nodeLog
 	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
-	took   [2][]metric.RecordOption   // for the duration of script calls: ok, error
+	sets   *telemetry.Node
 
 	dialing breaker // guards connecting
 	client  atomic.Pointer[connected]
@@ -77,7 +77,7 @@ type endpoint struct {
 func (e *endpoint) because(err error) { e.cause.Store(&err) }
 
 func newNode(n Node, clock func() int64, log nodeLog) *node {
-	return &node{name: n.Name, given: n.Client, option: safeOption(n.Redis), clock: clock, log: log, took: scriptOptions(n.Name)}
+	return &node{name: n.Name, given: n.Client, option: safeOption(n.Redis), clock: clock, log: log, sets: telemetry.NewNode(n.Name)}
 }
 
 // reaches reports whether the node is the one that n describes.

@@ -1,6 +1,11 @@
 package shardlimit
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
@@ -18,7 +23,7 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 		a.apart(&limit, n, upTo, &d)
 		return d, nil
 	}
-	d := Decision{Limit: limit.Permits, Degraded: true, source: sourceLocal, core: c}
+	d := Decision{Limit: limit.Permits, Degraded: true, source: telemetry.Local, core: c}
 	switch c.client.cfg.OnOutage {
 	case FailOpen:
 		d.Allowed, d.Granted = true, n
@@ -60,22 +65,22 @@ func (t *table) absence(now int64) error {
 	return away
 }
 
-// local enforces this process' part of a limit while Redis is away. Its engine is
+// ownPart enforces this process' part of a limit while Redis is away. Its engine is
 // kept up to date while Redis is there, so that an outage does not hand the
 // window out a second time.
-type local struct {
+type ownPart struct {
 	core   *core
-	engine engine
+	engine local.Engine
 }
 
 // decide grants n permits from this process' part: all or nothing, or up to n.
-func (lo *local) decide(d *Decision, limit Limit, n int64, upTo bool) {
-	lo.engine.decide(d, lo.part(limit), n, upTo)
+func (lo *ownPart) decide(d *Decision, limit Limit, n int64, upTo bool) {
+	decideHere(&lo.engine, d, lo.part(limit), n, upTo)
 }
 
 // part is what this process may admit: the limit divided by the participants last
 // heard of, or by those that are expected if these are more, at least one permit.
-func (lo *local) part(limit Limit) Limit {
+func (lo *ownPart) part(limit Limit) Limit {
 	participants := max(lo.core.record().participants.Load(), lo.core.client.cfg.Participants)
 	limit.Permits = max(1, limit.Permits/participants)
 	if limit.Burst > 0 {
@@ -85,11 +90,11 @@ func (lo *local) part(limit Limit) Limit {
 }
 
 // granted notes what Redis granted to this process.
-func (lo *local) granted(n int64) {
+func (lo *ownPart) granted(n int64) {
 	if lo.core.client.cfg.OnOutage != FailLocal || n == 0 {
 		return
 	}
 	if t := lo.core.table.Load(); t != nil { // else it was deleted just now
-		lo.engine.note(lo.part(t.limit), n)
+		lo.engine.Note(lo.part(t.limit).here(), n)
 	}
 }

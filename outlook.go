@@ -1,12 +1,11 @@
 package shardlimit
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -14,18 +13,10 @@ import (
 // heard it: any number of permits can be free together at a time that follows
 // from it, and not before, unless some are given back.
 type outlook struct {
-	free     int64
-	releases []release // in order of time
-	made     int64     // on the client's clock
-	until    int64     // how long to believe it
-	complete bool      // every shard that is taken to answer did
-}
-
-// release is permits that come back at a time on the client's clock. Below 0 they are free no more: what is reserved comes into one window with them.
-type release struct{ at, permits int64 }
-
-func byTime(all []release) {
-	slices.SortFunc(all, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	forecast.Outlook
+	made     int64 // on the client's clock
+	until    int64 // how long to believe it
+	complete bool  // every shard that is taken to answer did
 }
 
 // forecast finds out when n permits will be free together, from the releases that every shard has ahead.
@@ -75,7 +66,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 		})
 	}
 	wg.Wait()
-	byTime(o.releases)
+	o.Sort()
 	o.made = c.client.now()
 	o.until = o.made + int64(shutCap(t.limit.Per))
 	if o.complete = o.complete && answered; o.complete {
@@ -93,23 +84,15 @@ func (o *outlook) include(l *lane, t *table, peek *script.PeekReply, received in
 	if free > 0 {
 		l.known.open() // it was empty and got permits back, perhaps from a collection of another process
 	}
-	o.free += free
-	o.releases = append(o.releases, releasesOf(peek.Beside, peek.Closed, received, l.room(peek))...)
+	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.room(peek)))
 	return free
 }
 
 // when is the time at which n permits are free together. Permits that no shard
 // which answered has are on shards that are away: those take a window.
 func (o *outlook) when(n int64, window time.Duration) int64 {
-	free := o.free
-	if free >= n {
-		return 0
-	}
-	for i, r := range o.releases {
-		free += r.permits
-		if more := i+1 < len(o.releases) && o.releases[i+1].at == r.at; free >= n && !more {
-			return r.at
-		}
+	if at, ok := o.When(n); ok {
+		return at
 	}
 	return o.made + int64(window)
 }

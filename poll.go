@@ -215,7 +215,7 @@ func (a *account) refuses(t *table, n, now int64) bool {
 	if t == nil {
 		return false
 	}
-	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.sum() >= n {
+	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.Sum() >= n {
 		return false
 	}
 	var d Decision

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // line is a queue without a pump: the test serves it by itself.
 func line(permits int64, sizes ...int64) (*queue, []*waiter) {
-	c := &core{client: &Client{clock: clock{base: time.Now()}}}
+	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.declared = Limit{Permits: permits, Per: time.Minute}
 	q := &newAccount(c, newParticipant("p", 1)).queue
 	q.pumping, q.poke = true, make(chan struct{}, 1)

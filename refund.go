@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -25,7 +26,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 			return ErrRefundTooOld
 		}
 		if unused[0] {
-			d.engine.refund(d)
+			d.engine.Refund(d.first.n, d.first.at)
 			c.accounts.wake()
 		}
 		return nil
@@ -164,7 +165,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 		return 0
 	}
 	if d.engine != nil {
-		d.engine.refund(d)
+		d.engine.Refund(d.first.n, d.first.at)
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
@@ -181,7 +182,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 
 func (d *Decision) parts() []part {
 	if d.lease != nil {
-		return d.lease.slice(pile{int64(d.ticket), d.Granted})
+		return d.lease.slice(striped.Pile{Place: int64(d.ticket), N: d.Granted})
 	}
 	if d.first.n == 0 {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/local"
 )
 
 // maxReservations bounds how many reservations of a limit a process remembers as outstanding.
@@ -94,11 +96,11 @@ func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	r, err := a.promise(ctx, t, n, start)
 	switch {
 	case err == nil:
-		c.client.tel.decided(ctx, c, &r.decision, n, start, nil)
+		c.decided(ctx, &r.decision, n, start, nil)
 	case isRefusal(err):
-		c.client.tel.decided(ctx, c, &Decision{}, n, start, nil)
+		c.decided(ctx, &Decision{}, n, start, nil)
 	default:
-		c.client.tel.decided(ctx, c, &Decision{}, n, start, err)
+		c.decided(ctx, &Decision{}, n, start, err)
 	}
 	return r, err
 }
@@ -151,7 +153,7 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 			return c.turn(r.decision, n, deadline)
 		}
 	}
-	r.due, err = r.decision.engine.book(&r.decision, n, deadline)
+	r.due, err = bookLocal(&r.decision, n, deadline)
 	return c.outstanding(r, err)
 }
 
@@ -196,26 +198,17 @@ func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
 	return r, nil
 }
 
-// book reserves n permits of the engine's limit, to be used at due.
-func (e *engine) book(d *Decision, n, deadline int64) (due int64, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.client.now()
-	most := 2 * MaxWindow
-	if deadline != 0 {
-		most = max(0, time.Duration(deadline-now))
-	}
-	r := e.log.Reserve(e.clock(), reserveRequest(e.terms, n, 0, most, e.limit.most()))
+// bookLocal reserves n permits of what this process enforces by itself.
+func bookLocal(d *Decision, n, deadline int64) (due int64, err error) {
+	g, due, err := d.engine.Book(n, deadline)
 	switch {
-	case r.Full:
+	case errors.Is(err, local.ErrFull):
 		return 0, ErrTooManyReservations
-	case r.Granted == 0:
+	case err != nil:
 		return 0, fmt.Errorf("%w: %d permits", ErrWaitTooLong, n)
 	}
-	e.calls++
-	due = e.client.now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
 	d.Allowed, d.Granted, d.RetryAfter = true, n, 0
-	d.ticket, d.until, d.first = e.calls, due+int64(e.limit.memory()), part{at: r.At, n: n}
+	d.ticket, d.until, d.first = g.Ticket, g.Until, part{at: g.At, n: n}
 	return due, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // mostTurns is how many turns of a leaky bucket the pump asks for at once.
@@ -97,7 +99,7 @@ func (q *queue) askTurns(ctx context.Context, t *table, n int64) <-chan turnDue 
 // due is when what was granted may act: Delay after the reply came.
 func (c *core) due(t *table, d *Decision) int64 {
 	replied := c.client.now()
-	if t != nil && d.source == sourceRedis {
+	if t != nil && d.source == telemetry.Redis {
 		replied = d.until - t.memory
 	}
 	return replied + int64(d.Delay)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // How a process spreads its calls while shards have room. Under load it uses the
@@ -342,7 +344,7 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 		next = max(next, now+int64(v.pause(now)))
 	}
 	c.deny(v.table, now, time.Duration(next-now), d)
-	d.source = sourceMemory
+	d.source = telemetry.Memory
 	return true
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // Set is several limits that a call must pass together, such as so many per
@@ -200,7 +202,7 @@ func (s *Set) empty(ctx context.Context, n int64) (Decision, error) {
 	if ctx.Err() != nil {
 		return Decision{}, context.Cause(ctx)
 	}
-	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, source: sourceMemory}, nil
+	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, source: telemetry.Memory}, nil
 }
 
 // inTime returns ErrWaitTooLong if ctx ends sooner than that.

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -26,20 +27,21 @@ func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) 
 }
 
 // sum adds the shards up, and reports whether any answered.
-func (st *State) sum(ahead [][]release, resets []time.Duration) (answered bool) {
+func (st *State) sum(ahead [][]forecast.Release, resets []time.Duration) (answered bool) {
+	var all forecast.Outlook
 	for i, s := range st.Shards {
 		if s.Err != nil {
 			continue
 		}
 		answered = true
 		st.Used += s.Used
-		st.Remaining += s.Free
 		st.ResetAfter = max(st.ResetAfter, resets[i])
-		st.releases = append(st.releases, ahead[i]...)
+		all.Add(s.Free, ahead[i])
 	}
-	byTime(st.releases)
+	all.Sort()
+	st.Remaining, st.releases = all.Free, all.Releases
 	if st.Remaining == 0 && len(st.releases) > 0 {
-		st.RetryAfter = time.Duration(st.releases[0].at)
+		st.RetryAfter = time.Duration(st.releases[0].At)
 	}
 	return answered
 }
@@ -53,8 +55,11 @@ func (st State) When(n int64) time.Duration {
 	if n > st.Limit.most() {
 		return -1
 	}
-	o := outlook{free: st.Remaining, releases: st.releases}
-	return time.Duration(o.when(n, st.Limit.Per))
+	o := forecast.Outlook{Free: st.Remaining, Releases: st.releases}
+	if at, ok := o.When(n); ok {
+		return time.Duration(at)
+	}
+	return st.Limit.Per
 }
 
 // reopens gives a shard in quarantine the share that the next call after it puts in force, if the
@@ -63,21 +68,4 @@ func reopens(r *script.PeekReply, layout shard.Layout) {
 	if r.Closed > 0 && layout.Settled && layout.Epoch == r.Epoch {
 		r.Share = r.Target
 	}
-}
-
-// releasesOf lists how what a shard has free changes from now on beside the loads, and when,
-// on the clock on which the look at it was at received. closed is what is left of its quarantine, room what it holds at the most.
-func releasesOf(loads []script.Load, closed time.Duration, received, room int64) (releases []release) {
-	free := int64(0)
-	for i, load := range loads {
-		if i+1 < len(loads) && loads[i+1].In <= closed {
-			continue // over when the shard opens
-		}
-		was := free
-		free = max(0, room-load.Permits)
-		if at := max(load.In, closed); at > 0 && free != was { // else it is free now
-			releases = append(releases, release{received + int64(at), free - was})
-		}
-	}
-	return releases
 }

@@ -1,6 +1,10 @@
 package shardlimit
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/local"
+)
 
 // How many refunds of decisions that are still in their window a process remembers, of a limit and of
 // a key of a family. One takes about 120 bytes.
@@ -25,7 +29,7 @@ type tickets struct {
 type ticketKey struct {
 	first  *seat // with lease and number: which decision
 	lease  *lease
-	engine *engine
+	engine *local.Engine
 	number uint64
 	part   int // which of its parts, of which two may be of one shard
 }

@@ -62,17 +62,17 @@ func (a *account) wait(ctx context.Context, n int64) error {
 			err = c.sleepOut(ctx, d, d.Delay, deadline)
 		}
 		if err != nil || d.Allowed {
-			c.client.tel.waited(ctx, c, &d, n, start, err)
+			c.waited(ctx, &d, n, start, err)
 			return err
 		}
 		if deadline != 0 && c.client.now()+int64(d.RetryAfter) > deadline {
-			c.client.tel.waited(ctx, c, &d, n, start, nil)
+			c.waited(ctx, &d, n, start, nil)
 			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 	}
 	w, err := a.queue.join(n, deadline)
 	if err != nil {
-		c.client.tel.waited(ctx, c, &Decision{}, n, start, nil)
+		c.waited(ctx, &Decision{}, n, start, nil)
 		return err
 	}
 	select {
@@ -88,7 +88,7 @@ func (a *account) wait(ctx context.Context, n int64) error {
 	if err == nil && w.due > 0 {
 		err = c.sleepOut(ctx, w.served, time.Duration(max(0, w.due-c.client.now())), deadline)
 	}
-	c.client.tel.waited(ctx, c, &d, n, start, err)
+	c.waited(ctx, &d, n, start, err)
 	return err
 }
 

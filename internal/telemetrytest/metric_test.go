@@ -108,8 +108,8 @@ func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // two script calls and more
 		t.Fatalf("%+v, %v", d, err)
 	}
-	n0 := p.value(t, "ratelimit.script.duration", "node=n0,outcome=ok")
-	n1 := p.value(t, "ratelimit.script.duration", "node=n1,outcome=ok")
+	n0 := p.value(t, "ratelimit.script.duration", "node=n0,operation=take,outcome=ok")
+	n1 := p.value(t, "ratelimit.script.duration", "node=n1,operation=take,outcome=ok")
 	if n0.count != 1 || n1.count != 1 || n0.value <= 0 || n1.value <= 0 {
 		t.Errorf("script.duration: %+v, %+v", n0, n1)
 	}
@@ -172,7 +172,7 @@ func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGive
 	})
 	for _, node := range []string{"n0", "n1"} {
 		await(t, "the lost call is timed as an error of "+node, func() bool {
-			return p.value(t, "ratelimit.script.duration", "node="+node+",outcome=error").count == 1
+			return p.value(t, "ratelimit.script.duration", "node="+node+",operation=take,outcome=error").count == 1
 		})
 	}
 	for _, x := range p.proxy {
@@ -290,7 +290,7 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	if got := p.value(t, "ratelimit.decisions", "algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
 		t.Errorf("%v decisions of the family, want 2", got)
 	}
-	allowed := []string{"limiter", "algorithm", "outcome", "source", "node", "shard"}
+	allowed := []string{"limiter", "algorithm", "outcome", "source", "node", "shard", "operation"}
 	for name, m := range p.metrics(t) {
 		if !strings.HasPrefix(name, "ratelimit.") {
 			t.Errorf("metric %s", name)

@@ -59,7 +59,7 @@ func TestAScriptCallHasOneSpanLinkedToAllItsCallers(t *testing.T) {
 		"db.system.name":           "redis",
 		"db.operation.name":        "EVALSHA",
 		"db.operation.batch.size":  "3",
-		"db.stored_procedure.name": "slidinglog_take",
+		"db.stored_procedure.name": "take",
 		"ratelimit.limiter":        "l",
 		"ratelimit.node":           "n0",
 	} {

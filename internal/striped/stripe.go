@@ -1,4 +1,6 @@
-package shardlimit
+// Package striped has numbers that all cores change at once: each is divided into stripes, so that
+// cores do not wait for each other.
+package striped
 
 import (
 	"math/bits"

@@ -1,4 +1,4 @@
-package shardlimit
+package striped
 
 import (
 	"math/rand/v2"
@@ -12,9 +12,9 @@ import (
 // ledger notes which places of a stock were handed out, and how often.
 type ledger []atomic.Int32
 
-func (l ledger) add(p pile) {
-	for i := range p.n {
-		l[p.place+i].Add(1)
+func (l ledger) add(p Pile) {
+	for i := range p.N {
+		l[p.Place+i].Add(1)
 	}
 }
 
@@ -33,41 +33,41 @@ func (l ledger) wrong() (n int) {
 func TestAStockIsWhatWasPutIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 20_000).Draw(t, "size")
-		var s stock
-		s.fill(size, rapid.IntRange(1, 8).Draw(t, "cores"))
+		var s Stock
+		s.Fill(size, rapid.IntRange(1, 8).Draw(t, "cores"))
 		seen, left := make(ledger, size), size
 		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 3000)).Draw(t, "takes") {
 			most := int64(0)
 			for i := range s.stripes {
 				most = max(most, s.stripes[i].left.Load())
 			}
-			place, told, ok := s.take(n)
+			place, told, ok := s.Take(n)
 			if ok != (most >= n) {
 				t.Fatalf("a stripe has %d, take of %d: %v", most, n, ok)
 			}
 			if !ok {
 				continue
 			}
-			seen.add(pile{place, n})
+			seen.add(Pile{place, n})
 			left -= n
 			if told > left || told <= left-tellEvery*int64(len(s.stripes)) || len(s.stripes) == 1 && told != left {
 				t.Fatalf("%d are left, told %d, with %d stripes", left, told, len(s.stripes))
 			}
 		}
-		if s.sum() != left {
-			t.Fatalf("%d are left, the sum is %d", left, s.sum())
+		if s.Sum() != left {
+			t.Fatalf("%d are left, the sum is %d", left, s.Sum())
 		}
-		rest, first := s.close()
+		rest, first := s.Close()
 		for _, p := range rest {
 			seen.add(p)
 		}
 		if wrong := seen.wrong(); !first || wrong > 0 {
 			t.Fatalf("closed for the first time: %v; %d of %d permits were lost or doubled", first, wrong, size)
 		}
-		if rest, first = s.close(); first || rest != nil || s.sum() != 0 {
-			t.Fatalf("closed again: %v, %v, %d left", rest, first, s.sum())
+		if rest, first = s.Close(); first || rest != nil || s.Sum() != 0 {
+			t.Fatalf("closed again: %v, %v, %d left", rest, first, s.Sum())
 		}
-		if _, _, ok := s.take(1); ok {
+		if _, _, ok := s.Take(1); ok {
 			t.Fatal("a closed stock gave a permit")
 		}
 	})
@@ -75,10 +75,10 @@ func TestAStockIsWhatWasPutIn(t *testing.T) {
 
 // Many take until nothing is left, or until one of them closes the stock under the hands of the others.
 func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
-	const size = 8 * leastStripe
+	const size = 8 * LeastStripe
 	for round := range 150 {
-		var s stock
-		s.fill(size, 4)
+		var s Stock
+		s.Fill(size, 4)
 		seen := make(ledger, size)
 		var takers sync.WaitGroup
 		var taken atomic.Int64
@@ -86,17 +86,17 @@ func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
 			takers.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(round), uint64(k)))
 				for n := int64(1); ; n = 1 + random.Int64N(3) {
-					place, _, ok := s.take(n)
+					place, _, ok := s.Take(n)
 					switch {
 					case !ok && n == 1:
 						return
 					case ok:
-						seen.add(pile{place, n})
+						seen.add(Pile{place, n})
 						if taken.Add(n) > size/8 && round%3 > 0 {
-							rest, _ := s.close()
+							rest, _ := s.Close()
 							for _, p := range rest {
 								seen.add(p)
-								taken.Add(p.n)
+								taken.Add(p.N)
 							}
 						}
 					}
@@ -114,9 +114,9 @@ func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
 func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
 	const takers, each = 8, 4000
 	for round := range 30 {
-		var s stock
-		s.fill(takers*each, 1+round%3*2) // not divided, and divided
-		take := s.take
+		var s Stock
+		s.Fill(takers*each, 1+round%3*2) // not divided, and divided
+		take := s.Take
 		if round%3 == 2 { // all of them at the same stripe
 			take = func(n int64) (int64, int64, bool) { return s.takeElsewhere(n, &everyHome[0]) }
 		}
@@ -132,16 +132,16 @@ func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if left := s.sum(); left != 0 {
+		if left := s.Sum(); left != 0 {
 			t.Fatalf("everything was taken, %d are left", left)
 		}
 	}
 }
 
 func TestASmallStockIsNotDivided(t *testing.T) {
-	for size, stripes := range map[int64]int{1: 1, 2*leastStripe - 1: 1, 2 * leastStripe: 2, 4*leastStripe - 1: 2, 4 * leastStripe: 4, 1e12: 8} {
-		var s stock
-		s.fill(size, 4)
+	for size, stripes := range map[int64]int{1: 1, 2*LeastStripe - 1: 1, 2 * LeastStripe: 2, 4*LeastStripe - 1: 2, 4 * LeastStripe: 4, 1e12: 8} {
+		var s Stock
+		s.Fill(size, 4)
 		if len(s.stripes) != stripes {
 			t.Errorf("%d permits have %d stripes, want %d", size, len(s.stripes), stripes)
 		}

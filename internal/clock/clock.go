@@ -1,14 +1,16 @@
-package shardlimit
+// Package clock is the time of a process: one that stands still while its machine is suspended, and
+// one that goes on.
+package clock
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// clock tells the time since a Client was made, in nanoseconds, never zero. It is safe for
+// Clock tells the time since a Client was made, in nanoseconds, never zero. It is safe for
 // concurrent use.
-type clock struct {
-	base   time.Time
+type Clock struct {
+	Base   time.Time
 	ahead  atomic.Int64 // of the wall clock over the monotonic one, when that was last noticed to change
 	asleep atomic.Int64 // how long the machine was suspended
 	looked atomic.Int64 // when the two were last compared
@@ -22,34 +24,34 @@ const (
 	glance = 100 * time.Microsecond
 )
 
-// now does not jump. It stands still while the machine is suspended.
-func (c *clock) now() int64 { return int64(time.Since(c.base)) + 1 - c.still.Load() }
+// Now does not jump. It stands still while the machine is suspended.
+func (c *Clock) Now() int64 { return int64(time.Since(c.Base)) + 1 - c.still.Load() }
 
-// time returns an instant of now as others tell it.
-func (c *clock) time(at int64) time.Time {
-	return c.base.Add(time.Duration(at - 1 + c.still.Load()))
+// At returns an instant of Now as others tell it.
+func (c *Clock) At(at int64) time.Time {
+	return c.Base.Add(time.Duration(at - 1 + c.still.Load()))
 }
 
-// elapsed is now with the time for which the machine was suspended, to within jitter.
-func (c *clock) elapsed() int64 {
-	now, asleep := c.look()
+// Elapsed is Now with the time for which the machine was suspended, to within jitter.
+func (c *Clock) Elapsed() int64 {
+	now, asleep := c.Look()
 	return now + asleep
 }
 
-// suspended is for how long the machine was suspended so far.
-func (c *clock) suspended() int64 {
-	_, asleep := c.look()
+// Suspended is for how long the machine was suspended so far.
+func (c *Clock) Suspended() int64 {
+	_, asleep := c.Look()
 	return asleep
 }
 
-// look returns now, and for how long the machine was suspended so far.
+// Look returns Now, and for how long the machine was suspended so far.
 //
 // The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that is
 // set forward counts as a suspension too: what is believed for a time then ends early. As the
 // monotonic clock goes on until processes are frozen, and begins again before they are thawed, the
 // wall clock need not be read more often than every glance.
-func (c *clock) look() (now, asleep int64) {
-	if now = c.now(); now-c.looked.Load() >= int64(glance) {
+func (c *Clock) Look() (now, asleep int64) {
+	if now = c.Now(); now-c.looked.Load() >= int64(glance) {
 		c.compare()
 		c.looked.Store(now)
 	}
@@ -57,9 +59,9 @@ func (c *clock) look() (now, asleep int64) {
 }
 
 // compare notices a suspension: the wall clock has gained on the monotonic one.
-func (c *clock) compare() {
+func (c *Clock) compare() {
 	t := time.Now()
-	ahead := int64(t.Round(0).Sub(c.base.Round(0))) - int64(t.Sub(c.base)) + c.still.Load()
+	ahead := int64(t.Round(0).Sub(c.Base.Round(0))) - int64(t.Sub(c.Base)) + c.still.Load()
 	for {
 		noted := c.ahead.Load()
 		gained := ahead - noted
@@ -72,3 +74,7 @@ func (c *clock) compare() {
 		}
 	}
 }
+
+// Suspend is what becomes of the clock of a machine that was suspended for so long: the monotonic
+// clock stood still but for a moment. It is for tests.
+func (c *Clock) Suspend(d time.Duration) { c.still.Add(int64(d - time.Millisecond)) }

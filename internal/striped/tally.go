@@ -1,14 +1,14 @@
-package shardlimit
+package striped
 
 import (
 	"runtime"
 	"sync/atomic"
 )
 
-// tally is a sum that many cores add to. While they do not meet it is one
+// Tally is a sum that many cores add to. While they do not meet it is one
 // number, because there is a tally for each of many thousand keys; from then on
 // it has stripes as well. Safe for concurrent use; the zero tally is empty.
-type tally struct {
+type Tally struct {
 	lone    atomic.Int64
 	stripes atomic.Pointer[[]addend]
 }
@@ -19,8 +19,8 @@ type addend struct {
 	_ [120]byte
 }
 
-// add adds n.
-func (t *tally) add(n int64) {
+// Add adds n.
+func (t *Tally) Add(n int64) {
 	stripes := t.stripes.Load()
 	if stripes == nil {
 		if old := t.lone.Load(); t.lone.CompareAndSwap(old, old+n) {
@@ -34,15 +34,15 @@ func (t *tally) add(n int64) {
 }
 
 // divide gives the tally its stripes, unless it has them already.
-func (t *tally) divide() *[]addend {
+func (t *Tally) divide() *[]addend {
 	stripes := make([]addend, stripesFor(runtime.GOMAXPROCS(0)))
 	t.stripes.CompareAndSwap(nil, &stripes)
 	return t.stripes.Load()
 }
 
-// sum is what was added before the call, and perhaps some of what was added
+// Sum is what was added before the call, and perhaps some of what was added
 // during it. It does not fall unless something below zero is added.
-func (t *tally) sum() int64 {
+func (t *Tally) Sum() int64 {
 	sum := t.lone.Load()
 	if stripes := t.stripes.Load(); stripes != nil {
 		for i := range *stripes {

@@ -1,22 +1,22 @@
-package shardlimit
+package striped
 
 import "sync/atomic"
 
 const (
-	// leastStripe is how many permits a stripe of a stock begins with at the
+	// LeastStripe is how many permits a stripe of a stock begins with at the
 	// least: a stock of less than twice as many is not divided.
-	leastStripe = 1024
+	LeastStripe = 1024
 	// tellEvery is after how many permits a stripe tells the others that they are gone; a power of two.
 	tellEvery = 64
 	// soldOut is what is left of a stripe whose stock was closed: nobody gets any of it.
 	soldOut = -1
 )
 
-// stock is a number of permits that are handed out until none is left or the
+// Stock is a number of permits that are handed out until none is left or the
 // stock is closed. Each permit has a place, counted from 0. A large stock is
 // divided into stripes, so that cores do not wait for each other; whoever finds
 // nothing in one stripe gets it from another. Safe for concurrent use once it is filled.
-type stock struct {
+type Stock struct {
 	stripes []stripe
 	rough   atomic.Int64 // permits left in a divided stock, of each stripe a multiple of tellEvery
 }
@@ -29,13 +29,13 @@ type stripe struct {
 	_     [112]byte
 }
 
-// pile is permits of a stock at consecutive places.
-type pile struct{ place, n int64 }
+// Pile is permits of a stock at consecutive places.
+type Pile struct{ Place, N int64 }
 
-// fill puts the permits into a new stock, and divides it so that so many cores can take from it at once.
-func (s *stock) fill(size int64, cores int) {
+// Fill puts the permits into a new stock, and divides it so that so many cores can take from it at once.
+func (s *Stock) Fill(size int64, cores int) {
 	count := int64(1)
-	for count < int64(stripesFor(cores)) && size >= 2*count*leastStripe {
+	for count < int64(stripesFor(cores)) && size >= 2*count*LeastStripe {
 		count *= 2
 	}
 	s.stripes = make([]stripe, count)
@@ -49,10 +49,10 @@ func (s *stock) fill(size int64, cores int) {
 	}
 }
 
-// take takes n permits, n > 0, at consecutive places. It returns the first
+// Take takes n permits, n > 0, at consecutive places. It returns the first
 // place, and how many permits are left: exactly, or in a divided stock up to tellEvery less for
 // each stripe that others take from. ok is false if no stripe has n.
-func (s *stock) take(n int64) (place, left int64, ok bool) {
+func (s *Stock) Take(n int64) (place, left int64, ok bool) {
 	if len(s.stripes) == 1 {
 		only := &s.stripes[0].left
 		for had := only.Load(); had >= n; had = only.Load() {
@@ -73,7 +73,7 @@ func (s *stock) take(n int64) (place, left int64, ok bool) {
 
 // takeElsewhere is take for a caller who got nothing at home. Its core has a
 // new home where it finds n permits, and meets no other core.
-func (s *stock) takeElsewhere(n int64, h *home) (place, left int64, ok bool) {
+func (s *Stock) takeElsewhere(n int64, h *home) (place, left int64, ok bool) {
 	last := len(s.stripes) - 1
 	for met := true; met; {
 		met = false
@@ -96,31 +96,31 @@ func (s *stock) takeElsewhere(n int64, h *home) (place, left int64, ok bool) {
 }
 
 // tell notes that a stripe had so many permits and has fewer now, and returns how many the stock has.
-func (s *stock) tell(had, left int64) int64 {
+func (s *Stock) tell(had, left int64) int64 {
 	if gone := had&^(tellEvery-1) - left&^(tellEvery-1); gone > 0 {
 		s.rough.Add(-gone)
 	}
 	return s.rough.Load() + left&(tellEvery-1)
 }
 
-// sum is how many permits are left, 0 once the stock is closed.
-func (s *stock) sum() (n int64) {
+// Sum is how many permits are left, 0 once the stock is closed.
+func (s *Stock) Sum() (n int64) {
 	for i := range s.stripes {
 		n += max(s.stripes[i].left.Load(), 0)
 	}
 	return n
 }
 
-// close ends the handing out, and returns what is left. first is false if the
+// Close ends the handing out, and returns what is left. first is false if the
 // stock was closed before; then the first one who closed it has all that was left.
-func (s *stock) close() (rest []pile, first bool) {
+func (s *Stock) Close() (rest []Pile, first bool) {
 	for i := range s.stripes {
 		left := s.stripes[i].left.Swap(soldOut)
 		if i == 0 && left == soldOut {
 			return nil, false
 		}
 		if left > 0 {
-			rest = append(rest, pile{s.stripes[i].begin, left})
+			rest = append(rest, Pile{s.stripes[i].begin, left})
 		}
 	}
 	return rest, true

@@ -1,4 +1,4 @@
-package shardlimit
+package striped
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 func TestATallyMissesNothing(t *testing.T) {
 	const adders, each = 4, 30_000
 	for range 2 {
-		var sum tally
+		var sum Tally
 		var all sync.WaitGroup
 		for range adders {
 			all.Go(func() {
@@ -19,8 +19,8 @@ func TestATallyMissesNothing(t *testing.T) {
 					if i == each/2 {
 						sum.divide()
 					}
-					sum.add(1)
-					now := sum.sum()
+					sum.Add(1)
+					now := sum.Sum()
 					if now <= last {
 						t.Errorf("the sum was %d, then %d", last, now)
 						return
@@ -30,7 +30,7 @@ func TestATallyMissesNothing(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := sum.sum(); got != adders*each {
+		if got := sum.Sum(); got != adders*each {
 			t.Fatalf("the sum is %d, want %d", got, adders*each)
 		}
 	}
@@ -38,11 +38,11 @@ func TestATallyMissesNothing(t *testing.T) {
 
 // A tally that nobody contends for stays small: there may be one for each of many thousand keys.
 func TestATallyOfOneIsNotDivided(t *testing.T) {
-	var sum tally
+	var sum Tally
 	for range 1000 {
-		sum.add(2)
+		sum.Add(2)
 	}
-	if sum.stripes.Load() != nil || sum.sum() != 2000 {
-		t.Errorf("divided: %v, the sum is %d", sum.stripes.Load() != nil, sum.sum())
+	if sum.stripes.Load() != nil || sum.Sum() != 2000 {
+		t.Errorf("divided: %v, the sum is %d", sum.stripes.Load() != nil, sum.Sum())
 	}
 }

@@ -1,0 +1,118 @@
+// Package forecast tells when permits are free together, and how to split them over shards. It is
+// pure: times are numbers on a clock of the caller's choice.
+package forecast
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// Outlook is what shards have free, and how that changes and when.
+type Outlook struct {
+	Free     int64
+	Releases []Release // in order of time
+}
+
+// Release is permits that come back at a time. Below 0 they are free no more: what is reserved comes
+// into one window with them.
+type Release struct{ At, Permits int64 }
+
+// Releases lists how what a shard has free changes from now on beside the loads, and when, on the clock
+// on which the look at it was at received. closed is what is left of its quarantine, room what it
+// holds at the most.
+func Releases(loads []script.Load, closed time.Duration, received, room int64) (releases []Release) {
+	free := int64(0)
+	for i, load := range loads {
+		if i+1 < len(loads) && loads[i+1].In <= closed {
+			continue // over when the shard opens
+		}
+		was := free
+		free = max(0, room-load.Permits)
+		if at := max(load.In, closed); at > 0 && free != was { // else it is free now
+			releases = append(releases, Release{received + int64(at), free - was})
+		}
+	}
+	return releases
+}
+
+// Add puts in what one more shard has. Sort follows the last of them.
+func (o *Outlook) Add(free int64, releases []Release) {
+	o.Free += free
+	o.Releases = append(o.Releases, releases...)
+}
+
+// Sort brings the releases into order.
+func (o *Outlook) Sort() {
+	slices.SortFunc(o.Releases, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
+}
+
+// When is the time from which n permits are free together, 0 if they are now. ok is false if they never are.
+func (o *Outlook) When(n int64) (at int64, ok bool) {
+	free := o.Free
+	if free >= n {
+		return 0, true
+	}
+	for i, r := range o.Releases {
+		free += r.Permits
+		if more := i+1 < len(o.Releases) && o.Releases[i+1].At == r.At; free >= n && !more {
+			return r.At, true
+		}
+	}
+	return 0, false
+}
+
+// Offer is what one shard has to give to a reservation, and when.
+type Offer struct {
+	Outlook
+	After  int64 // what is booked there already: nothing is booked before it
+	Weight int64 // of the shard, when permits are split over several
+}
+
+// Soonest is when n permits can be booked. ok is false if they never can.
+func (o *Offer) Soonest(n int64) (at int64, ok bool) {
+	at, ok = o.When(n)
+	return max(at, o.After), ok
+}
+
+// by is how many permits can be booked for an instant.
+func (o *Offer) by(at int64) (n int64) {
+	if at < o.After {
+		return 0
+	}
+	n = o.Free
+	for _, r := range o.Releases {
+		if r.At <= at {
+			n += r.Permits
+		}
+	}
+	return n
+}
+
+// Split spreads n permits over shards for the earliest instant at which they have so many together: by
+// weighted max-min fairness, so that no shard is asked for more than its part while another one has
+// room. Shards that are charged alike are paid for at the same time. It returns nil if there is no
+// such instant.
+func Split(offers []Offer, n int64) (at int64, parts []int64) {
+	var all Outlook
+	for i := range offers {
+		o := &offers[i]
+		all.Add(0, []Release{{o.After, o.Free}})
+		for _, r := range o.Releases {
+			all.Add(0, []Release{{max(r.At, o.After), r.Permits}})
+		}
+	}
+	all.Sort()
+	at, ok := all.When(n)
+	if !ok {
+		return 0, nil
+	}
+	claims := make([]fairness.Claim, len(offers))
+	for i := range offers {
+		claims[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].Weight}
+	}
+	return at, fairness.Shares(nil, n, claims)
+}

@@ -1,0 +1,169 @@
+// Package local enforces a limit in one process alone, with the algorithm that the shards run.
+package local
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// Limit is what an Engine enforces.
+type Limit struct {
+	Permits   int64
+	Window    time.Duration
+	Algorithm script.Algorithm
+	Burst     int64         // 0: as Permits
+	Most      int64         // how many permits can be granted at once at the most
+	Memory    time.Duration // for how long a grant can still count
+}
+
+// Engine enforces a limit. The zero value with a clock is ready for use.
+type Engine struct {
+	Clock *clock.Clock
+
+	mu    sync.Mutex
+	log   script.Twin
+	terms *script.Proposal
+	epoch int64
+	limit Limit  // that terms are for
+	calls uint64 // makes tickets unique
+}
+
+// Grant is what an Engine said to one call.
+type Grant struct {
+	Until   int64  // what was granted counts until then, on the clock
+	Ticket  uint64 // tells this grant from every other one of the Engine
+	Granted int64
+	At      int64         // what Refund needs
+	Delay   time.Duration // until the last permit may act
+	Free    int64         // after it
+	Reset   time.Duration
+	Retry   time.Duration // if refused: until it could be granted; below 0: never
+}
+
+// Take grants n permits of the limit: all or nothing, or up to n.
+func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// Read under the lock: to the log, a caller that was overtaken on its way here
+	// is a clock that went back, for which it makes up by running ahead.
+	g.Until = e.Clock.Now() + int64(limit.Memory)
+	e.tune(limit)
+	group := script.Group{Size: n, Count: 1}
+	if upTo {
+		group = script.Group{Size: 1, Count: n}
+	}
+	r := e.log.Take(e.time(), &script.TakeRequest{Proposal: e.terms, Groups: []script.Group{group}})
+	e.calls++
+	g.Ticket, g.Granted, g.At, g.Free, g.Reset, g.Retry = e.calls, r.Granted, r.At, r.Free, r.Reset, r.Retry
+	if r.Granted > 0 {
+		g.At, g.Delay = r.RefundAt(r.Granted-1), r.DelayOf(r.Granted-1)
+	}
+	return g
+}
+
+// time is the time of day in microseconds, as a node tells it: a fixed window has its edges where
+// people expect them. It does not jump.
+func (e *Engine) time() int64 { return e.Clock.Base.UnixMicro() + e.Clock.Now()/1000 }
+
+// tune brings the log up to date with the limit. What was used stays; under another
+// algorithm it counts as used now.
+func (e *Engine) tune(limit Limit) {
+	old := e.limit
+	if e.log != nil && old == limit {
+		return
+	}
+	e.limit = limit
+	e.epoch++
+	window := limit.Window
+	if limit.Algorithm != script.AlgorithmFixedWindow {
+		// A grant is dated up to a microsecond early, because the log counts whole ones.
+		window = min(window+time.Microsecond, script.MaxWindow)
+	}
+	e.terms, _ = script.Terms{ // fails only for a limit that is not valid
+		Epoch: e.epoch, Target: limit.Permits, Floor: limit.Permits, Window: window,
+		Algorithm: limit.Algorithm, Burst: limit.Burst,
+	}.Proposal()
+	if e.log != nil && old.Algorithm == limit.Algorithm {
+		return
+	}
+	var used int64
+	if e.log != nil {
+		used = e.log.Peek(e.time()).Used
+	}
+	e.log = script.NewTwin(limit.Algorithm)
+	e.enter(used)
+}
+
+// enter takes as many permits as there are, up to n.
+func (e *Engine) enter(n int64) {
+	r := &script.TakeRequest{Proposal: e.terms}
+	if n > 0 {
+		r.Groups = []script.Group{{Size: 1, Count: n}}
+	}
+	e.log.Take(e.time(), r)
+}
+
+// Note enters n permits that were granted elsewhere.
+func (e *Engine) Note(limit Limit, n int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tune(limit)
+	e.enter(n)
+}
+
+// Refund gives back permits that the Engine granted at that time.
+func (e *Engine) Refund(permits, at int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.log.Refund(e.time(), script.RefundRequest{Permits: permits, At: at})
+}
+
+// Peek looks without taking.
+func (e *Engine) Peek(limit Limit) script.PeekReply {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tune(limit)
+	e.enter(0) // so that it knows the limit
+	return e.log.Peek(e.time())
+}
+
+// Clear forgets usage.
+func (e *Engine) Clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.log != nil {
+		e.log.Clear(e.time())
+	}
+}
+
+// Why permits could not be booked.
+var (
+	ErrFull = errors.New("too much is booked")
+	ErrLate = errors.New("the permits come too late")
+)
+
+// Book reserves n permits of the limit that was enforced last, for the earliest instant at which there is
+// room for them. It returns that instant, which is not after the deadline (0: none).
+func (e *Engine) Book(n, deadline int64) (g Grant, due int64, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	most := 2 * script.MaxWindow
+	if deadline != 0 {
+		most = max(0, time.Duration(deadline-e.Clock.Now()))
+	}
+	r := e.log.Reserve(e.time(), &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: most, MaxBooked: e.limit.Most})
+	switch {
+	case r.Full:
+		return g, 0, ErrFull
+	case r.Granted == 0:
+		return g, 0, ErrLate
+	}
+	e.calls++
+	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
+	g.Ticket, g.Granted, g.At, g.Until = e.calls, n, r.At, due+int64(e.limit.Memory)
+	return g, due, nil
+}

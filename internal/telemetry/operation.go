@@ -1,0 +1,56 @@
+package telemetry
+
+// Operation is what a script call is for. Metrics and spans call it by its name.
+type Operation uint8
+
+// The operations.
+const (
+	Take Operation = iota
+	Propose
+	Reserve
+	Peek
+	Probe // whether a node answers again
+	Refund
+	Clear
+	Drop
+	Participants
+	ReadRecord
+	WriteRecord
+	DropRecord
+	operations
+)
+
+var operationNames = [operations]string{
+	"take", "propose", "reserve", "peek", "probe", "refund", "clear", "drop", "participants",
+	"read_record", "write_record", "drop_record",
+}
+
+func (o Operation) String() string { return operationNames[o] }
+
+// Outcome is how a decision ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Allowed Outcome = iota
+	Denied
+	Failed
+	Degraded
+	outcomes
+)
+
+func (o Outcome) String() string { return [...]string{"allowed", "denied", "error", "degraded"}[o] }
+
+// Source is where a decision was made.
+type Source uint8
+
+// The sources.
+const (
+	Redis  Source = iota // a script call
+	Memory               // this process knew that nothing was free
+	Lease                // permits that this process held
+	Local                // the outage policy
+	sources
+)
+
+func (s Source) String() string { return [...]string{"redis", "memory", "lease", "local"}[s] }

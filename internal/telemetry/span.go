@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// noSpan is what a context without a span carries.
+var noSpan = trace.SpanFromContext(context.Background())
+
+// SpanOf returns the span of a context, nil if it has none.
+func SpanOf(ctx context.Context) trace.Span {
+	if span := trace.SpanFromContext(ctx); span != noSpan {
+		return span
+	}
+	return nil
+}
+
+// LinkTo returns a link to a span if that is sampled, nil otherwise.
+func LinkTo(span trace.Span) *trace.Link {
+	if span == nil {
+		return nil
+	}
+	return sampled(span)
+}
+
+// sampled is LinkTo for a span that there is. A span's context is large: inlined,
+// it would lie on the stack of every caller.
+//
+//go:noinline
+func sampled(span trace.Span) *trace.Link {
+	if s := span.SpanContext(); s.IsSampled() {
+		return &trace.Link{SpanContext: s}
+	}
+	return nil
+}
+
+// Call is one script call as it is reported.
+type Call struct {
+	Operation Operation
+	Limiter   *Limiter
+	Node      *Node
+	Shard     string // hash tag of its keys
+	Serves    int64  // how many callers; 0 if it is for none of them in particular
+}
+
+// Start opens the span of a script call if one of the calls that it serves is traced: as a child of the
+// first such call, linked to all of them; or as a child of the span of ctx.
+func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (context.Context, trace.Span) {
+	switch {
+	case !t.Tracing:
+		return ctx, nil
+	case len(links) > 0:
+		ctx = trace.ContextWithSpanContext(ctx, links[0].SpanContext)
+	case LinkTo(SpanOf(ctx)) == nil:
+		return ctx, nil
+	}
+	name := c.Operation.String()
+	attrs := []attribute.KeyValue{
+		attribute.String("db.system.name", "redis"),
+		attribute.String("db.operation.name", "EVALSHA"),
+		attribute.String("db.stored_procedure.name", name),
+		attribute.String("ratelimit.limiter", c.Limiter.name),
+		attribute.String("ratelimit.shard", c.Shard),
+		attribute.String("ratelimit.node", c.Node.name),
+	}
+	if c.Serves > 1 {
+		attrs = append(attrs, attribute.Int64("db.operation.batch.size", c.Serves))
+	}
+	return t.tracer.Start(ctx, "EVALSHA "+name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithLinks(links...), trace.WithAttributes(attrs...))
+}
+
+// End reports how a script call went.
+func (t *Telemetry) End(ctx context.Context, span trace.Span, c *Call, took time.Duration, err error) {
+	failed := 0
+	if err != nil {
+		failed = 1
+	}
+	if t.script.Enabled(ctx) {
+		t.script.Record(ctx, took.Seconds(), c.Node.took[c.Operation][failed]...)
+	}
+	if c.Serves > 0 && t.batch.Enabled(ctx) {
+		t.batch.Record(ctx, c.Serves, c.Limiter.batch...)
+	}
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+		if text, ok := script.Said(err); ok {
+			span.SetAttributes(attribute.String("db.response.status_code", ErrorCode(text)))
+		} else {
+			span.SetAttributes(attribute.String("error.type", errorType(err)))
+		}
+	}
+	span.End()
+}
+
+// ErrorCode is the first word of a Redis error if that is a code, and else the code of all others.
+func ErrorCode(text string) string {
+	code, rest, _ := strings.Cut(text, " ")
+	if code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || strings.HasPrefix(rest, "failure in script") {
+		return "ERR"
+	}
+	return code
+}
+
+func errorType(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "connection"
+}
