@@ -65,7 +65,7 @@ if contending then
         denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
-    -- include counters
+    --@include fair_counters
     b.draw, b.lend = draw, lend
     -- The account of those who have none of their own.
     local function everybody()

@@ -33,7 +33,7 @@ local function everybody()
   end
   return accounts[0]
 end
--- include counters
+--@include fair_counters
 -- A participant's own account and its slot, nil if it has none.
 local function find(id, slot)
   local a

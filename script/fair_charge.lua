@@ -15,7 +15,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
-    -- include account
+    --@include fair_account
     local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
     own = find(id, ARGV[8] + 0)
     local a = own or everybody()

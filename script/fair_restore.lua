@@ -12,7 +12,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       return
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
-    -- include account
+    --@include fair_account
     local a = find(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
     local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)

@@ -31,5 +31,5 @@ elseif stepped then
     return {-2, done.err}
   end
 end
--- include restore
+--@include fair_restore
 return {1, refunded, closed and 0 or free(), epoch, share}

@@ -9,7 +9,7 @@ if renew then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
-    -- include metered
+    --@include meter_rest
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
     local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))

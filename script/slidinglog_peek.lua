@@ -21,7 +21,7 @@ if share > target and closed == 0 then
 end
 local reply = {1, epoch, target, share, start, used, window, closed, 0, 0}
 if newest > now then
-  -- include crests
+  --@include slidinglog_crests
   for i, crest in ipairs(crests) do
     reply[3 * i + 8], reply[3 * i + 9], reply[3 * i + 10] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
   end

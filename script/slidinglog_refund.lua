@@ -117,12 +117,12 @@ elseif stepped then
     return {-2, done.err}
   end
 end
--- include restore
+--@include fair_restore
 local free = 0
 if closed == 0 and newest > now then
   -- Never an error from here on, as it is done: of a log that cannot be read, nothing is free.
   local function vacant()
-    -- include crests
+    --@include slidinglog_crests
     return room
   end
   local room = vacant()

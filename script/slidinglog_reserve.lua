@@ -8,7 +8,7 @@ local MOST = 512 -- closed entries with which nothing is booked any more
 local paced = 0
 local date, granted, free, refused = now, 0, 0, nil
 if closed == 0 and newest > now then
-  -- include crests
+  --@include slidinglog_crests
   free = room
 elseif closed == 0 and used < share then
   free = share - used
@@ -19,8 +19,8 @@ if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
 elseif permits > most then
   refused = permits
 else
-  -- include rest
-  -- include leave
+  --@include slidinglog_rest
+  --@include slidinglog_leave
   date = now + ARGV[6]
   if date < newest then
     date = newest

@@ -8,7 +8,7 @@ local MARK = '217' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
 local free = 0
 if closed == 0 and newest > now then
-  -- include crests
+  --@include slidinglog_crests
   free = room
 elseif closed == 0 and used < share then
   free = share - used

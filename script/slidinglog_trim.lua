@@ -3,7 +3,7 @@
 -- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
-  -- include rest
+  --@include slidinglog_rest
   trimmed = true
   if newest <= cut then
     base, before, oldest = total, total, 0

@@ -1,0 +1,2 @@
+-- Sliding log: what has left the window, for operations that adopt nothing.
+local cut = now - window
