@@ -1,3 +1,7 @@
+--@needs MOST accounts ahead ceil closed contended count everybody fill find floor format fresh max
+--@needs min now roll save share state stored sub window
+--@sets count
+--@gives booked_ahead charge header hold pay permits
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for

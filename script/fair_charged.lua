@@ -1,3 +1,4 @@
+--@needs charge granted reply share
 -- Fairness, the end of reservations: what fair_charge.lua has to write down.
 if charge then
   local date = reply[14] + reply[16]

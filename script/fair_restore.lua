@@ -1,3 +1,5 @@
+--@needs contended everybody fill find floor max min now refunded roll save sub window
+--@gives booked_ahead header
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for a whole
 -- window costs as much as what was used.

@@ -1,3 +1,7 @@
+--@needs MAGIC at available burst calm ceil closed closed_until contended epoch format granted head
+--@needs now offset renew reset share soonest start status stepped sub target text touched used wait
+--@needs window
+--@gives again reply soonest written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
 -- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
 -- which a take or a reservation goes on with: quarantine left us, epoch, target, share

@@ -1,3 +1,4 @@
+--@needs booked closed delay epoch paced reply share target
 -- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be used us, permits booked ahead, pay if it
 -- is why nothing was booked, else 0.
 --@include meter_rest

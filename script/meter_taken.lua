@@ -1,3 +1,4 @@
+--@needs again as_proposed closed contending epoch falls groups reply share start target
 -- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
   --@include meter_rest

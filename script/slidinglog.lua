@@ -1,3 +1,6 @@
+--@gives FORM LAYOUT TURN as_proposed base before booked closed_until contended entries epoch find
+--@gives format head newest now offset oldest opened share start stepped sub target total window
+--@gives wrote
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
 -- KEYS[1]  head: the fixed-width string described below

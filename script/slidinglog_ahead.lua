@@ -1,3 +1,5 @@
+--@needs TURN before format newest now oldest sub total
+--@gives ahead
 -- Reserve, before anything else: permits booked ahead, `ahead`.
 --@include slidinglog_rest
 local ahead = 0

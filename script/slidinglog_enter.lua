@@ -1,3 +1,10 @@
+--@needs FORM LAYOUT TURN as_proposed base before booked closed closed_until contended crests cut
+--@needs date discard entries epoch find format free granted head leave newest now offset oldest
+--@needs opened refused renew rewrite room share start status stepped sub target total trimmed used
+--@needs window
+--@sets before booked entries free newest oldest opened renew rewrite total trimmed used written
+--@sets wrote
+--@gives reply retry soonest
 -- Sliding log, after the grants: write them down, foresee what comes back, reply.
 -- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
 --

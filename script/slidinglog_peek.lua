@@ -1,3 +1,6 @@
+--@needs TURN base before closed_until crests cut damaged epoch format head newest now oldest share
+--@needs start sub target total used window
+--@sets share
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
 -- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number of crests (0: nothing is booked ahead),

@@ -1,3 +1,8 @@
+--@needs FORM LAYOUT TURN base before booked closed_until contended cut damaged entries epoch format
+--@needs head newest now offset oldest opened room share start stepped sub target total trimmed used
+--@needs window
+--@sets before booked entries newest oldest opened share total used
+--@gives refunded
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
 --
 -- ARGV  1 permits  2 at us

@@ -1,3 +1,7 @@
+--@needs ahead as_proposed closed closed_until entries hold leave newest now pay permits room share
+--@needs target used
+--@sets ahead
+--@gives date free granted paced refused
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us

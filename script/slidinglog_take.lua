@@ -1,3 +1,5 @@
+--@needs closed newest now room share used
+--@gives MARK booked_ahead date free
 -- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing to head and log, unless it is time to note
 -- that participants contend. What follows here is fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
 --

@@ -1,3 +1,6 @@
+--@needs TURN base before cut entries format newest oldest sub total
+--@sets base before oldest
+--@gives damaged trimmed used
 -- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
 -- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
 -- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
