@@ -1,3 +1,4 @@
+--@needs contended head now share sub window
 -- Book: who contends for the shard. Writes nothing, creates nothing.
 --
 -- KEYS   1 head, last book: of any algorithm

@@ -1,3 +1,7 @@
+--@needs TAKES as_proposed burst ceil floor now share target window
+--@sets regrid releases
+--@gives FAR back date ebb free full grant level measure muldiv part reset retire_at retired retry
+--@gives room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
 -- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what

@@ -1,3 +1,7 @@
+--@needs closed contended draw format free lend now pour roll settle share state sub wait window
+--@sets contended
+--@gives begun book cell contending counts floor granted groups here left max min refused remark
+--@gives weights
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
 -- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
@@ -65,7 +69,7 @@ if contending then
         denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
-    -- include counters
+    --@include fair_counters
     b.draw, b.lend = draw, lend
     -- The account of those who have none of their own.
     local function everybody()

@@ -1,3 +1,6 @@
+--@needs format header now pour settle share sub window
+--@gives MOST accounts ceil cell count everybody fill find floor fresh here max min save stored
+--@gives weights
 -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
 -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
@@ -33,7 +36,7 @@ local function everybody()
   end
   return accounts[0]
 end
--- include counters
+--@include fair_counters
 -- A participant's own account and its slot, nil if it has none.
 local function find(id, slot)
   local a

@@ -1,3 +1,7 @@
+--@needs MOST accounts ahead ceil closed contended count everybody fill find floor format fresh max
+--@needs min now roll save share state stored sub window
+--@sets count
+--@gives booked_ahead charge header hold pay permits
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
@@ -15,7 +19,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
-    -- include account
+    --@include fair_account
     local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
     own = find(id, ARGV[8] + 0)
     local a = own or everybody()

@@ -1,3 +1,5 @@
+--@needs booked_ahead cell floor here max min now share weights window
+--@gives draw lend pour roll settle state wait
 -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
 -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
 local function roll(a)

@@ -1,3 +1,5 @@
+--@needs contended everybody fill find floor max min now refunded roll save sub window
+--@gives booked_ahead header
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for a whole
 -- window costs as much as what was used.
@@ -12,7 +14,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       return
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
-    -- include account
+    --@include fair_account
     local a = find(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
     local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)

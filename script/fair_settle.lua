@@ -1,3 +1,5 @@
+--@needs MARK as_proposed begun book contended contending counts format groups left now remark reply
+--@needs share soonest sub target window written
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
 --
 -- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"slices"
 	"strconv"
@@ -18,9 +17,6 @@ import (
 // server answers a call that declares several keys with TRYAGAIN, without executing it, unless
 // all of them exist and are there. Of a shard's keys only the head always exists: there is a
 // log only while it holds something, and a book only while participants contend.
-
-//go:embed fewer.lua
-var luaFewer string
 
 // errTorn tells that the keys of one shard are on two servers. The call was not executed.
 var errTorn = errors.New("script: the keys are on their way to another server, and not all of them at the same one")
@@ -184,13 +180,14 @@ func operation(number int) int {
 }
 
 // fewerPrograms are the operations on shards, for calls that do not declare all keys.
-var fewerPrograms = withFewerKeys(programs)
-
-func withFewerKeys(all [programCount]program) (fewer [programCount]program) {
-	for i, p := range all {
+var fewerPrograms = func() (fewer [programCount]program) {
+	first := recipe{file: "fewer", parts: []string{"fewer"}}
+	lines, _ := first.assemble()
+	before := strings.Join(lines, "\n") + "\n"
+	for i, p := range programs {
 		if i < shardOperations || i >= meterPrograms {
-			fewer[i] = compose(p.name+" with fewer keys", luaFewer, p.text)
+			fewer[i] = newProgram(p.name+" with fewer keys", before+p.text)
 		}
 	}
 	return fewer
-}
+}()

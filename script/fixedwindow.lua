@@ -1,3 +1,6 @@
+--@needs TAKES as_proposed begin booked find floor format now share sub target window
+--@sets begin beside book booked falls held lasts promise refund regrid releases reshape retire
+--@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
 --
 -- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten

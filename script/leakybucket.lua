@@ -1,3 +1,7 @@
+--@needs TAKES as_proposed back burst date ebb format free full grant level measure muldiv now part
+--@needs reset retire_at retired retry room share sub target used wait window
+--@sets begin book booked date held lasts pace part promise refund reshape retire retry
+--@gives advance parse text
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
 --
 -- Its own fields: 150 date(16)  166 part(13): when the next permit may act.

@@ -1,3 +1,7 @@
+--@needs as_proposed begin burst closed_until epoch head held lasts now regrid reshape retire share
+--@needs sub target window
+--@sets burst closed_until epoch share start target window
+--@gives closed most renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
 --
 -- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over

@@ -1,3 +1,6 @@
+--@needs FORM MAGIC begin burst closed_until contended epoch format head now offset share start
+--@needs target text window
+--@sets closed_until contended share
 -- One-string algorithms, clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
 --
 -- Reply status, epoch, share

@@ -1,3 +1,4 @@
+--@needs MAGIC
 -- One-string algorithms, drop: delete a shard's state and book, if they are ours. Needs no clock.
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted, -2 with the server's refusal)

@@ -1,3 +1,6 @@
+--@needs closed grant granted most now pace receipt refused retry
+--@sets renew
+--@gives at delay part wait
 -- One-string algorithms, take, after the grants are known: book them.
 local delay, part, wait = 0, 0, 0
 if granted > 0 then

@@ -1,3 +1,7 @@
+--@needs advance as_proposed burst closed_until contended epoch find head now offset parse share sub
+--@needs target touched window
+--@sets burst closed_until contended epoch now offset share start stepped target touched window
+--@gives calm
 -- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then

@@ -1,3 +1,6 @@
+--@needs beside closed_until epoch free head held now releases reset reshape share start target used
+--@needs window
+--@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
 -- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free, number of loads (0: what the releases leave),

@@ -1,88 +1,41 @@
 package script
 
 import (
-	_ "embed"
-	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/redis/rueidis"
 )
 
-var (
-	//go:embed meter.lua
-	luaMeter string
-	//go:embed meter_load.lua
-	luaMeterLoad string
-	//go:embed meter_adopt.lua
-	luaMeterAdopt string
-	//go:embed meter_take.lua
-	luaMeterTake string
-	//go:embed meter_reserve.lua
-	luaMeterReserve string
-	//go:embed meter_reserved.lua
-	luaMeterReserved string
-	//go:embed meter_rest.lua
-	luaMeterRest string
-	//go:embed meter_taken.lua
-	luaMeterTaken string
-	//go:embed meter_grant.lua
-	luaMeterGrant string
-	//go:embed meter_reply.lua
-	luaMeterReply string
-	//go:embed meter_refund.lua
-	luaMeterRefund string
-	//go:embed meter_peek.lua
-	luaMeterPeek string
-	//go:embed meter_clear.lua
-	luaMeterClear string
-	//go:embed meter_drop.lua
-	luaMeterDrop string
-
-	//go:embed slidingcounter.lua
-	luaSlidingCounter string
-	//go:embed fixedwindow.lua
-	luaFixedWindow string
-	//go:embed bucket.lua
-	luaBucket string
-	//go:embed tokenbucket.lua
-	luaTokenBucket string
-	//go:embed leakybucket.lua
-	luaLeakyBucket string
-	//go:embed tokenbucket_taken.lua
-	luaTokenBucketTaken string
-	//go:embed leakybucket_taken.lua
-	luaLeakyBucketTaken string
-)
-
-// luaMeterAhead says what is booked ahead, before fair_charge.lua.
-const luaMeterAhead = "local ahead = booked()\n"
-
-// withMeters fills in the programs of the algorithms that keep a shard in one string.
-func withMeters(all [programCount]program) [programCount]program {
-	for a, rule := range map[Algorithm]string{
-		AlgorithmSlidingCounter: luaSlidingCounter,
-		AlgorithmFixedWindow:    luaFixedWindow,
-		AlgorithmTokenBucket:    luaBucket + luaTokenBucket,
-		AlgorithmLeakyBucket:    luaBucket + luaLeakyBucket,
+// withMeters fills in the recipes of the algorithms that keep a shard in one string.
+func withMeters(all [programCount]recipe) [programCount]recipe {
+	for a, own := range map[Algorithm]struct {
+		file  string
+		rule  []string
+		taken string
+	}{
+		AlgorithmSlidingCounter: {"slidingcounter", []string{"slidingcounter"}, "meter_taken"},
+		AlgorithmFixedWindow:    {"fixedwindow", []string{"fixedwindow"}, "meter_taken"},
+		AlgorithmTokenBucket:    {"tokenbucket", []string{"bucket", "tokenbucket"}, "tokenbucket_taken"},
+		AlgorithmLeakyBucket:    {"leakybucket", []string{"bucket", "leakybucket"}, "leakybucket_taken"},
 	} {
 		add := func(operation int, name string, parts ...string) {
-			names := fmt.Sprintf("local MAGIC, TAKES = '%s', %t\n", magics[a], operation == takeProgram)
-			p := compose(a.String()+" "+name, append([]string{names}, parts...)...)
-			all[ShardRef{algorithm: a}.program(operation)] = p
+			all[ShardRef{algorithm: a}.program(operation)] = recipe{
+				name:  a.String() + " " + name,
+				file:  own.file + "_" + name,
+				parts: append([]string{"meter_names"}, parts...),
+				names: map[string]string{"MAGIC": magics[a], "TAKES": strconv.FormatBool(operation == takeProgram)},
+			}
 		}
-		taken := luaMeterTaken
-		switch a {
-		case AlgorithmTokenBucket:
-			taken = luaTokenBucketTaken
-		case AlgorithmLeakyBucket:
-			taken = luaLeakyBucketTaken
-		}
-		add(takeProgram, "take", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterTake, luaFair, luaMeterGrant, luaMeterReply, taken, luaFairSettle, luaReply)
-		add(reserveProgram, "reserve", luaMeter, rule, luaMeterLoad, luaMeterAdopt, luaMeterAhead, luaFairCharge, luaMeterReserve, luaMeterReply, luaMeterReserved, luaCharged)
-		add(refundProgram, "refund", luaMeter, rule, luaMeterLoad, luaMeterRefund)
-		add(peekProgram, "peek", luaMeter, rule, luaMeterLoad, luaMeterPeek)
-		add(clearProgram, "clear", luaMeter, rule, luaMeterLoad, luaMeterClear)
-		add(bookProgram, "book", luaMeter, rule, luaMeterLoad, luaBook)
-		add(dropProgram, "drop", luaMeterDrop)
+		load := slices.Concat([]string{"meter"}, own.rule, []string{"meter_load"})
+		with := func(parts ...string) []string { return slices.Concat(load, parts) }
+		add(takeProgram, "take", with("meter_adopt", "meter_take", "fair", "meter_grant", "meter_reply", own.taken, "fair_settle", "reply")...)
+		add(reserveProgram, "reserve", with("meter_adopt", "meter_ahead", "fair_charge", "meter_reserve", "meter_reply", "meter_reserved", "fair_charged")...)
+		add(refundProgram, "refund", with("meter_refund")...)
+		add(peekProgram, "peek", with("meter_peek")...)
+		add(clearProgram, "clear", with("meter_clear")...)
+		add(bookProgram, "book", with("book")...)
+		add(dropProgram, "drop", "meter_drop")
 	}
 	return all
 }

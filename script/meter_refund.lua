@@ -1,3 +1,7 @@
+--@needs FORM MAGIC burst closed_until contended epoch format free head held now offset refund
+--@needs reshape share start stepped target text window
+--@sets share
+--@gives refunded
 -- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
 --
 -- ARGV  1 permits  2 at
@@ -31,5 +35,5 @@ elseif stepped then
     return {-2, done.err}
   end
 end
--- include restore
+--@include fair_restore
 return {1, refunded, closed and 0 or free(), epoch, share}

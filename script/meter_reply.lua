@@ -1,3 +1,7 @@
+--@needs MAGIC at available burst calm ceil closed closed_until contended epoch format granted head
+--@needs now offset renew reset share soonest start status stepped sub target text touched used wait
+--@needs window
+--@gives again reply soonest written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
 -- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
 -- which a take or a reservation goes on with: quarantine left us, epoch, target, share
@@ -9,7 +13,7 @@ if renew then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
-    -- include metered
+    --@include meter_rest
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
     local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))

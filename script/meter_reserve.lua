@@ -1,3 +1,6 @@
+--@needs book booked closed free hold most now pay permits promise
+--@sets renew
+--@gives at available delay granted paced wait
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be  5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be

@@ -1,3 +1,5 @@
+--@needs epoch head start sub
+--@sets epoch start
 -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
 if not start then
   epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))

@@ -1,3 +1,5 @@
+--@needs closed free
+--@gives MARK available booked_ahead free
 -- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset writes nothing to the state, unless it is time to
 -- note that participants contend. fair.lua follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --

@@ -8,96 +8,6 @@
 // no clocks need agree. Durations cross the Go API as [time.Duration].
 package script
 
-import (
-	"crypto/sha1"
-	_ "embed"
-	"encoding/hex"
-	"strings"
-)
-
-var (
-	//go:embed slidinglog.lua
-	luaLoad string
-	//go:embed slidinglog_rest.lua
-	luaRest string
-	//go:embed slidinglog_trim.lua
-	luaTrim string
-	//go:embed slidinglog_adopt.lua
-	luaAdopt string
-	//go:embed slidinglog_settle.lua
-	luaSettle string
-	//go:embed slidinglog_take.lua
-	luaTake string
-	//go:embed slidinglog_taken.lua
-	luaTaken string
-	//go:embed fair.lua
-	luaFair string
-	//go:embed fair_settle.lua
-	luaFairSettle string
-	//go:embed fair_account.lua
-	luaFairAccount string
-	//go:embed fair_counters.lua
-	luaFairCounters string
-	//go:embed fair_charge.lua
-	luaFairCharge string
-	//go:embed slidinglog_ahead.lua
-	luaAhead string
-	//go:embed fair_restore.lua
-	luaFairRestore string
-	//go:embed slidinglog_enter.lua
-	luaEnter string
-	//go:embed slidinglog_leave.lua
-	luaLeave string
-	//go:embed slidinglog_crests.lua
-	luaCrests string
-	//go:embed slidinglog_reserve.lua
-	luaReserve string
-	//go:embed slidinglog_reserved.lua
-	luaReserved string
-	//go:embed book.lua
-	luaBook string
-	//go:embed slidinglog_refund.lua
-	luaRefund string
-	//go:embed slidinglog_peek.lua
-	luaPeek string
-	//go:embed slidinglog_clear.lua
-	luaClear string
-	//go:embed slidinglog_drop.lua
-	luaDrop string
-	//go:embed record_read.lua
-	luaRecordRead string
-	//go:embed record_write.lua
-	luaRecordWrite string
-	//go:embed record_drop.lua
-	luaRecordDrop string
-)
-
-// luaCut says what has left the window, for operations that adopt nothing.
-const luaCut = "local cut = now - window\n"
-
-// luaReply ends operations that have nothing to add to the common reply.
-const luaReply = "return reply\n"
-
-// luaCharged ends reservations: what fair_charge.lua has to write down.
-const luaCharged = `if charge then
-  local date = reply[14] + reply[16]
-  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
-    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
-  end
-  pcall(charge, granted, date)
-end
-return reply
-`
-
-// program is a script ready to be sent: its text and the name under which servers cache it.
-type program struct {
-	name string
-	text string
-	sha  string
-	// firstWrite is the line with the first command that can write.
-	firstWrite int
-}
-
 // Every program has a place of its own in an endpoint's memory of what is loaded.
 const (
 	// Operations on a shard: these are the sliding log's programs, those of the other algorithms follow in the same order. See ShardRef.program.
@@ -119,39 +29,29 @@ const (
 	programCount = meterPrograms + int(algorithms-1)*shardOperations
 )
 
-var programs = withMeters([programCount]program{
-	takeProgram:        compose("take", luaLoad, luaAdopt, luaTrim, luaSettle, luaTake, luaFair, luaEnter, luaTaken, luaFairSettle, luaReply),
-	reserveProgram:     compose("reserve", luaLoad, luaAdopt, luaTrim, luaSettle, luaAhead, luaFairCharge, luaReserve, luaEnter, luaReserved, luaCharged),
-	refundProgram:      compose("refund", luaLoad, luaCut, luaTrim, luaRefund),
-	peekProgram:        compose("peek", luaLoad, luaCut, luaTrim, luaPeek),
-	clearProgram:       compose("clear", luaLoad, luaClear),
-	dropProgram:        compose("drop", luaDrop),
-	bookProgram:        compose("book", luaLoad, luaBook),
-	readRecordProgram:  compose("read record", luaRecordRead),
-	writeRecordProgram: compose("write record", luaRecordWrite),
-	dropRecordProgram:  compose("drop record", luaRecordDrop),
+// recipes are what the programs are made of.
+var recipes = withMeters([programCount]recipe{
+	takeProgram: {name: "take", file: "slidinglog_take", parts: []string{
+		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_take", "fair",
+		"slidinglog_enter", "slidinglog_taken", "fair_settle", "reply",
+	}},
+	reserveProgram: {name: "reserve", file: "slidinglog_reserve", parts: []string{
+		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead", "fair_charge",
+		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
+	}},
+	refundProgram:      {name: "refund", file: "slidinglog_refund", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
+	peekProgram:        {name: "peek", file: "slidinglog_peek", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
+	clearProgram:       {name: "clear", file: "slidinglog_clear", parts: []string{"slidinglog", "slidinglog_clear"}},
+	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"slidinglog_drop"}},
+	bookProgram:        {name: "book", file: "slidinglog_book", parts: []string{"slidinglog", "book"}},
+	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record_read"}},
+	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record_write"}},
+	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
 })
 
-// inclusionDepth is how deep inclusions lie in one another: counters in account, in restore.
-const inclusionDepth = 3
-
-// inclusions are parts that few calls need, included where they are needed: defining a function costs every call that passes by.
-var inclusions = strings.NewReplacer(
-	"-- include leave\n", luaLeave,
-	"-- include crests\n", luaCrests,
-	"-- include rest\n", luaRest,
-	"-- include metered\n", luaMeterRest,
-	"-- include account\n", luaFairAccount,
-	"-- include restore\n", luaFairRestore,
-	"-- include counters\n", luaFairCounters,
-)
-
-// compose joins the parts.
-func compose(name string, parts ...string) program {
-	text := strings.Join(parts, "")
-	for range inclusionDepth {
-		text = inclusions.Replace(text)
+var programs = func() (all [programCount]program) {
+	for i := range recipes {
+		all[i] = recipes[i].program()
 	}
-	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
-	return program{name: name, text: text, sha: hex.EncodeToString(sum[:]), firstWrite: firstWrite(text)}
-}
+	return all
+}()

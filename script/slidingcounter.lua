@@ -1,3 +1,6 @@
+--@needs TAKES as_proposed format now share sub target window
+--@sets begin book booked falls held lasts promise refund regrid releases reshape retire
+--@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
 -- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten

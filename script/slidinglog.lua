@@ -1,3 +1,6 @@
+--@gives FORM LAYOUT TURN as_proposed base before booked closed_until contended entries epoch find
+--@gives format head newest now offset oldest opened share start stepped sub target total window
+--@gives wrote
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
 -- KEYS[1]  head: the fixed-width string described below
@@ -57,7 +60,7 @@ if head then
       return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
         sub(head, 234, 249) + 0
     end)
-    -- include rest
+    --@include slidinglog_rest
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and

@@ -1,3 +1,6 @@
+--@needs as_proposed epoch head now share sub window
+--@sets before closed_until entries epoch opened start target window
+--@gives cut discard proposed renew rewrite status
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1

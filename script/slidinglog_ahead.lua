@@ -1,5 +1,7 @@
+--@needs TURN before format newest now oldest sub total
+--@gives ahead
 -- Reserve, before anything else: permits booked ahead, `ahead`.
--- include rest
+--@include slidinglog_rest
 local ahead = 0
 if newest > now then
   local member = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}

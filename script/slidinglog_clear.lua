@@ -1,3 +1,5 @@
+--@needs FORM LAYOUT epoch find format head now offset share start target total window
+--@sets share
 -- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
 --
 -- Reply status, epoch, share

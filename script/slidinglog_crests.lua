@@ -1,8 +1,11 @@
+--@needs TURN as_proposed base before cut format now oldest opened share sub target total used
+--@needs window wrote
+--@gives crests room
 -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
 -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
 -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
 -- above it. With too many entries ahead it is one crest that holds all.
--- include rest
+--@include slidinglog_rest
 local limit = (as_proposed or share < target) and share or target
 local crests, room = {{now, used, used}}, limit - used
 local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}

@@ -1,3 +1,10 @@
+--@needs FORM LAYOUT TURN as_proposed base before booked closed closed_until contended crests cut
+--@needs date discard entries epoch find format free granted head leave newest now offset oldest
+--@needs opened refused renew rewrite room share start status stepped sub target total trimmed used
+--@needs window
+--@sets before booked entries free newest oldest opened renew rewrite total trimmed used written
+--@sets wrote
+--@gives reply retry soonest
 -- Sliding log, after the grants: write them down, foresee what comes back, reply.
 -- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
 --
@@ -25,7 +32,7 @@ if granted > 0 or renew or rewrite then
   local logged, added = false, nil -- the open entry was closed; what was added to the log
   if granted > 0 then
     if not entries then
-      -- include rest
+      --@include slidinglog_rest
     end
     if date < newest then
       -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
@@ -75,7 +82,7 @@ if granted > 0 or renew or rewrite then
     elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
       newest, merged = date, true
     else
-      -- include rest
+      --@include slidinglog_rest
       if total ~= before then
         added = format('%16d%15d%11d', newest, before, newest - opened)
         local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), added)
@@ -129,7 +136,7 @@ if granted > 0 or renew or rewrite then
   if merged and not (renew or rewrite or stepped) then
     done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
   else
-    -- include rest
+    --@include slidinglog_rest
     local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
     local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
     if renew then
@@ -170,8 +177,8 @@ if used > 0 then
   end
 end
 if newest > now then
-  -- include crests
-  -- include leave
+  --@include slidinglog_crests
+  --@include slidinglog_leave
   -- The time until permits can be granted.
   local function wait(permits)
     local us = 0
@@ -198,8 +205,8 @@ else
     retry = soonest
   end
   if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
-    -- include rest
-    -- include leave
+    --@include slidinglog_rest
+    --@include slidinglog_leave
     if retry == 0 and refused and used + refused > most then
       retry = leave(used + refused - most)
     end

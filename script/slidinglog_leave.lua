@@ -1,3 +1,5 @@
+--@needs TURN base before entries newest now oldest sub used window
+--@gives leave
 -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
 -- expired entries included.
 local function leave(gone)

@@ -1,3 +1,6 @@
+--@needs TURN base before closed_until crests cut damaged epoch format head newest now oldest share
+--@needs start sub target total used window
+--@sets share
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
 -- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number of crests (0: nothing is booked ahead),
@@ -21,7 +24,7 @@ if share > target and closed == 0 then
 end
 local reply = {1, epoch, target, share, start, used, window, closed, 0, 0}
 if newest > now then
-  -- include crests
+  --@include slidinglog_crests
   for i, crest in ipairs(crests) do
     reply[3 * i + 8], reply[3 * i + 9], reply[3 * i + 10] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
   end

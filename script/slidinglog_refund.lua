@@ -1,3 +1,8 @@
+--@needs FORM LAYOUT TURN base before booked closed_until contended cut damaged entries epoch format
+--@needs head newest now offset oldest opened room share start stepped sub target total trimmed used
+--@needs window
+--@sets before booked entries newest oldest opened share total used
+--@gives refunded
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
 --
 -- ARGV  1 permits  2 at us
@@ -117,12 +122,12 @@ elseif stepped then
     return {-2, done.err}
   end
 end
--- include restore
+--@include fair_restore
 local free = 0
 if closed == 0 and newest > now then
   -- Never an error from here on, as it is done: of a log that cannot be read, nothing is free.
   local function vacant()
-    -- include crests
+    --@include slidinglog_crests
     return room
   end
   local room = vacant()

@@ -1,3 +1,7 @@
+--@needs ahead as_proposed closed closed_until entries hold leave newest now pay permits room share
+--@needs target used
+--@sets ahead
+--@gives date free granted paced refused
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
@@ -8,7 +12,7 @@ local MOST = 512 -- closed entries with which nothing is booked any more
 local paced = 0
 local date, granted, free, refused = now, 0, 0, nil
 if closed == 0 and newest > now then
-  -- include crests
+  --@include slidinglog_crests
   free = room
 elseif closed == 0 and used < share then
   free = share - used
@@ -19,8 +23,8 @@ if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
 elseif permits > most then
   refused = permits
 else
-  -- include rest
-  -- include leave
+  --@include slidinglog_rest
+  --@include slidinglog_leave
   date = now + ARGV[6]
   if date < newest then
     date = newest

@@ -1,3 +1,5 @@
+--@needs ahead as_proposed closed date epoch granted now paced reply retry share sub target
+--@sets date epoch target
 -- Reserve, after the permits were entered.
 if granted > 0 then
   reply[6] = date

@@ -1,3 +1,5 @@
+--@needs before entries head newest opened start sub wrote
+--@sets before entries opened start
 -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
 if not start then
   start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))

@@ -1,3 +1,8 @@
+--@needs TURN as_proposed before closed_until cut damaged epoch format newest now oldest proposed
+--@needs share sub target total used window
+--@sets base before closed_until discard entries newest oldest opened renew rewrite share status
+--@sets trimmed used
+--@gives closed written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
 -- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,

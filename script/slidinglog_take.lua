@@ -1,3 +1,5 @@
+--@needs closed newest now room share used
+--@gives MARK booked_ahead date free
 -- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing to head and log, unless it is time to note
 -- that participants contend. What follows here is fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
 --
@@ -8,7 +10,7 @@ local MARK = '217' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
 local free = 0
 if closed == 0 and newest > now then
-  -- include crests
+  --@include slidinglog_crests
   free = room
 elseif closed == 0 and used < share then
   free = share - used

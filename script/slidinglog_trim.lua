@@ -1,9 +1,12 @@
+--@needs TURN base before cut entries format newest oldest sub total
+--@sets base before oldest
+--@gives damaged trimmed used
 -- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
 -- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
 -- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
-  -- include rest
+  --@include slidinglog_rest
   trimmed = true
   if newest <= cut then
     base, before, oldest = total, total, 0

@@ -1,3 +1,7 @@
+--@needs FAR TAKES as_proposed back burst date ebb format full grant level measure muldiv now part
+--@needs receipt retire_at retired retry room share span sub target wait window
+--@sets begin book booked date held lasts part promise receipt refund reshape retire retry
+--@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
 --
 -- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far

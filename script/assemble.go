@@ -1,0 +1,136 @@
+package script
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// This file puts scripts together. A script is several fragments in a row, one file each; a
+// fragment may include others, where few calls need them: to define a function costs every call
+// that passes by. Whole scripts can be read in testdata/assembled.
+//
+// A line "--@include name" is replaced by the fragment of that name, and every fragment is preceded
+// by a line with the name of its file.
+
+//go:embed *.lua
+var fragments embed.FS
+
+const (
+	directive = "--@" // begins lines that the server does not get
+	inclusion = directive + "include "
+	// headerWidth is where the lines wrap that name the fragments of a script, in columns.
+	headerWidth = 100
+)
+
+// recipe says what a script is made of.
+type recipe struct {
+	name  string            // in error messages
+	file  string            // in testdata/assembled, without its ending
+	parts []string          // fragments in a row, by the names of their files without ".lua"
+	names map[string]string // what "@NAME" means in this script alone
+}
+
+// program is a script ready to be sent: its text and the name under which servers cache it.
+type program struct {
+	name string
+	text string
+	sha  string
+	// firstWrite is the line with the first command that can write.
+	firstWrite int
+}
+
+func newProgram(name, text string) program {
+	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
+	return program{name: name, text: text, sha: hex.EncodeToString(sum[:]), firstWrite: firstWrite(text)}
+}
+
+func (r *recipe) program() program {
+	lines, _ := r.assemble()
+	return newProgram(r.name, strings.Join(lines, "\n")+"\n")
+}
+
+// assemble returns the lines of the script, and of each the fragment that it comes from; those
+// that name the fragments come from none.
+func (r *recipe) assemble() (lines, owners []string) {
+	a := assembly{recipe: r}
+	for _, part := range r.parts {
+		a.add(part, "")
+	}
+	header := r.header(a.included)
+	return append(header, a.lines...), append(make([]string, len(header)), a.owners...)
+}
+
+// header names the fragments.
+func (r *recipe) header(included []string) (lines []string) {
+	words := append([]string{"--", r.file, "="}, strings.Split(strings.Join(r.parts, " + "), " ")...)
+	if len(included) > 0 {
+		words = append(words, "with")
+		words = append(words, strings.Split(strings.Join(included, ", "), " ")...)
+	}
+	line := words[0]
+	for _, word := range words[1:] {
+		if len(line)+1+len(word) > headerWidth {
+			lines, line = append(lines, line), "--  "
+		}
+		line += " " + word
+	}
+	return append(lines, line)
+}
+
+// assembly is a script under construction.
+type assembly struct {
+	recipe   *recipe
+	lines    []string
+	owners   []string
+	included []string
+}
+
+// add puts a fragment, indented like the line that includes it.
+func (a *assembly) add(name, indent string) {
+	text, err := fragments.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // the tests assemble every script
+	}
+	a.append(indent+"-- ["+name+".lua]", name)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		bare := strings.TrimLeft(line, " ")
+		switch other, includes := strings.CutPrefix(bare, inclusion); {
+		case includes:
+			if !slices.Contains(a.included, other) {
+				a.included = append(a.included, other)
+			}
+			a.add(other, indent+line[:len(line)-len(bare)])
+		case strings.HasPrefix(bare, directive):
+		default:
+			if line != "" {
+				line = indent + a.recipe.expand(line)
+			}
+			a.append(line, name)
+		}
+	}
+}
+
+func (a *assembly) append(line, owner string) {
+	a.lines, a.owners = append(a.lines, line), append(a.owners, owner)
+}
+
+// expand replaces the names that begin with "@" by what they stand for.
+func (r *recipe) expand(line string) string {
+	at := strings.IndexByte(line, '@')
+	if at < 0 {
+		return line
+	}
+	end := at + 1
+	for end < len(line) && (line[end] == '_' || line[end] >= 'A' && line[end] <= 'Z') {
+		end++
+	}
+	value, known := r.names[line[at+1:end]]
+	if !known {
+		panic("script: in " + r.file + ": unknown: " + line)
+	}
+	return line[:at] + value + r.expand(line[end:])
+}

@@ -1,0 +1,4 @@
+--@needs booked
+--@gives ahead
+-- One-string algorithms, before fair_charge.lua: how many permits are booked ahead.
+local ahead = booked()

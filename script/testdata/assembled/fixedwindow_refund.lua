@@ -1,0 +1,523 @@
+-- fixedwindow_refund = meter_names + meter + fixedwindow + meter_load + meter_refund with
+--   fair_restore, fair_account, fair_counters
+-- [meter_names.lua]
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+local MAGIC, TAKES = 'FXW1', false
+-- [meter.lua]
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+--
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
+-- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+--
+-- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
+--   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+--
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
+-- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+--
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+--
+-- The algorithm's part defines, over the names below:
+--   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
+--   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
+--   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   lasts()         us for which what a lost state granted may still be in use
+--   held()          what the share must not fall below                                   used(), free()  permits
+--   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
+--   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
+--   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   receipt()       what refund needs as `at`, after a grant, if not `now`
+--   releases(reply) when what is used comes back: us and permits, added to the reply
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
+local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
+local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
+local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+-- To make a function costs more than most calls of it, so those that few calls need are made only then.
+local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
+local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local receipt, pace, beside, falls                -- where the algorithm has them
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local as_proposed = false -- the string begins with what a take or a reservation proposes
+local stepped = false -- the clock went back: the new offset must be stored
+if head then
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
+    return {-1, 1, head.err}
+  end
+end
+-- [fixedwindow.lua]
+-- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
+--
+-- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten
+-- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
+local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
+local ahead = false -- something is reserved in a later window
+local BLANK = '                                                                                           '
+
+local function parse(head)
+  opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
+  if find(head, BLANK, 195, true) ~= 195 then
+    ahead = true
+    for i = 2, 8 do
+      counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
+      if not (counts[i] >= 0 and counts[i] < 1e13) then
+        return false
+      end
+    end
+  end
+  return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
+end
+
+local function text()
+  if not ahead then
+    return format('%16d%16d%13d', opened, since, counts[1]) .. BLANK
+  end
+  return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
+end
+
+local function advance()
+  local passed = floor((now - opened) / window)
+  if passed <= 0 then
+    return
+  end
+  opened = opened + passed * window
+  since = opened
+  if not ahead then
+    counts[1] = 0
+    return
+  end
+  ahead = false
+  for i = 1, 8 do
+    counts[i] = counts[i + passed] or 0
+    ahead = ahead or i > 1 and counts[i] > 0
+  end
+end
+
+local function used()
+  return counts[1]
+end
+
+-- A share still above its target, because of what is booked in a later window, leaves no more than the target does.
+local function free()
+  local most = share < target and share or target
+  return counts[1] < most and most - counts[1] or 0
+end
+
+local function grant(n)
+  counts[1] = counts[1] + n
+end
+
+local function reset()
+  for i = 8, 1, -1 do
+    if counts[i] > 0 then
+      return opened + i * window - now
+    end
+  end
+  return 0
+end
+
+local function retry(n)
+  local most = share < target and share or target
+  if n > most then
+    return -1
+  end
+  local i = 1
+  while i <= 8 and counts[i] + n > most do
+    i = i + 1
+  end
+  return i > 1 and opened + (i - 1) * window - now or 0
+end
+
+local function soonest()
+  if counts[1] == 0 then
+    return 0
+  end
+  local us = free() > 0 and opened + window - now or retry(1)
+  return us < 0 and reset() or us
+end
+
+if not as_proposed then
+  function falls()
+    return opened + window - now
+  end
+
+  function begin()
+    opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+  end
+
+  -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+  function regrid(was)
+    local old, from, forgotten = counts, opened, since
+    begin()
+    since = forgotten
+    for i = 1, 8 do
+      local later = floor((from + (i - 1) * was - opened) / window)
+      if later < 0 then
+        later = 0
+      end
+      counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
+      ahead = ahead or later > 0 and old[i] > 0
+    end
+  end
+
+  function retire()
+  end
+
+  function reshape()
+  end
+
+  function lasts()
+    return window
+  end
+
+  function held()
+    local most = 0
+    for i = 1, 8 do
+      if counts[i] > most then
+        most = counts[i]
+      end
+    end
+    return most
+  end
+end
+
+if not TAKES then
+  function booked()
+    local sum = 0
+    for i = 2, 8 do
+      sum = sum + counts[i]
+    end
+    return sum
+  end
+
+  function refund(n, at)
+    local i = floor((at - opened) / window) + 1
+    if at < since or i < 1 or i > 8 then
+      return 0
+    end
+    if n > counts[i] then
+      n = counts[i]
+    end
+    counts[i] = counts[i] - n
+    ahead = ahead and booked() > 0
+    return n
+  end
+
+  function promise(n, after)
+    if after == 0 and n <= free() then
+      return 0, true
+    end
+    local most, i = share < target and share or target, floor((now + after - opened) / window) + 1
+    if n > most then
+      return -1, false
+    end
+    while i <= 8 and counts[i] + n > most do
+      i = i + 1
+    end
+    local us = opened + (i - 1) * window - now
+    return us < after and after or us, i <= 8
+  end
+
+  function book(n, us)
+    local i = floor((now + us - opened) / window) + 1
+    counts[i] = counts[i] + n
+    ahead = ahead or i > 1
+    return now + us
+  end
+
+  function releases(reply)
+    if counts[1] > 0 then
+      reply[#reply + 1] = opened + window - now
+      reply[#reply + 1] = counts[1]
+    end
+  end
+
+  function beside(reply)
+    for i = 1, 8 do
+      reply[#reply + 1] = i > 1 and opened + (i - 1) * window - now or 0
+      reply[#reply + 1] = counts[i]
+    end
+    reply[#reply + 1] = opened + 8 * window - now
+    reply[#reply + 1] = 0
+  end
+end
+-- [meter_load.lua]
+-- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
+local calm = false -- all is as proposed, and closed_until, offset and contended are 0
+if head then
+  local sound, own
+  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  if calm then
+    sound, target, share, window, touched, burst = pcall(function(head, sub)
+      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    end, head, sub)
+  else
+    sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
+      pcall(function(head, sub)
+        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
+          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      end, head, sub)
+  end
+  if sound then
+    sound, own = pcall(parse, head)
+  end
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+    return {-1, 1}
+  end
+  now = now + offset
+  if now < touched then
+    offset = offset + touched - now
+    now = touched
+    stepped = true
+  end
+  advance()
+end
+-- [meter_refund.lua]
+-- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
+--
+-- ARGV  1 permits  2 at
+--       3, 4 of whom: see fair_restore.lua
+-- Reply status, refunded, free, epoch, share
+if not head then
+  return {0, 0, 0, 0, 0}
+end
+local refunded = refund(ARGV[1] + 0, ARGV[2] + 0)
+local closed = closed_until > now
+local lowered = false
+if share > target and not closed then
+  local least = held()
+  if least < target then
+    least = target
+  end
+  if least < share then
+    share, lowered = least, true
+    reshape()
+  end
+end
+if refunded > 0 or lowered then
+  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+  local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
+  if type(done) == 'table' and done.err then
+    return {-2, done.err}
+  end
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+-- [fair_restore.lua]
+-- Fairness after a refund: while participants contend, what came back is not used any more, and its
+-- participant has the credit again, less the price of what it held up: what was held for a whole
+-- window costs as much as what was used.
+--
+-- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
+--       5 us for which it was held; earlier versions do not say: 0
+-- Reads refunded. The book is never a reason for a refund to fail.
+if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
+  pcall(function()
+    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '150')
+    if sub(header, 1, 4) ~= 'SLB5' then
+      return
+    end
+    local booked_ahead = false -- what comes back is no credit that came while it was shut out
+    -- [fair_account.lua]
+    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
+    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
+    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
+    local HEADER, RECORD, MOST = 151, 225, 1024
+    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    local count, spare, heavy, weights = 1, 0, 0, 0
+    if header ~= '' then
+      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+    end
+    local stored = count
+    local accounts = {} -- by slot: those looked at
+    local cell, here = (now - now % window) / window, window - now % window
+
+    local function place(slot)
+      return format('%d', HEADER + slot * RECORD)
+    end
+    local function fresh(id, weight)
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+    end
+    local function parse(text)
+      return {
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
+        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
+        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+      }
+    end
+    local function everybody()
+      if not accounts[0] then
+        accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      end
+      return accounts[0]
+    end
+    -- [fair_counters.lua]
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
+    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    local function roll(a)
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+    end
+    -- Notes whether its callers have been waiting in the last span of us.
+    local function wait(a, waiting, span)
+      local target = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    end
+    -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
+    local function state(a, waiting, span, booking)
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+      local backed, kept = greatest * 2 + 4000, 0
+      local since = now - a.denied
+      if since >= -2 * window and since * 2 <= window then
+        backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+        used = greatest
+        if a.waited * 2 >= 1000000000 then
+          if greatest == 0 then
+            booking = share
+          end
+          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+        end
+      end
+      if booking > 0 then
+        backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
+      end
+      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local unhindered = backed
+      if a.waited * 2 < 1000000000 then
+        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+      end
+      a.claim = max(min(max(reported, unhindered), backed), kept)
+    end
+    -- Takes credit from what was saved up, as far as the bucket holds it.
+    local function draw(a, full)
+      if a.saved > 0 and a.credit < full then
+        local drawn = min(a.saved, full - a.credit)
+        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      end
+    end
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
+    local function lend(a, e, full, soonest)
+      local ahead = now + min(soonest, window)
+      if ahead <= a.filled then
+        return
+      end
+      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+      if credit > full then
+        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+        credit = full
+      end
+      a.credit, a.filled = credit, ahead
+    end
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
+    -- than half of its part in this window and the last, while others have booked ahead.
+    local function pour(a, e, full)
+      local credit = a.credit
+      local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+      if gain >= 1000 then
+        credit, a.filled = credit + gain, now
+      end
+      if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+        a.filled = now
+      end
+      if credit > full then
+        local since = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
+          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+        end
+        credit = full
+      end
+      a.credit = credit
+      draw(a, full)
+    end
+    -- What the shared account was charged for the first ask of a name that has come back is its own.
+    local function settle(a, s)
+      a.cell = (a.filled - a.filled % window) / window
+      roll(s)
+      if s.cell == a.cell then
+        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+      elseif s.cell == a.cell + 1 then
+        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+      end
+      state(s, 0, window, 0)
+    end
+    -- A participant's own account and its slot, nil if it has none.
+    local function find(id, slot)
+      local a
+      if slot > 0 and slot < stored then
+        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+        if sub(text, 1, 17) == '#' .. id then
+          a = parse(text)
+        end
+      end
+      if not a and stored > 1 then
+        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
+        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+        if at then
+          slot = (at - 1 - HEADER) / RECORD
+          a = parse(sub(all, at, at + RECORD - 1))
+        end
+      end
+      if not a then
+        return nil
+      end
+      accounts[slot] = a
+      if a.cell == 0 then
+        local s = everybody()
+        settle(a, s)
+        s.seen = now
+      end
+      return a
+    end
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
+    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    local function fill(a, booking)
+      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      if heavy == 0 and a.credit >= 0 then
+        a.credit, a.filled = full, now
+        return 0, full, capacity
+      end
+      pour(a, e, heavy == 0 and full or capacity)
+      return heavy == 0 and 0 or e, full, capacity
+    end
+    local function save()
+      for slot, a in pairs(accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
+          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      end
+    end
+    local a = find(ARGV[3], ARGV[4] + 0) or everybody()
+    roll(a)
+    local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
+    local unused = refunded - floor(price / 1000000)
+    local recent = min(unused, a.used)
+    a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
+    local _, full = fill(a, 0)
+    a.credit = min(a.credit + (refunded * 1000000 - price), full)
+    save()
+  end)
+end
+return {1, refunded, closed and 0 or free(), epoch, share}

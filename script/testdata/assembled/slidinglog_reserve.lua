@@ -1,0 +1,995 @@
+-- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
+--   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
+--   fair_charged with slidinglog_rest, fair_account, fair_counters, slidinglog_crests,
+--   slidinglog_leave
+-- [slidinglog.lua]
+-- Sliding log, part 1 of every operation: read the clock and the state.
+--
+-- KEYS[1]  head: the fixed-width string described below
+-- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+--
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
+-- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
+-- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
+-- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
+-- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
+-- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
+-- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+--
+-- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
+--   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
+--  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
+-- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- if what was booked ahead still made the log hold more than the share (under a longer window).
+--
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+--   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
+local sub, find, format = string.sub, string.find, string.format
+local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
+local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
+local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
+local TURN = 1000000000000000
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
+local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
+local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+local stepped = false -- the clock went back: the new offset must be stored
+local wrote = false -- the operation has written what it is for
+if head then
+  if #head ~= 249 then -- or an error, which is a table
+    return {-1, 1, head.err}
+  end
+  as_proposed = ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  if not as_proposed and sub(head, 1, 4) ~= 'SLG2' then
+    return {-1, 1}
+  end
+  local sound
+  sound, share, base, total, window, touched, oldest, newest, entries, opened =
+    pcall(function(head, sub) -- what a function is given costs less than what it refers to
+      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
+      if total - base == share then -- full: most likely nothing will be entered
+        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+      end
+      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
+        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+    end, head, sub)
+  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+    sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
+        sub(head, 234, 249) + 0
+    end)
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+  end
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
+    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    return {-1, 1}
+  end
+  now = now + offset
+  -- A date ahead of the clock was booked there; else it tells that the clock went back.
+  local last = booked == 0 and newest > touched and newest or touched
+  if now < last then
+    offset = offset + last - now
+    now = last
+    stepped = true
+  end
+end
+-- [slidinglog_adopt.lua]
+-- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
+local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
+local status = 1
+local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
+local discard = false               -- the log is the remains of a lost state
+local span = window
+if not head then
+  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
+  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+  end
+  local left = 0 -- microseconds for which permits of a forgotten log may still be in use
+  start, entries, opened, before = 0, 0, now, 0
+  window = sub(ARGV[2], 2, 14) + 0
+  discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
+  if discard then
+    local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
+    if member.err or #member[1] ~= 42 then
+      return {-1, 2, member.err}
+    end
+  end
+  if discard or sub(ARGV[2], 1, 1) % 2 == 1 then
+    left = window
+  else
+    local info = redis.pcall('INFO', 'server')
+    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+    if uptime and uptime * 1000000 < window and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      left = window - uptime * 1000000
+    end
+  end
+  status = 2
+  if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    status = 3
+    closed_until = now + left
+  end
+  epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true
+elseif epoch < proposed then
+  epoch, target, start, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, true
+  window = sub(ARGV[2], 2, 14) + 0
+  if window < span then
+    span = window
+  end
+end
+-- What left the old window stays forgotten, what leaves the new one is forgotten now.
+local cut = now - span
+-- [slidinglog_trim.lua]
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
+-- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
+-- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+local trimmed, damaged = false, false
+if oldest > 0 and oldest <= cut then
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  trimmed = true
+  if newest <= cut then
+    base, before, oldest = total, total, 0
+  else
+    local stays = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf', 'LIMIT', '0', '1')
+    if stays.err then
+      return {-1, 2, stays.err}
+    end
+    local member = stays[1]
+    damaged = redis.call('ZCARD', KEYS[2]) ~= entries
+    if not member then
+      base, oldest = before, 0
+    elseif #member == 42 and tonumber(sub(member, 1, 16)) and tonumber(sub(member, 17, 31)) then
+      oldest, base = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+    else
+      return {-1, 2}
+    end
+  end
+elseif newest <= cut then
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  base, before = total, total
+end
+local used = (total - base) % TURN
+-- [slidinglog_settle.lua]
+-- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
+--
+-- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
+--         which creates nothing, magic(4) and 0
+--       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
+--         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
+--         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+if damaged then
+  -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
+  base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
+  trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
+  if sub(ARGV[2], 1, 1) + 0 >= 2 then
+    status, closed_until = 3, now + window
+  end
+end
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+-- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
+-- as the floor may be older than the loss.
+if share > target and closed == 0 and not as_proposed then
+  local held = used
+  if newest > now and used > target then
+    -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
+    if log.err then
+      return {-1, 2, log.err}
+    end
+    local dates, befores = {}, {}
+    local sound = pcall(function()
+      for i, member in ipairs(log) do
+        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+      end
+    end)
+    if not sound then
+      return {-1, 2}
+    end
+    local count, first = #dates + 1, 1
+    dates[count], befores[count], befores[count + 1] = newest, before, total
+    held = 0
+    for i = 1, count do
+      while dates[first] <= dates[i] - window do
+        first = first + 1
+      end
+      local sum = (befores[i + 1] - befores[first]) % TURN
+      if sum > held and (i == count or dates[i + 1] > now) then
+        held = sum
+      end
+    end
+  end
+  if held < target then
+    held = target
+  end
+  if held < share then
+    share, rewrite = held, true
+  end
+end
+if epoch == proposed and share < target and closed == 0 and not as_proposed then
+  local floor = sub(ARGV[1], 34, 46) + 0
+  if floor > target then
+    floor = target
+  end
+  if share < floor then
+    share, rewrite = floor, true
+  end
+end
+local written = false -- the whole head was written
+-- [slidinglog_ahead.lua]
+-- Reserve, before anything else: permits booked ahead, `ahead`.
+-- [slidinglog_rest.lua]
+-- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+if not start then
+  start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+  entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+  if not (start and before and entries and opened and opened <= newest) then
+    return {wrote and -5 or -1, 1}
+  end
+end
+local ahead = 0
+if newest > now then
+  local member = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
+  if member.err then
+    return {-1, 2, member.err}
+  end
+  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
+end
+-- [fair_charge.lua]
+-- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
+--
+-- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
+-- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits, and pay, the us until the participant's credit can pay for
+-- it, hold, the us until it should try again because too much is booked that is not paid, and, if
+-- there is something to write, charge(granted, delay), to be called at the end.
+local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
+if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
+    return {-1, #KEYS, header.err}
+  end
+  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+    header = ''
+  end
+  local booked_ahead = ahead > 0
+  local sound, us, later, finish = pcall(function()
+    -- [fair_account.lua]
+    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
+    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
+    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
+    local HEADER, RECORD, MOST = 151, 225, 1024
+    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    local count, spare, heavy, weights = 1, 0, 0, 0
+    if header ~= '' then
+      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+    end
+    local stored = count
+    local accounts = {} -- by slot: those looked at
+    local cell, here = (now - now % window) / window, window - now % window
+
+    local function place(slot)
+      return format('%d', HEADER + slot * RECORD)
+    end
+    local function fresh(id, weight)
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+    end
+    local function parse(text)
+      return {
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
+        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
+        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+      }
+    end
+    local function everybody()
+      if not accounts[0] then
+        accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      end
+      return accounts[0]
+    end
+    -- [fair_counters.lua]
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
+    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    local function roll(a)
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+    end
+    -- Notes whether its callers have been waiting in the last span of us.
+    local function wait(a, waiting, span)
+      local target = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    end
+    -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
+    local function state(a, waiting, span, booking)
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+      local backed, kept = greatest * 2 + 4000, 0
+      local since = now - a.denied
+      if since >= -2 * window and since * 2 <= window then
+        backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+        used = greatest
+        if a.waited * 2 >= 1000000000 then
+          if greatest == 0 then
+            booking = share
+          end
+          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+        end
+      end
+      if booking > 0 then
+        backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
+      end
+      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local unhindered = backed
+      if a.waited * 2 < 1000000000 then
+        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+      end
+      a.claim = max(min(max(reported, unhindered), backed), kept)
+    end
+    -- Takes credit from what was saved up, as far as the bucket holds it.
+    local function draw(a, full)
+      if a.saved > 0 and a.credit < full then
+        local drawn = min(a.saved, full - a.credit)
+        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      end
+    end
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
+    local function lend(a, e, full, soonest)
+      local ahead = now + min(soonest, window)
+      if ahead <= a.filled then
+        return
+      end
+      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+      if credit > full then
+        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+        credit = full
+      end
+      a.credit, a.filled = credit, ahead
+    end
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
+    -- than half of its part in this window and the last, while others have booked ahead.
+    local function pour(a, e, full)
+      local credit = a.credit
+      local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+      if gain >= 1000 then
+        credit, a.filled = credit + gain, now
+      end
+      if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+        a.filled = now
+      end
+      if credit > full then
+        local since = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
+          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+        end
+        credit = full
+      end
+      a.credit = credit
+      draw(a, full)
+    end
+    -- What the shared account was charged for the first ask of a name that has come back is its own.
+    local function settle(a, s)
+      a.cell = (a.filled - a.filled % window) / window
+      roll(s)
+      if s.cell == a.cell then
+        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+      elseif s.cell == a.cell + 1 then
+        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+      end
+      state(s, 0, window, 0)
+    end
+    -- A participant's own account and its slot, nil if it has none.
+    local function find(id, slot)
+      local a
+      if slot > 0 and slot < stored then
+        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+        if sub(text, 1, 17) == '#' .. id then
+          a = parse(text)
+        end
+      end
+      if not a and stored > 1 then
+        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
+        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+        if at then
+          slot = (at - 1 - HEADER) / RECORD
+          a = parse(sub(all, at, at + RECORD - 1))
+        end
+      end
+      if not a then
+        return nil
+      end
+      accounts[slot] = a
+      if a.cell == 0 then
+        local s = everybody()
+        settle(a, s)
+        s.seen = now
+      end
+      return a
+    end
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
+    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    local function fill(a, booking)
+      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      if heavy == 0 and a.credit >= 0 then
+        a.credit, a.filled = full, now
+        return 0, full, capacity
+      end
+      pour(a, e, heavy == 0 and full or capacity)
+      return heavy == 0 and 0 or e, full, capacity
+    end
+    local function save()
+      for slot, a in pairs(accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
+          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      end
+    end
+    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
+    own = find(id, ARGV[8] + 0)
+    local a = own or everybody()
+    if not own and count <= MOST then
+      newcomer = fresh(id, weight)
+      accounts[count], count = newcomer, count + 1
+    end
+    a.weight = weight
+    roll(a)
+    state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
+    a.seen = now
+    local e, full, capacity = fill(a, permits)
+    local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
+    if e > 0 and a.credit < want then
+      wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+    end
+    if e > 0 and a.credit < saved then
+      again = max(ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+    end
+    return wait, again, function(granted, delay)
+      a.used = max(a.used, min(a.used + granted, 1e12))
+      if newcomer then
+        newcomer.used = granted
+      end
+      if delay > 0 then
+        a.seen, a.denied = max(a.seen, now + delay), max(a.denied, now + delay)
+        if newcomer then
+          newcomer.seen, newcomer.denied = now + delay, now + delay
+        end
+      end
+      if e > 0 and granted > 0 then
+        local date = max(a.filled, now + min(delay, 3 * window))
+        local gain = floor(e * 1000000 * (date - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
+      end
+      if header == '' then
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+      end
+      save()
+      if count ~= stored then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', count))
+      end
+    end
+  end)
+  if sound then
+    pay, hold, charge = us, later, finish
+  else
+    redis.pcall('DEL', KEYS[#KEYS])
+  end
+end
+-- [slidinglog_reserve.lua]
+-- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
+--
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
+--       7.. the seat, as fair_charge.lua says, which comes before
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead, and pay if it is why nothing was booked, else 0.
+-- Refused: retry is the delay there would be.
+local MOST = 512 -- closed entries with which nothing is booked any more
+local paced = 0
+local date, granted, free, refused = now, 0, 0, nil
+if closed == 0 and newest > now then
+  -- [slidinglog_crests.lua]
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
+  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
+  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
+  -- above it. With too many entries ahead it is one crest that holds all.
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  local limit = (as_proposed or share < target) and share or target
+  local crests, room = {{now, used, used}}, limit - used
+  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if later.err then
+    return {wrote and -5 or -1, 2, later.err}
+  end
+  if #later < 16 then
+    local sound = pcall(function()
+      local starts, ends = {now}, {}
+      for i, member in ipairs(later) do
+        starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+      end
+      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      room = limit
+      for i, start in ipairs(starts) do
+        local first = base
+        if start - window > cut then
+          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
+          first = member and sub(member, 17, 31) + 0 or before
+        end
+        local held = (ends[i] - first) % TURN
+        crests[i] = {start, held, (ends[i] - base) % TURN}
+        if start - window < now and limit - held < room then
+          room = limit - held
+        end
+      end
+    end)
+    if not sound then
+      return {wrote and -5 or -1, 2}
+    end
+  end
+  if room < 0 then
+    room = 0
+  end
+  free = room
+elseif closed == 0 and used < share then
+  free = share - used
+end
+local most = (as_proposed or share < target) and share or target
+if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
+  granted = permits
+elseif permits > most then
+  refused = permits
+else
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  -- [slidinglog_leave.lua]
+  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+  -- expired entries included.
+  local function leave(gone)
+    local last = newest + window - now
+    if oldest == 0 or gone > (before - base) % TURN then
+      return last
+    end
+    local low, high = 0, entries - 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+      local left = member and (sub(member, 17, 31) - base) % TURN or 0
+      if left >= gone and left <= used then
+        high = middle
+      else
+        low = middle + 1
+      end
+    end
+    local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+    return member and sub(member, 1, 16) + window - now or last
+  end
+  date = now + ARGV[6]
+  if date < newest then
+    date = newest
+  end
+  if date < closed_until then
+    date = closed_until
+  end
+  local gone = used + permits - most
+  if gone > 0 and date < now + leave(gone) then
+    date = now + leave(gone)
+  end
+  if date - now < pay or hold > 0 then
+    paced = math.max(pay, hold)
+    date, refused = now + paced, permits
+  elseif date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
+    granted, ahead = permits, ahead + permits
+  else
+    refused = permits
+  end
+end
+-- [slidinglog_enter.lua]
+-- Sliding log, after the grants: write them down, foresee what comes back, reply.
+-- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
+--
+-- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never), reset us
+-- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+local merged = false -- the grant joined an entry
+if granted > 0 or renew or rewrite then
+  -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
+  if trimmed then
+    local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
+    if type(done) == 'table' and done.err then
+      return {-2, done.err}
+    end
+    rewrite = true
+    if oldest == 0 then
+      entries = 0 -- they go last, if the log has not expired: an empty one is no key, and a slot on its way takes no new key
+    else
+      local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+      if type(removed) == 'table' then
+        return {-1, 2, removed.err}
+      end
+      entries, trimmed = entries - removed, false
+    end
+  end
+  local logged, added = false, nil -- the open entry was closed; what was added to the log
+  if granted > 0 then
+    if not entries then
+      -- [slidinglog_rest.lua]
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      if not start then
+        start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+        entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+        if not (start and before and entries and opened and opened <= newest) then
+          return {wrote and -5 or -1, 1}
+        end
+      end
+    end
+    if date < newest then
+      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
+      local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf') or {}
+      if later.err then
+        return {-1, 2, later.err}
+      end
+      local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
+      local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
+      local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local ended = last and sub(last, 1, 16) + 0
+      -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
+      -- granted now, and leave no room for anybody else.
+      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window
+        and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
+        place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
+      end
+      if ended ~= date then
+        add[3], add[4] = format('%d', date), format('%16d%15d%11d', date, place, date - from)
+        if merged then
+          remove[3] = last
+        end
+      end
+      if oldest == 0 or oldest > date or (merged and oldest == ended) then
+        oldest = date
+      end
+      for _, member in ipairs(later) do
+        local ahead = sub(member, 1, 16)
+        add[#add + 1] = format('%d', ahead + 0)
+        add[#add + 1] = ahead .. format('%15d', (sub(member, 17, 31) + granted) % TURN) .. sub(member, 32, 42)
+        remove[#remove + 1] = member
+      end
+      if #add > 2 then
+        local done = redis.pcall(unpack(add))
+        if type(done) == 'table' then
+          return {-2, done.err}
+        end
+        added = add[4]
+      end
+      if #remove > 2 then
+        redis.call(unpack(remove))
+      end
+      if not merged then
+        entries, renew = entries + 1, true
+      end
+      before = (before + granted) % TURN
+    elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
+      newest, merged = date, true
+    else
+      -- [slidinglog_rest.lua]
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      if not start then
+        start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+        entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+        if not (start and before and entries and opened and opened <= newest) then
+          return {wrote and -5 or -1, 1}
+        end
+      end
+      if total ~= before then
+        added = format('%16d%15d%11d', newest, before, newest - opened)
+        local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), added)
+        if type(done) == 'table' then
+          if sub(done.err, 1, 9) == 'WRONGTYPE' then
+            return {-1, 2}
+          end
+          -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          if not merged then
+            return {-2, done.err}
+          end
+          newest, renew = date, true
+        else
+          logged = true
+          if oldest == 0 then
+            oldest = newest
+          end
+          entries = entries + 1
+        end
+      end
+      if not merged then
+        before, opened, newest, renew = total, date, date, true
+      end
+    end
+    total, used = (total + granted) % TURN, used + granted
+    if newest > now then
+      renew = true -- it must be there when the permits are due
+    end
+  end
+  if trimmed then
+    local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+    if type(removed) == 'table' and not find(removed.err, 'non local key', 1, true) then
+      if added then
+        redis.pcall('ZREM', KEYS[2], added)
+      end
+      return {-1, 2, removed.err}
+    end
+  end
+  local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
+  if newest > now then
+    local ahead = math.ceil((newest - now) / 1000)
+    booked, ttl, life = newest, format('%d', sub(ARGV[2], 73) + ahead), sub(ARGV[2], 60, 72) + ahead
+  elseif booked > 0 then
+    booked, rewrite = used > share and newest or 0, true
+  end
+  if logged then
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
+  end
+  local done
+  if merged and not (renew or rewrite or stepped) then
+    done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
+  else
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+    local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
+    local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
+    if renew then
+      done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
+    else
+      done = redis.pcall('SETRANGE', KEYS[1], '0', text)
+    end
+    written = true
+  end
+  if done ~= 249 and done.err then -- SETRANGE tells the length
+    return {-2, done.err}
+  end
+  wrote = true
+  if discard then
+    redis.call('DEL', KEYS[2])
+  elseif renew and entries > 0 and not logged then
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
+  end
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+
+local soonest, retry, reset = 0, 0, 0
+local most = (as_proposed or share < target) and closed == 0 and share or target
+local need = used + 1 - most -- permits that must leave before one can be granted
+if used > 0 then
+  soonest = (oldest > 0 and oldest or newest) + window - now
+  reset = newest + window - now
+  if not merged and total == (before or tonumber(sub(head, 172, 186))) then
+    -- Refunds emptied the open entry: the last closed one leaves last.
+    local member = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
+    if member then
+      reset = sub(member, 1, 16) + window - now
+    end
+  end
+end
+if newest > now then
+  -- [slidinglog_crests.lua]
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
+  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
+  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
+  -- above it. With too many entries ahead it is one crest that holds all.
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  local limit = (as_proposed or share < target) and share or target
+  local crests, room = {{now, used, used}}, limit - used
+  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if later.err then
+    return {wrote and -5 or -1, 2, later.err}
+  end
+  if #later < 16 then
+    local sound = pcall(function()
+      local starts, ends = {now}, {}
+      for i, member in ipairs(later) do
+        starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+      end
+      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      room = limit
+      for i, start in ipairs(starts) do
+        local first = base
+        if start - window > cut then
+          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
+          first = member and sub(member, 17, 31) + 0 or before
+        end
+        local held = (ends[i] - first) % TURN
+        crests[i] = {start, held, (ends[i] - base) % TURN}
+        if start - window < now and limit - held < room then
+          room = limit - held
+        end
+      end
+    end)
+    if not sound then
+      return {wrote and -5 or -1, 2}
+    end
+  end
+  if room < 0 then
+    room = 0
+  end
+  -- [slidinglog_leave.lua]
+  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+  -- expired entries included.
+  local function leave(gone)
+    local last = newest + window - now
+    if oldest == 0 or gone > (before - base) % TURN then
+      return last
+    end
+    local low, high = 0, entries - 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+      local left = member and (sub(member, 17, 31) - base) % TURN or 0
+      if left >= gone and left <= used then
+        high = middle
+      else
+        low = middle + 1
+      end
+    end
+    local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+    return member and sub(member, 1, 16) + window - now or last
+  end
+  -- The time until permits can be granted.
+  local function wait(permits)
+    local us = 0
+    for _, crest in ipairs(crests) do
+      if crest[1] - window < now + us and crest[2] + permits > most then
+        us = math.max(us, leave(crest[3] + permits - most))
+      end
+    end
+    return us
+  end
+  if refused then
+    retry = refused > most and -1 or wait(refused)
+  end
+  if closed == 0 and room == 0 then
+    soonest = most > 0 and wait(1) or reset
+  end
+  if granted > 0 and date > now then
+    free = closed == 0 and room + granted or granted -- what is booked leaves room before it
+  end
+else
+  if refused and refused > most then
+    retry = -1
+  elseif refused and used + refused - most == 1 then
+    retry = soonest
+  end
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+    -- [slidinglog_leave.lua]
+    -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+    -- expired entries included.
+    local function leave(gone)
+      local last = newest + window - now
+      if oldest == 0 or gone > (before - base) % TURN then
+        return last
+      end
+      local low, high = 0, entries - 1
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+        local left = member and (sub(member, 17, 31) - base) % TURN or 0
+        if left >= gone and left <= used then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+      return member and sub(member, 1, 16) + window - now or last
+    end
+    if retry == 0 and refused and used + refused > most then
+      retry = leave(used + refused - most)
+    end
+    if need > 1 and used >= share then
+      soonest = need <= used and leave(need) or reset
+    end
+  end
+end
+if refused and retry >= 0 and retry < closed then
+  retry = closed
+end
+if closed > 0 then
+  soonest = closed
+  if reset < closed then
+    reset = closed
+  end
+end
+local reply = {status, 0, free, granted, used, now, soonest, retry, reset}
+-- [slidinglog_reserved.lua]
+-- Reserve, after the permits were entered.
+if granted > 0 then
+  reply[6] = date
+else
+  if retry >= 0 then
+    reply[8] = date - now
+  end
+  date = now
+end
+if as_proposed then
+  epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
+end
+reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
+reply[16] = paced
+-- [fair_charged.lua]
+-- Fairness, the end of reservations: what fair_charge.lua has to write down.
+if charge then
+  local date = reply[14] + reply[16]
+  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
+    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
+  end
+  pcall(charge, granted, date)
+end
+return reply

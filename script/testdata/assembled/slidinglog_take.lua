@@ -1,0 +1,1206 @@
+-- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
+--   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
+--   slidinglog_rest, slidinglog_crests, fair_counters, slidinglog_leave
+-- [slidinglog.lua]
+-- Sliding log, part 1 of every operation: read the clock and the state.
+--
+-- KEYS[1]  head: the fixed-width string described below
+-- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+--
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
+-- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
+-- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
+-- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
+-- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
+-- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
+-- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+--
+-- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
+--   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
+--  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
+-- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- if what was booked ahead still made the log hold more than the share (under a longer window).
+--
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+--   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
+local sub, find, format = string.sub, string.find, string.format
+local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
+local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
+local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
+local TURN = 1000000000000000
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
+local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
+local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+local stepped = false -- the clock went back: the new offset must be stored
+local wrote = false -- the operation has written what it is for
+if head then
+  if #head ~= 249 then -- or an error, which is a table
+    return {-1, 1, head.err}
+  end
+  as_proposed = ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  if not as_proposed and sub(head, 1, 4) ~= 'SLG2' then
+    return {-1, 1}
+  end
+  local sound
+  sound, share, base, total, window, touched, oldest, newest, entries, opened =
+    pcall(function(head, sub) -- what a function is given costs less than what it refers to
+      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
+      if total - base == share then -- full: most likely nothing will be entered
+        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+      end
+      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
+        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+    end, head, sub)
+  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+    sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
+        sub(head, 234, 249) + 0
+    end)
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+  end
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
+    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    return {-1, 1}
+  end
+  now = now + offset
+  -- A date ahead of the clock was booked there; else it tells that the clock went back.
+  local last = booked == 0 and newest > touched and newest or touched
+  if now < last then
+    offset = offset + last - now
+    now = last
+    stepped = true
+  end
+end
+-- [slidinglog_adopt.lua]
+-- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
+local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
+local status = 1
+local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
+local discard = false               -- the log is the remains of a lost state
+local span = window
+if not head then
+  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
+  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+  end
+  local left = 0 -- microseconds for which permits of a forgotten log may still be in use
+  start, entries, opened, before = 0, 0, now, 0
+  window = sub(ARGV[2], 2, 14) + 0
+  discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
+  if discard then
+    local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
+    if member.err or #member[1] ~= 42 then
+      return {-1, 2, member.err}
+    end
+  end
+  if discard or sub(ARGV[2], 1, 1) % 2 == 1 then
+    left = window
+  else
+    local info = redis.pcall('INFO', 'server')
+    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+    if uptime and uptime * 1000000 < window and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      left = window - uptime * 1000000
+    end
+  end
+  status = 2
+  if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    status = 3
+    closed_until = now + left
+  end
+  epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true
+elseif epoch < proposed then
+  epoch, target, start, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, true
+  window = sub(ARGV[2], 2, 14) + 0
+  if window < span then
+    span = window
+  end
+end
+-- What left the old window stays forgotten, what leaves the new one is forgotten now.
+local cut = now - span
+-- [slidinglog_trim.lua]
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
+-- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
+-- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+local trimmed, damaged = false, false
+if oldest > 0 and oldest <= cut then
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  trimmed = true
+  if newest <= cut then
+    base, before, oldest = total, total, 0
+  else
+    local stays = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf', 'LIMIT', '0', '1')
+    if stays.err then
+      return {-1, 2, stays.err}
+    end
+    local member = stays[1]
+    damaged = redis.call('ZCARD', KEYS[2]) ~= entries
+    if not member then
+      base, oldest = before, 0
+    elseif #member == 42 and tonumber(sub(member, 1, 16)) and tonumber(sub(member, 17, 31)) then
+      oldest, base = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+    else
+      return {-1, 2}
+    end
+  end
+elseif newest <= cut then
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  base, before = total, total
+end
+local used = (total - base) % TURN
+-- [slidinglog_settle.lua]
+-- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
+--
+-- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
+--         which creates nothing, magic(4) and 0
+--       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
+--         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
+--         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+if damaged then
+  -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
+  base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
+  trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
+  if sub(ARGV[2], 1, 1) + 0 >= 2 then
+    status, closed_until = 3, now + window
+  end
+end
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+-- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
+-- as the floor may be older than the loss.
+if share > target and closed == 0 and not as_proposed then
+  local held = used
+  if newest > now and used > target then
+    -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
+    if log.err then
+      return {-1, 2, log.err}
+    end
+    local dates, befores = {}, {}
+    local sound = pcall(function()
+      for i, member in ipairs(log) do
+        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+      end
+    end)
+    if not sound then
+      return {-1, 2}
+    end
+    local count, first = #dates + 1, 1
+    dates[count], befores[count], befores[count + 1] = newest, before, total
+    held = 0
+    for i = 1, count do
+      while dates[first] <= dates[i] - window do
+        first = first + 1
+      end
+      local sum = (befores[i + 1] - befores[first]) % TURN
+      if sum > held and (i == count or dates[i + 1] > now) then
+        held = sum
+      end
+    end
+  end
+  if held < target then
+    held = target
+  end
+  if held < share then
+    share, rewrite = held, true
+  end
+end
+if epoch == proposed and share < target and closed == 0 and not as_proposed then
+  local floor = sub(ARGV[1], 34, 46) + 0
+  if floor > target then
+    floor = target
+  end
+  if share < floor then
+    share, rewrite = floor, true
+  end
+end
+local written = false -- the whole head was written
+-- [slidinglog_take.lua]
+-- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing to head and log, unless it is time to note
+-- that participants contend. What follows here is fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
+--
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 the groups of asks and the seats, as fair.lua says
+-- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while participants contend what fair_settle.lua adds
+local date = now
+local MARK = '217' -- where in the head `contended` is, from 0
+local booked_ahead = newest > now
+local free = 0
+if closed == 0 and newest > now then
+  -- [slidinglog_crests.lua]
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
+  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
+  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
+  -- above it. With too many entries ahead it is one crest that holds all.
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  local limit = (as_proposed or share < target) and share or target
+  local crests, room = {{now, used, used}}, limit - used
+  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if later.err then
+    return {wrote and -5 or -1, 2, later.err}
+  end
+  if #later < 16 then
+    local sound = pcall(function()
+      local starts, ends = {now}, {}
+      for i, member in ipairs(later) do
+        starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+      end
+      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      room = limit
+      for i, start in ipairs(starts) do
+        local first = base
+        if start - window > cut then
+          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
+          first = member and sub(member, 17, 31) + 0 or before
+        end
+        local held = (ends[i] - first) % TURN
+        crests[i] = {start, held, (ends[i] - base) % TURN}
+        if start - window < now and limit - held < room then
+          room = limit - held
+        end
+      end
+    end)
+    if not sound then
+      return {wrote and -5 or -1, 2}
+    end
+  end
+  if room < 0 then
+    room = 0
+  end
+  free = room
+elseif closed == 0 and used < share then
+  free = share - used
+end
+-- [fair.lua]
+-- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
+--
+-- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
+--   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
+--           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
+--   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
+--           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
+-- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
+--          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+--
+-- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
+-- away: then the call is served as if nobody contended.
+local asks, groups = ARGV[3], 1
+local ONE = '  10            1' -- one group of asks for a single permit, and no reports
+local plain = sub(asks, 1, 17) == ONE
+local first, seat = 34, 28 -- where in it the seats are, and how long they are
+local reports = false
+if not plain then
+  groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
+  first, seat = 5 + 29 * groups, reports and 60 or 28
+end
+local seated = #asks >= first
+local counts, book = nil, nil
+local left, refused = free, nil
+local contending = false
+local marked = contended
+local begun, remark = false, false -- they begin to contend; contended must be written
+if marked > 0 then
+  if marked + 2 * window <= now then
+    contended, remark = 0, true
+  else
+    contending = seated and closed == 0
+  end
+end
+if contending then
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
+    return {-1, #KEYS, header.err}
+  end
+  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+    header = ''
+  end
+  contending, book = pcall(function()
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local HEADER, RECORD, MOST = 151, 225, 1024
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    if header ~= '' then
+      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
+    end
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {}
+    local cell, here = (now - now % window) / window, window - now % window
+
+    local function fresh(id, weight)
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+    end
+    local function parse(text)
+      return {
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
+        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
+        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+      }
+    end
+    -- [fair_counters.lua]
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
+    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    local function roll(a)
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+    end
+    -- Notes whether its callers have been waiting in the last span of us.
+    local function wait(a, waiting, span)
+      local target = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    end
+    -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
+    local function state(a, waiting, span, booking)
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+      local backed, kept = greatest * 2 + 4000, 0
+      local since = now - a.denied
+      if since >= -2 * window and since * 2 <= window then
+        backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+        used = greatest
+        if a.waited * 2 >= 1000000000 then
+          if greatest == 0 then
+            booking = share
+          end
+          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+        end
+      end
+      if booking > 0 then
+        backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
+      end
+      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local unhindered = backed
+      if a.waited * 2 < 1000000000 then
+        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+      end
+      a.claim = max(min(max(reported, unhindered), backed), kept)
+    end
+    -- Takes credit from what was saved up, as far as the bucket holds it.
+    local function draw(a, full)
+      if a.saved > 0 and a.credit < full then
+        local drawn = min(a.saved, full - a.credit)
+        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      end
+    end
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
+    local function lend(a, e, full, soonest)
+      local ahead = now + min(soonest, window)
+      if ahead <= a.filled then
+        return
+      end
+      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+      if credit > full then
+        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+        credit = full
+      end
+      a.credit, a.filled = credit, ahead
+    end
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
+    -- than half of its part in this window and the last, while others have booked ahead.
+    local function pour(a, e, full)
+      local credit = a.credit
+      local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+      if gain >= 1000 then
+        credit, a.filled = credit + gain, now
+      end
+      if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+        a.filled = now
+      end
+      if credit > full then
+        local since = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
+          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+        end
+        credit = full
+      end
+      a.credit = credit
+      draw(a, full)
+    end
+    -- What the shared account was charged for the first ask of a name that has come back is its own.
+    local function settle(a, s)
+      a.cell = (a.filled - a.filled % window) / window
+      roll(s)
+      if s.cell == a.cell then
+        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+      elseif s.cell == a.cell + 1 then
+        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+      end
+      state(s, 0, window, 0)
+    end
+    b.draw, b.lend = draw, lend
+    -- The account of those who have none of their own.
+    local function everybody()
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+      end
+      return b.accounts[0]
+    end
+    -- The slot of a participant's own account, or -1.
+    local function find(id, slot)
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = HEADER + slot * RECORD
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
+        if sub(text, 1, 17) == '#' .. id then
+          b.accounts[slot] = parse(text)
+          return slot
+        end
+      end
+      if b.stored > 1 then
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
+        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
+        if at then
+          slot = (at - 1 - HEADER) / RECORD
+          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
+          return slot
+        end
+      end
+      return -1
+    end
+
+    for i = first, #asks, seat do
+      local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
+      local own = find(id, sub(asks, i + 16, i + 20) + 0)
+      local a, newcomer, span = nil, nil, window
+      if own < 0 then
+        if b.count <= MOST then
+          own, b.count = b.count, b.count + 1
+          newcomer = fresh(id, weight)
+          b.accounts[own] = newcomer
+        end
+        a = everybody()
+      else
+        a = b.accounts[own]
+        span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
+        if a.cell == 0 then
+          local s = everybody()
+          settle(a, s)
+          s.seen = now
+        end
+      end
+      local away = span
+      placed[id] = own >= 0 and own or nil
+      a.weight = weight
+      roll(a)
+      local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
+      local waiting = 0
+      if reports then
+        -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
+        local turned = sub(asks, i + 28, i + 43) + 0
+        if span > window then
+          turned, span = floor(turned * window / span), window
+        end
+        local recent = floor(turned * min(now % window, span) / span)
+        a.turned, a.turned_before = min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
+        waiting = sub(asks, i + 44, i + 59) + 0
+        if newcomer then
+          newcomer.turned, newcomer.turned_before = recent, turned - recent
+        end
+      end
+      if own >= 0 and not newcomer then
+        wait(a, waiting, span)
+      end
+      state(a, waiting, away, 0)
+      a.seen = now
+      if b.heavy > 0 or a.credit < 0 then
+        local e = share
+        if b.heavy > 0 then
+          e = min(weight * b.spare / b.heavy / 1000, share)
+          entry.e = e
+        end
+        entry.depth = max(2, 0.15 * e, 1.5 * sqrt(e))
+        entry.full = floor(entry.depth * 1000000)
+        pour(a, e, entry.full)
+      else
+        a.credit, a.filled = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000), now
+      end
+      b.entries[#b.entries + 1] = entry
+    end
+
+    b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
+    b.left = free
+    for i = 1, groups do
+      local at = 29 * i - 24
+      local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+      local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
+      local a = entry.a
+      local got = min(count, floor(b.left / size))
+      if entry.e > 0 and got > 0 then
+        local credit, slope = a.credit / 1000000, b.reserve / entry.depth
+        local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
+        local allowed = floor(min(credit, keep) / size)
+        if allowed < 1 and a.credit >= entry.full then
+          allowed = 1
+        end
+        got = max(0, min(got, allowed))
+      end
+      b.grants[i] = got
+      b.left = b.left - got * size
+      if got < count then
+        entry.unserved = entry.unserved + (count - got) * size
+        if entry.refused == 0 then
+          entry.refused = size
+        end
+        b.refused = b.refused or size
+        a.denied = now
+        if entry.newcomer then
+          entry.newcomer.denied = now
+        end
+      end
+      a.used = a.used + got * size
+      if entry.newcomer then
+        entry.newcomer.used = entry.newcomer.used + got * size
+      end
+      if entry.e > 0 then
+        a.credit = a.credit - got * size * 1000000
+      end
+    end
+    return b
+  end)
+  if contending then
+    counts, left, refused = book.grants, book.left, book.refused
+  else
+    redis.pcall('DEL', KEYS[#KEYS])
+  end
+end
+if plain and not contending then
+  local count = sub(asks, 18, 30) + 0
+  if left < count then
+    count, refused = left, 1
+  end
+  left = left - count
+elseif not contending then
+  for at = 5, first - 1, 29 do
+    local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+    local fit = (left - left % size) / size
+    if fit < count then
+      count = fit
+      refused = refused or size
+    end
+    left = left - count * size
+  end
+end
+-- When participants contend is noted at first, and then eight times a window.
+if seated and closed == 0 and (refused or reports) then
+  begun = not contending
+  if begun or now < marked or (now - marked) * 8 > window then
+    remark, contended = true, now
+  end
+end
+local granted = free - left
+-- [slidinglog_enter.lua]
+-- Sliding log, after the grants: write them down, foresee what comes back, reply.
+-- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
+--
+-- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never), reset us
+-- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+local merged = false -- the grant joined an entry
+if granted > 0 or renew or rewrite then
+  -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
+  if trimmed then
+    local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
+    if type(done) == 'table' and done.err then
+      return {-2, done.err}
+    end
+    rewrite = true
+    if oldest == 0 then
+      entries = 0 -- they go last, if the log has not expired: an empty one is no key, and a slot on its way takes no new key
+    else
+      local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+      if type(removed) == 'table' then
+        return {-1, 2, removed.err}
+      end
+      entries, trimmed = entries - removed, false
+    end
+  end
+  local logged, added = false, nil -- the open entry was closed; what was added to the log
+  if granted > 0 then
+    if not entries then
+      -- [slidinglog_rest.lua]
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      if not start then
+        start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+        entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+        if not (start and before and entries and opened and opened <= newest) then
+          return {wrote and -5 or -1, 1}
+        end
+      end
+    end
+    if date < newest then
+      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
+      local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf') or {}
+      if later.err then
+        return {-1, 2, later.err}
+      end
+      local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
+      local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
+      local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local ended = last and sub(last, 1, 16) + 0
+      -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
+      -- granted now, and leave no room for anybody else.
+      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window
+        and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
+        place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
+      end
+      if ended ~= date then
+        add[3], add[4] = format('%d', date), format('%16d%15d%11d', date, place, date - from)
+        if merged then
+          remove[3] = last
+        end
+      end
+      if oldest == 0 or oldest > date or (merged and oldest == ended) then
+        oldest = date
+      end
+      for _, member in ipairs(later) do
+        local ahead = sub(member, 1, 16)
+        add[#add + 1] = format('%d', ahead + 0)
+        add[#add + 1] = ahead .. format('%15d', (sub(member, 17, 31) + granted) % TURN) .. sub(member, 32, 42)
+        remove[#remove + 1] = member
+      end
+      if #add > 2 then
+        local done = redis.pcall(unpack(add))
+        if type(done) == 'table' then
+          return {-2, done.err}
+        end
+        added = add[4]
+      end
+      if #remove > 2 then
+        redis.call(unpack(remove))
+      end
+      if not merged then
+        entries, renew = entries + 1, true
+      end
+      before = (before + granted) % TURN
+    elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
+      newest, merged = date, true
+    else
+      -- [slidinglog_rest.lua]
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      if not start then
+        start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+        entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+        if not (start and before and entries and opened and opened <= newest) then
+          return {wrote and -5 or -1, 1}
+        end
+      end
+      if total ~= before then
+        added = format('%16d%15d%11d', newest, before, newest - opened)
+        local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), added)
+        if type(done) == 'table' then
+          if sub(done.err, 1, 9) == 'WRONGTYPE' then
+            return {-1, 2}
+          end
+          -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          if not merged then
+            return {-2, done.err}
+          end
+          newest, renew = date, true
+        else
+          logged = true
+          if oldest == 0 then
+            oldest = newest
+          end
+          entries = entries + 1
+        end
+      end
+      if not merged then
+        before, opened, newest, renew = total, date, date, true
+      end
+    end
+    total, used = (total + granted) % TURN, used + granted
+    if newest > now then
+      renew = true -- it must be there when the permits are due
+    end
+  end
+  if trimmed then
+    local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
+    if type(removed) == 'table' and not find(removed.err, 'non local key', 1, true) then
+      if added then
+        redis.pcall('ZREM', KEYS[2], added)
+      end
+      return {-1, 2, removed.err}
+    end
+  end
+  local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
+  if newest > now then
+    local ahead = math.ceil((newest - now) / 1000)
+    booked, ttl, life = newest, format('%d', sub(ARGV[2], 73) + ahead), sub(ARGV[2], 60, 72) + ahead
+  elseif booked > 0 then
+    booked, rewrite = used > share and newest or 0, true
+  end
+  if logged then
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
+  end
+  local done
+  if merged and not (renew or rewrite or stepped) then
+    done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
+  else
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+    local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
+    local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
+    if renew then
+      done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
+    else
+      done = redis.pcall('SETRANGE', KEYS[1], '0', text)
+    end
+    written = true
+  end
+  if done ~= 249 and done.err then -- SETRANGE tells the length
+    return {-2, done.err}
+  end
+  wrote = true
+  if discard then
+    redis.call('DEL', KEYS[2])
+  elseif renew and entries > 0 and not logged then
+    redis.call('PEXPIRE', KEYS[2], format('%d', life))
+  end
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+
+local soonest, retry, reset = 0, 0, 0
+local most = (as_proposed or share < target) and closed == 0 and share or target
+local need = used + 1 - most -- permits that must leave before one can be granted
+if used > 0 then
+  soonest = (oldest > 0 and oldest or newest) + window - now
+  reset = newest + window - now
+  if not merged and total == (before or tonumber(sub(head, 172, 186))) then
+    -- Refunds emptied the open entry: the last closed one leaves last.
+    local member = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
+    if member then
+      reset = sub(member, 1, 16) + window - now
+    end
+  end
+end
+if newest > now then
+  -- [slidinglog_crests.lua]
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
+  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
+  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
+  -- above it. With too many entries ahead it is one crest that holds all.
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  local limit = (as_proposed or share < target) and share or target
+  local crests, room = {{now, used, used}}, limit - used
+  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if later.err then
+    return {wrote and -5 or -1, 2, later.err}
+  end
+  if #later < 16 then
+    local sound = pcall(function()
+      local starts, ends = {now}, {}
+      for i, member in ipairs(later) do
+        starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+      end
+      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      room = limit
+      for i, start in ipairs(starts) do
+        local first = base
+        if start - window > cut then
+          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
+          first = member and sub(member, 17, 31) + 0 or before
+        end
+        local held = (ends[i] - first) % TURN
+        crests[i] = {start, held, (ends[i] - base) % TURN}
+        if start - window < now and limit - held < room then
+          room = limit - held
+        end
+      end
+    end)
+    if not sound then
+      return {wrote and -5 or -1, 2}
+    end
+  end
+  if room < 0 then
+    room = 0
+  end
+  -- [slidinglog_leave.lua]
+  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+  -- expired entries included.
+  local function leave(gone)
+    local last = newest + window - now
+    if oldest == 0 or gone > (before - base) % TURN then
+      return last
+    end
+    local low, high = 0, entries - 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+      local left = member and (sub(member, 17, 31) - base) % TURN or 0
+      if left >= gone and left <= used then
+        high = middle
+      else
+        low = middle + 1
+      end
+    end
+    local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+    return member and sub(member, 1, 16) + window - now or last
+  end
+  -- The time until permits can be granted.
+  local function wait(permits)
+    local us = 0
+    for _, crest in ipairs(crests) do
+      if crest[1] - window < now + us and crest[2] + permits > most then
+        us = math.max(us, leave(crest[3] + permits - most))
+      end
+    end
+    return us
+  end
+  if refused then
+    retry = refused > most and -1 or wait(refused)
+  end
+  if closed == 0 and room == 0 then
+    soonest = most > 0 and wait(1) or reset
+  end
+  if granted > 0 and date > now then
+    free = closed == 0 and room + granted or granted -- what is booked leaves room before it
+  end
+else
+  if refused and refused > most then
+    retry = -1
+  elseif refused and used + refused - most == 1 then
+    retry = soonest
+  end
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+    -- [slidinglog_rest.lua]
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    if not start then
+      start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+      entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+      if not (start and before and entries and opened and opened <= newest) then
+        return {wrote and -5 or -1, 1}
+      end
+    end
+    -- [slidinglog_leave.lua]
+    -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
+    -- expired entries included.
+    local function leave(gone)
+      local last = newest + window - now
+      if oldest == 0 or gone > (before - base) % TURN then
+        return last
+      end
+      local low, high = 0, entries - 1
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
+        local left = member and (sub(member, 17, 31) - base) % TURN or 0
+        if left >= gone and left <= used then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
+      return member and sub(member, 1, 16) + window - now or last
+    end
+    if retry == 0 and refused and used + refused > most then
+      retry = leave(used + refused - most)
+    end
+    if need > 1 and used >= share then
+      soonest = need <= used and leave(need) or reset
+    end
+  end
+end
+if refused and retry >= 0 and retry < closed then
+  retry = closed
+end
+if closed > 0 then
+  soonest = closed
+  if reset < closed then
+    reset = closed
+  end
+end
+local reply = {status, 0, free, granted, used, now, soonest, retry, reset}
+-- [slidinglog_taken.lua]
+-- Take, after the permits were entered: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
+if not as_proposed or contending or closed > 0 or groups == 0 then
+  if as_proposed and epoch == 0 then -- not read, as calm
+    epoch, target = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0
+  end
+  -- [slidinglog_rest.lua]
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  if not start then
+    start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
+    entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
+    if not (start and before and entries and opened and opened <= newest) then
+      return {wrote and -5 or -1, 1}
+    end
+  end
+  if groups == 0 and share > target and closed == 0 and used > 0 then -- when the share falls next
+    reply[7] = (oldest > 0 and oldest or newest) + window - now
+  end
+  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+end
+-- [fair_settle.lua]
+-- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
+--
+-- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
+-- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
+if remark and not written then
+  redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
+end
+if begun then
+  redis.pcall('DEL', KEYS[#KEYS])
+end
+if contending then
+  for i = 1, groups do
+    reply[#reply + 1] = counts[i]
+  end
+  pcall(function()
+    local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
+    local promised = b.promised
+    for _, entry in ipairs(b.entries) do
+      local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      if e > 0 then
+        b.draw(a, entry.full) -- what was granted is made up for at once
+      end
+      local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
+      if e > 0 and unserved == 0 then
+        if a.claim < e * 1000 then
+          retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
+        elseif left < 1 or a.credit < entry.full then
+          -- It wants more than its part: if it would be refused now, it need not come to hear it.
+          local slope = b.reserve / entry.depth
+          if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+            refused, unserved = 1, 1
+          end
+        end
+      end
+      if e > 0 and unserved > 0 then
+        local need = refused - left
+        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
+        if credit < want then
+          retry = min(window / 4, (want - credit) * window / e)
+        else
+          need = need + ceil(b.reserve * (1 - credit / entry.depth))
+        end
+        if need > 0 then
+          retry = max(retry, soonest + (need - 1) * window / max(share, 1))
+        end
+        -- The permits that come back are promised to one after the other, or all would come at the same release.
+        if a.claim >= e * 1000 then
+          if a.due <= now or a.due - now > 3 * window then
+            local ahead = promised - now
+            if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
+              ahead = 0
+            end
+            if left < 1 then -- nothing before the next permit comes back
+              ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
+            end
+            if ahead * 4 <= window then
+              ahead = ahead + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
+              promised = now + ahead
+            end
+            a.due = now + ahead
+          end
+          retry = max(retry, a.due - now)
+        end
+        retry = ceil(max(min(retry, window), window / 1024))
+      end
+      if denied then -- until it is to come back it is not silent
+        a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
+        a.seen = max(a.seen, a.denied)
+        if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
+          b.lend(a, e, entry.full, soonest)
+        end
+      end
+      reply[#reply + 1] = entry.own
+      reply[#reply + 1] = retry
+    end
+
+    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    local function place(slot)
+      return format('%d', HEADER + slot * RECORD)
+    end
+    local function record(a)
+      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+    end
+    local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
+    local header = b.header
+    if header == '' then
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+    else
+      upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
+    end
+    for slot = b.stored, b.count - 1 do
+      redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
+    end
+    for slot, a in pairs(b.accounts) do
+      if slot < b.stored then
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
+      end
+    end
+
+    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
+    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
+    if upcoming < 0 and not due then
+      if b.count ~= b.stored or promised ~= b.promised then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
+      end
+      return
+    end
+    if due then
+      upcoming, began = 0, now
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
+    else
+      light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
+        sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
+    end
+    local whole = upcoming == 0 and b.count <= SLICE
+    local demands, weights = {}, {}
+    local from = upcoming
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local moved
+    for _ = 1, SLICE do
+      if upcoming >= b.count then
+        break
+      end
+      local at = (upcoming - from) * RECORD
+      local line = moved
+      if not line then
+        line = text
+      else
+        at = 0
+      end
+      local idle = max(now - sub(line, at + 25, at + 40), 0)
+      local demand = sub(line, at + 41, at + 56) + 0
+      if idle * 4 > window then
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+      end
+      local gone = idle >= 2 * window
+      if upcoming == 0 then
+        gone = false
+      elseif not gone and b.count > 896 then
+        local once = sub(line, at + 93, at + 105) + 0 == 0
+        if b.count > MOST and not once then -- who wants hardly anything makes room
+          gone = demand * 8 * MOST < share * 1000
+        else
+          gone = once and idle * (b.count > MOST and 8 or 2) >= window
+        end
+      end
+      if gone then
+        b.count = b.count - 1
+        if upcoming < b.count then
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
+        end
+      else
+        if demand ~= 0 then
+          local w = sub(line, at + 18, at + 24) + 0
+          claims, weight, count = claims + demand, weight + w, count + 1
+          if whole then
+            demands[count], weights[count] = demand, w
+          end
+          if b.heavy == 0 or demand * b.heavy < w * b.spare then
+            light = light + demand
+          else
+            heavy = heavy + w
+          end
+        end
+        upcoming = upcoming + 1
+        moved = nil
+      end
+    end
+    if upcoming >= b.count then
+      upcoming, b.weights = -1, weight
+      local capacity = share * 1000
+      local lowest = weight
+      if count < 2 or claims <= capacity then
+        b.spare, b.heavy = 0, 0
+      elseif not whole then
+        if heavy == 0 or light >= capacity then
+          b.spare, b.heavy = capacity, lowest
+        else
+          b.spare, b.heavy = capacity - light, heavy
+        end
+      else
+        b.spare, b.heavy = capacity, lowest
+        for _ = 1, SLICE do
+          local below, above = 0, 0
+          for i = 1, count do
+            if demands[i] * b.heavy < weights[i] * b.spare then
+              below = below + demands[i]
+            else
+              above = above + weights[i]
+            end
+          end
+          local spare, bound = capacity - below, above
+          if above == 0 or below >= capacity then
+            spare, bound = capacity, lowest
+          end
+          if spare == b.spare and bound == b.heavy then
+            break
+          end
+          b.spare, b.heavy = spare, bound
+        end
+      end
+    end
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+  end)
+end
+-- [reply.lua]
+-- The end of an operation that has nothing to add to the reply.
+return reply

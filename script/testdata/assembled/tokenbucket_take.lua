@@ -1,0 +1,1328 @@
+-- tokenbucket_take = meter_names + meter + bucket + tokenbucket + meter_load + meter_adopt +
+--   meter_take + fair + meter_grant + meter_reply + tokenbucket_taken + fair_settle + reply with
+--   fair_counters, meter_rest
+-- [meter_names.lua]
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+local MAGIC, TAKES = 'TKB3', true
+-- [meter.lua]
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+--
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
+-- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+--
+-- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
+--   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+--
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
+-- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+--
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+--
+-- The algorithm's part defines, over the names below:
+--   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
+--   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
+--   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   lasts()         us for which what a lost state granted may still be in use
+--   held()          what the share must not fall below                                   used(), free()  permits
+--   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
+--   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
+--   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   receipt()       what refund needs as `at`, after a grant, if not `now`
+--   releases(reply) when what is used comes back: us and permits, added to the reply
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
+local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
+local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
+local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+-- To make a function costs more than most calls of it, so those that few calls need are made only then.
+local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
+local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local receipt, pace, beside, falls                -- where the algorithm has them
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local head = redis.pcall('GET', KEYS[1])
+local as_proposed = false -- the string begins with what a take or a reservation proposes
+local stepped = false -- the clock went back: the new offset must be stored
+if head then
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
+    return {-1, 1, head.err}
+  end
+end
+-- [bucket.lua]
+-- Token and leaky bucket, the part they share: one date says it all.
+--
+-- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what
+-- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
+-- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
+-- The leaky bucket reads the same date as the instant at which the next permit may act.
+--
+-- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing. What it let through counts in its windows but is
+-- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
+local date, part = 0, 0
+local retry -- each of the two has its own
+local retire_at, ebb, back
+local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
+local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+local retired = false    -- it leaves to another algorithm
+
+-- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
+local function muldiv(a, b, c, d)
+  local product = a * b + c
+  if product < 9007199254740992 then
+    local whole = floor(product / d)
+    return whole, product - whole * d
+  end
+  local whole = floor(a / d)
+  local rest, quotient, left, unit = a - whole * d, 0, 0, 1099511627776
+  for i = 1, 5 do
+    local sum = left * 1024 + rest * (floor(b / unit) % 1024)
+    if i == 5 then
+      sum = sum + c
+    end
+    local step = floor(sum / d)
+    quotient, left, unit = quotient * 1024 + step, sum - step * d, unit / 1024
+  end
+  return whole * b + quotient, left
+end
+
+-- When the bucket is full, rounded up.
+local function full()
+  return part > 0 and date + 1 or date
+end
+
+local function measure()
+  room, retired = burst, target == 0 and burst > 0
+  if retired then
+    room = 0
+  elseif share < target then
+    room = muldiv(burst, share, 0, target)
+  end
+  if full() <= now then
+    date, part = now, 0
+  end
+  level = room
+  if share == 0 or retired then
+    level = 0
+  elseif date > now or part > 0 then
+    local missing, more = FAR, 0
+    if share * (date - now) / window < FAR then
+      missing, more = muldiv(share, date - now, part, window)
+    end
+    level = room - missing
+    if more > 0 then
+      level = level - 1
+    end
+  end
+end
+
+-- How long n permits take, and `more` parts of a microsecond.
+local function span(n, more)
+  if window * n / share < FAR then
+    return muldiv(window, n, more, share)
+  end
+  return FAR, 0
+end
+
+local function grant(n)
+  local us
+  us, part = span(n, part)
+  date, level = date + us, level - n
+end
+
+local function used()
+  return retired and share or room - level -- who leaves to another algorithm keeps back what is in use
+end
+
+local function free()
+  return share <= target and level > 0 and level or 0
+end
+
+local function reset()
+  return full() - now
+end
+
+-- Microseconds until n permits are in the bucket.
+local function wait(n)
+  if n <= level then
+    return 0
+  end
+  local us, less = muldiv(window, room - n, 0, share)
+  return date - us + (less < part and 1 or 0) - now
+end
+
+local function soonest()
+  if level >= room then
+    return 0
+  end
+  local us = retry(level > 0 and level + 1 or 1)
+  return us < 0 and reset() or us
+end
+
+if not as_proposed then
+  function retire_at(at)
+    date, part = at > now and at or now, 0
+  end
+
+  -- What a retired bucket still keeps: never more than before.
+  function ebb()
+    local left = date - now
+    if left >= window then
+      return share
+    end
+    local keep, more = muldiv(burst, left > 0 and left or 0, 0, window)
+    if more > 0 then
+      keep = keep + 1
+    end
+    return keep
+  end
+
+  -- How long a retired bucket keeps its share was counted in the old window.
+  function regrid()
+    retired = false
+  end
+end
+
+if not TAKES then
+  -- The exact opposite of grant.
+  function back(n)
+    local us, less = muldiv(window, n, 0, share)
+    date, part = date - us, part - less
+    if part < 0 then
+      date, part = date - 1, part + share
+    end
+  end
+
+  function releases(reply)
+    local from, step = level, ceil((room - level) / 32)
+    while from < room do
+      local to = from + step < room and from + step or room
+      reply[#reply + 1] = retry(to)
+      reply[#reply + 1] = to - from
+      from = to
+    end
+  end
+end
+-- [tokenbucket.lua]
+-- Token bucket: what is in it may be used at once.
+--
+-- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far
+--   208, unless all of it is empty: the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
+--   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
+--
+-- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
+-- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
+-- So permits and the room still to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
+-- in any t is at most a burst, plus what they gained: limit*t.
+--
+-- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded: each grant moves it on,
+-- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
+-- given back. A refund leaves at least as many missing as there remain: just what would be missing if it had never been granted. So refunds of all
+-- grants before an instant s give back at most what was missing at s, and the bound above holds. Whatever the order, all comes back that can.
+-- What is booked counts as granted when it is due. What overflowed because of it moves the date on as a grant would, so receipts from before can
+-- gain no more than is missing besides the bookings: nothing.
+--
+-- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
+-- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
+-- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
+local returned, returned_part = 0, 0
+local notes, bookings = '', ''
+local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
+local own_level = 0                            -- the level then
+local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
+
+local function parse(head)
+  date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
+  if #head > 207 then
+    local from = 210 + 29 * sub(head, 208, 209)
+    notes, bookings = sub(head, 210, from - 1), sub(head, from)
+    if from < 210 or from > 674 or from % 29 ~= 7 or from > #head + 1 then
+      return false
+    end
+  end
+  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+    and returned_part >= 0 and (returned_part < share or returned_part == 0)
+end
+
+local function text()
+  local own = format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned, returned_part)
+  if notes ~= '' or bookings ~= '' then
+    return own .. format('%2d', #notes / 29) .. notes .. bookings
+  end
+  return own
+end
+
+-- Date + returned, rounded up.
+function receipt()
+  local day, rest = date, part
+  if raised then
+    day, rest = own_date, own_part
+  end
+  rest = rest + returned_part
+  return day + returned + (rest > share and 2 or rest > 0 and 1 or 0)
+end
+
+local yield, bare, overflow, sum_booked, move_on, note -- made only where something may be booked or refunded
+
+local function prepare_notes()
+  -- Notes that the date was taken back by so many us and parts.
+  function move_on(us, rest)
+    returned, returned_part = returned + us, returned_part + rest
+    if returned_part < 0 then
+      returned, returned_part = returned - 1, returned_part + share
+    end
+    if returned_part >= share then
+      returned, returned_part = returned + 1, returned_part - share
+    end
+  end
+
+  -- Remembers what was given back. Where there is no room for one more, the two oldest are put together: what was granted between them may get less back.
+  function note(at, permits)
+    if permits == 0 then
+      return
+    end
+    local last = #notes
+    while last > 0 and sub(notes, last - 28, last - 13) + 0 > at do
+      last = last - 29
+    end
+    local function entry(receipt, n)
+      return format('%16d%13d', receipt, n < 9999999999999 and n or 9999999999999)
+    end
+    if last > 0 and sub(notes, last - 28, last - 13) + 0 == at then
+      notes = sub(notes, 1, last - 29) .. entry(at, sub(notes, last - 12, last) + permits) .. sub(notes, last + 1)
+      return
+    end
+    if #notes == 464 then
+      notes = entry(sub(notes, 1, 16) + 0, sub(notes, 17, 29) + sub(notes, 46, 58)) .. sub(notes, 59)
+      last = last > 29 and last - 29 or last
+    end
+    notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
+  end
+end
+
+local function prepare()
+  prepare_notes()
+
+  -- Keeps the level, up to the instant, below the room by so many permits.
+  local function at_least(instant, permits)
+    local us, rest = span(permits, 0)
+    local least = instant + us
+    if date < least or date == least and part < rest then
+      date, part = least, rest
+    end
+  end
+
+  function sum_booked()
+    local sum = 0
+    for last = #bookings, 1, -45 do
+      sum = sum + sub(bookings, last - 12, last)
+    end
+    return sum
+  end
+
+  function yield()
+    own_date, own_part, raised = date, part, bookings ~= ''
+    if raised then
+      measure()
+      own_date, own_part, own_level = date, part, level
+    end
+    local later = 0
+    for last = #bookings, 1, -45 do
+      later = later + sub(bookings, last - 12, last)
+      at_least(sub(bookings, last - 44, last - 29) + 0, later)
+    end
+    measure()
+  end
+
+  -- Undoes yield.
+  function bare()
+    if raised then
+      date, part, raised = own_date, own_part, false
+    end
+  end
+
+  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+  function overflow()
+    local later, from = sum_booked(), 1
+    while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
+      at_least(sub(bookings, from, from + 15) + 0, later)
+      local due = sub(bookings, from + 32, from + 44) + 0
+      later = later - due
+      note(sub(bookings, from + 16, from + 31) + 0, due) -- it counts as granted now, after what was granted since it was booked
+      local us, rest = span(due, 0)
+      if us < FAR then
+        move_on(us, rest)
+      end
+      from = from + 45
+    end
+    bookings = sub(bookings, from)
+    if later > 0 then
+      at_least(now, later)
+    end
+    measure()
+  end
+end
+
+local function advance()
+  measure()
+  if full() == now then -- nothing of what was granted so far is left to gain
+    if returned_part > 0 then
+      returned, returned_part = returned + 1, 0
+    end
+    if returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
+      returned = 0
+    end
+    notes = ''
+  end
+  if bookings ~= '' then
+    if TAKES and as_proposed then
+      prepare()
+    end
+    overflow()
+    yield()
+  end
+end
+
+local move = grant
+local function grant(n)
+  if bookings == '' and not raised then
+    return move(n)
+  end
+  bare()
+  move(n)
+  yield()
+end
+
+function retry(n)
+  if n > room then
+    return -1
+  end
+  return wait(n)
+end
+
+if not (TAKES and as_proposed) then
+  prepare()
+end
+
+if not as_proposed then
+  -- All receipts so far are worth nothing.
+  local function leave()
+    returned = returned + full() - now + (returned_part > 0 and 1 or 0)
+    returned_part, notes = 0, ''
+  end
+
+  function begin()
+    date, part, returned, returned_part, notes, bookings, raised = now, 0, 0, 0, '', '', false
+    measure()
+  end
+
+  -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
+  -- refill at the old rate.
+  --
+  -- ARGV[4] of a take that asks for nothing, if anything: permits(13) for so much new room(13); for less room as much less
+  function reshape()
+    if target == 0 and burst > 0 then
+      return measure()
+    end
+    local had, was = raised and own_level or level, room -- under the old rate
+    bare()
+    leave()
+    date, part = now, 0
+    measure()
+    local keep = had
+    if TAKES and room > was and ARGV[4] and #ARGV[4] == 26 then
+      local gift, rise = sub(ARGV[4], 1, 13) + 0, sub(ARGV[4], 14, 26) + 0
+      if room - was < rise then
+        gift = muldiv(gift, room - was, 0, rise)
+      end
+      keep = had + (gift < room - was and gift or room - was)
+    end
+    if keep < room and share > 0 then
+      move(room - keep)
+    end
+    if had > 0 and had > level then
+      gave = had - (level > 0 and level or 0)
+    end
+    yield()
+  end
+
+  -- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
+  -- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
+  function retire()
+    leave()
+    local us, rest = 0, 0
+    if level < share then
+      us, rest = span(share - level, 0)
+    end
+    retire_at(now + us + (rest > 0 and 1 or 0))
+    bookings, raised = '', false
+  end
+
+  function lasts()
+    return window
+  end
+
+  -- What is reserved was promised at the rate in force.
+  function held()
+    if target == 0 and burst > 0 then
+      return ebb()
+    end
+    return (level < 0 or bookings ~= '') and share or 0
+  end
+end
+
+if not TAKES then
+  function promise(n, after)
+    local us = retry(n)
+    return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
+  end
+
+  function book(n, us)
+    grant(n)
+    local at = receipt()
+    if us > 0 then
+      bare()
+      local last = #bookings
+      while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
+        last = last - 45
+      end
+      bookings = sub(bookings, 1, last) .. format('%16d%16d%13d', now + us, at, n) .. sub(bookings, last + 1)
+      yield() -- the date was rounded up
+    end
+    return at
+  end
+
+  booked = sum_booked
+
+  -- Takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
+  local function cancel(n, at)
+    local canceled = 0
+    for last = #bookings, 1, -45 do
+      if canceled < n and sub(bookings, last - 28, last - 13) + 0 == at then
+        local had = sub(bookings, last - 12, last) + 0
+        local part = had < n - canceled and had or n - canceled
+        local entry = part < had and sub(bookings, last - 44, last - 13) .. format('%13d', had - part) or ''
+        bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
+        canceled = canceled + part
+      end
+    end
+    return canceled
+  end
+
+  -- How many permits were granted after the grant with this receipt, or are used after it, and not given back: at least as many as there were.
+  local function since(at)
+    local us, more = date + returned, part + returned_part
+    if more >= share then
+      us, more = us + 1, more - share
+    end
+    if at > us and (at > us + 1 or more == 0) then
+      return FAR
+    end
+    us, more = us - at + 1, more - 1
+    if more < 0 then
+      us, more = us - 1, more + share
+    end
+    if us >= FAR or share * us / window >= FAR then
+      return FAR
+    end
+    local permits = muldiv(share, us, more, window)
+    for last = #notes, 1, -29 do
+      if sub(notes, last - 28, last - 13) + 0 > at then
+        permits = permits - sub(notes, last - 12, last)
+      end
+    end
+    permits = permits > 0 and permits or 0
+    for last = #bookings, 1, -45 do
+      if sub(bookings, last - 28, last - 13) + 0 < at then
+        permits = permits + sub(bookings, last - 12, last)
+      end
+    end
+    return permits
+  end
+
+  -- Puts back what is left to gain of n permits that were granted, and returns how many these are.
+  local function regain(n, at)
+    local remain, missing, had = since(at), room - level, level
+    if remain >= missing or missing >= FAR then
+      return 0
+    end
+    if n > missing then
+      n = missing
+    end
+    local whole = muldiv(share, date - now, part, window)
+    if remain + n <= whole then
+      back(n)
+      note(at, n)
+    else
+      local us, rest = span(remain, 0)
+      date, part = now + us, rest
+      note(at, whole - remain)
+    end
+    measure()
+    return level - had < n and level - had or n
+  end
+
+  function refund(n, at)
+    if share == 0 or retired or returned > 4e15 then
+      return 0
+    end
+    bare()
+    measure()
+    local was_date, was_part = date, part
+    local refunded = cancel(n, at)
+    if refunded > 0 then
+      back(refunded) -- it was not used yet, so it is all there
+      note(at, refunded)
+    else
+      refunded = regain(n, at)
+    end
+    move_on(was_date - date, was_part - part)
+    yield()
+    return refunded
+  end
+end
+-- [meter_load.lua]
+-- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
+local calm = false -- all is as proposed, and closed_until, offset and contended are 0
+if head then
+  local sound, own
+  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  if calm then
+    sound, target, share, window, touched, burst = pcall(function(head, sub)
+      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    end, head, sub)
+  else
+    sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
+      pcall(function(head, sub)
+        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
+          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      end, head, sub)
+  end
+  if sound then
+    sound, own = pcall(parse, head)
+  end
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+    return {-1, 1}
+  end
+  now = now + offset
+  if now < touched then
+    offset = offset + touched - now
+    now = touched
+    stepped = true
+  end
+  advance()
+end
+-- [meter_adopt.lua]
+-- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
+--
+-- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
+--       3.. the operation's own
+local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
+local status = 1
+local renew = false -- the state must be written
+local had = not as_proposed and {share, window, burst, target}
+if not head then
+  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
+  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+  end
+  local left = 0 -- microseconds for which permits of a forgotten state may still be in use
+  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
+  window = sub(ARGV[2], 2, 14) + 0
+  local most = lasts()
+  if sub(ARGV[2], 1, 1) % 2 == 1 then
+    left = most
+  else
+    local info = redis.pcall('INFO', 'server')
+    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+    if uptime and uptime * 1000000 < most and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      left = most - uptime * 1000000
+    end
+  end
+  if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    status = 3
+    closed_until = now + left
+  else
+    share = sub(ARGV[1], 34, 46) + 0
+  end
+  begin()
+elseif epoch < proposed then
+  epoch, target, start, burst, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
+  local was = window
+  window = sub(ARGV[2], 2, 14) + 0
+  if window ~= was then
+    regrid(was)
+  end
+  if target == 0 and burst > 0 then -- another algorithm takes over
+    if had[4] == 0 and had[3] > 0 and window == was then
+      burst = had[3]
+    else
+      burst = share
+      retire()
+    end
+  end
+end
+local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
+local closed = 0
+if closed_until > now then
+  closed = closed_until - now
+end
+-- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
+if closed == 0 and not as_proposed then
+  if share > target then
+    local least = held()
+    if least < target then
+      least = target
+    end
+    if least < share then
+      share = least
+    end
+  elseif share < target and epoch == proposed then
+    local lowest = sub(ARGV[1], 34, 46) + 0
+    if lowest > target then
+      lowest = target
+    end
+    if share < lowest then
+      share = lowest
+    end
+  end
+end
+if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
+  renew = true
+  reshape()
+end
+-- [meter_take.lua]
+-- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset writes nothing to the state, unless it is time to
+-- note that participants contend. fair.lua follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
+--
+-- ARGV  3 the groups of asks and the seats, as fair.lua says
+-- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds, and while participants contend what fair_settle.lua adds
+local MARK = '133' -- where in the state `contended` is, from 0
+local booked_ahead = false -- not known here
+local available = 0
+if closed == 0 then
+  available = free()
+end
+local free = available
+-- [fair.lua]
+-- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
+--
+-- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
+--   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
+--           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
+--   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
+--           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
+-- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
+--          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+--
+-- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
+-- away: then the call is served as if nobody contended.
+local asks, groups = ARGV[3], 1
+local ONE = '  10            1' -- one group of asks for a single permit, and no reports
+local plain = sub(asks, 1, 17) == ONE
+local first, seat = 34, 28 -- where in it the seats are, and how long they are
+local reports = false
+if not plain then
+  groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
+  first, seat = 5 + 29 * groups, reports and 60 or 28
+end
+local seated = #asks >= first
+local counts, book = nil, nil
+local left, refused = free, nil
+local contending = false
+local marked = contended
+local begun, remark = false, false -- they begin to contend; contended must be written
+if marked > 0 then
+  if marked + 2 * window <= now then
+    contended, remark = 0, true
+  else
+    contending = seated and closed == 0
+  end
+end
+if contending then
+  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
+  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
+    return {-1, #KEYS, header.err}
+  end
+  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+    header = ''
+  end
+  contending, book = pcall(function()
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local HEADER, RECORD, MOST = 151, 225, 1024
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    if header ~= '' then
+      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
+    end
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {}
+    local cell, here = (now - now % window) / window, window - now % window
+
+    local function fresh(id, weight)
+      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+    end
+    local function parse(text)
+      return {
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
+        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
+        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
+        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+      }
+    end
+    -- [fair_counters.lua]
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
+    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    local function roll(a)
+      if a.cell ~= cell then
+        if a.cell == cell - 1 then
+          a.used_before, a.turned_before = a.used, a.turned
+        else
+          a.used_before, a.turned_before = 0, 0
+        end
+        a.used, a.turned, a.cell = 0, 0, cell
+      end
+    end
+    -- Notes whether its callers have been waiting in the last span of us.
+    local function wait(a, waiting, span)
+      local target = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    end
+    -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
+    local function state(a, waiting, span, booking)
+      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+      local backed, kept = greatest * 2 + 4000, 0
+      local since = now - a.denied
+      if since >= -2 * window and since * 2 <= window then
+        backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+        used = greatest
+        if a.waited * 2 >= 1000000000 then
+          if greatest == 0 then
+            booking = share
+          end
+          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+        end
+      end
+      if booking > 0 then
+        backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
+      end
+      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local unhindered = backed
+      if a.waited * 2 < 1000000000 then
+        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+      end
+      a.claim = max(min(max(reported, unhindered), backed), kept)
+    end
+    -- Takes credit from what was saved up, as far as the bucket holds it.
+    local function draw(a, full)
+      if a.saved > 0 and a.credit < full then
+        local drawn = min(a.saved, full - a.credit)
+        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      end
+    end
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
+    local function lend(a, e, full, soonest)
+      local ahead = now + min(soonest, window)
+      if ahead <= a.filled then
+        return
+      end
+      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+      if credit > full then
+        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+        credit = full
+      end
+      a.credit, a.filled = credit, ahead
+    end
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
+    -- than half of its part in this window and the last, while others have booked ahead.
+    local function pour(a, e, full)
+      local credit = a.credit
+      local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
+      if gain >= 1000 then
+        credit, a.filled = credit + gain, now
+      end
+      if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+        a.filled = now
+      end
+      if credit > full then
+        local since = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
+          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+        end
+        credit = full
+      end
+      a.credit = credit
+      draw(a, full)
+    end
+    -- What the shared account was charged for the first ask of a name that has come back is its own.
+    local function settle(a, s)
+      a.cell = (a.filled - a.filled % window) / window
+      roll(s)
+      if s.cell == a.cell then
+        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+      elseif s.cell == a.cell + 1 then
+        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+      end
+      state(s, 0, window, 0)
+    end
+    b.draw, b.lend = draw, lend
+    -- The account of those who have none of their own.
+    local function everybody()
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
+      end
+      return b.accounts[0]
+    end
+    -- The slot of a participant's own account, or -1.
+    local function find(id, slot)
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = HEADER + slot * RECORD
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
+        if sub(text, 1, 17) == '#' .. id then
+          b.accounts[slot] = parse(text)
+          return slot
+        end
+      end
+      if b.stored > 1 then
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
+        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
+        if at then
+          slot = (at - 1 - HEADER) / RECORD
+          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
+          return slot
+        end
+      end
+      return -1
+    end
+
+    for i = first, #asks, seat do
+      local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
+      local own = find(id, sub(asks, i + 16, i + 20) + 0)
+      local a, newcomer, span = nil, nil, window
+      if own < 0 then
+        if b.count <= MOST then
+          own, b.count = b.count, b.count + 1
+          newcomer = fresh(id, weight)
+          b.accounts[own] = newcomer
+        end
+        a = everybody()
+      else
+        a = b.accounts[own]
+        span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
+        if a.cell == 0 then
+          local s = everybody()
+          settle(a, s)
+          s.seen = now
+        end
+      end
+      local away = span
+      placed[id] = own >= 0 and own or nil
+      a.weight = weight
+      roll(a)
+      local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
+      local waiting = 0
+      if reports then
+        -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
+        local turned = sub(asks, i + 28, i + 43) + 0
+        if span > window then
+          turned, span = floor(turned * window / span), window
+        end
+        local recent = floor(turned * min(now % window, span) / span)
+        a.turned, a.turned_before = min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
+        waiting = sub(asks, i + 44, i + 59) + 0
+        if newcomer then
+          newcomer.turned, newcomer.turned_before = recent, turned - recent
+        end
+      end
+      if own >= 0 and not newcomer then
+        wait(a, waiting, span)
+      end
+      state(a, waiting, away, 0)
+      a.seen = now
+      if b.heavy > 0 or a.credit < 0 then
+        local e = share
+        if b.heavy > 0 then
+          e = min(weight * b.spare / b.heavy / 1000, share)
+          entry.e = e
+        end
+        entry.depth = max(2, 0.15 * e, 1.5 * sqrt(e))
+        entry.full = floor(entry.depth * 1000000)
+        pour(a, e, entry.full)
+      else
+        a.credit, a.filled = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000), now
+      end
+      b.entries[#b.entries + 1] = entry
+    end
+
+    b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
+    b.left = free
+    for i = 1, groups do
+      local at = 29 * i - 24
+      local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+      local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
+      local a = entry.a
+      local got = min(count, floor(b.left / size))
+      if entry.e > 0 and got > 0 then
+        local credit, slope = a.credit / 1000000, b.reserve / entry.depth
+        local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
+        local allowed = floor(min(credit, keep) / size)
+        if allowed < 1 and a.credit >= entry.full then
+          allowed = 1
+        end
+        got = max(0, min(got, allowed))
+      end
+      b.grants[i] = got
+      b.left = b.left - got * size
+      if got < count then
+        entry.unserved = entry.unserved + (count - got) * size
+        if entry.refused == 0 then
+          entry.refused = size
+        end
+        b.refused = b.refused or size
+        a.denied = now
+        if entry.newcomer then
+          entry.newcomer.denied = now
+        end
+      end
+      a.used = a.used + got * size
+      if entry.newcomer then
+        entry.newcomer.used = entry.newcomer.used + got * size
+      end
+      if entry.e > 0 then
+        a.credit = a.credit - got * size * 1000000
+      end
+    end
+    return b
+  end)
+  if contending then
+    counts, left, refused = book.grants, book.left, book.refused
+  else
+    redis.pcall('DEL', KEYS[#KEYS])
+  end
+end
+if plain and not contending then
+  local count = sub(asks, 18, 30) + 0
+  if left < count then
+    count, refused = left, 1
+  end
+  left = left - count
+elseif not contending then
+  for at = 5, first - 1, 29 do
+    local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+    local fit = (left - left % size) / size
+    if fit < count then
+      count = fit
+      refused = refused or size
+    end
+    left = left - count * size
+  end
+end
+-- When participants contend is noted at first, and then eight times a window.
+if seated and closed == 0 and (refused or reports) then
+  begun = not contending
+  if begun or now < marked or (now - marked) * 8 > window then
+    remark, contended = true, now
+  end
+end
+local granted = free - left
+-- [meter_grant.lua]
+-- One-string algorithms, take, after the grants are known: book them.
+local delay, part, wait = 0, 0, 0
+if granted > 0 then
+  if pace then
+    delay, part = pace()
+  end
+  grant(granted)
+  renew = true
+end
+if refused then
+  wait = retry(refused)
+  if closed > 0 then
+    wait = refused <= most and closed or -1
+  end
+end
+local at = receipt and receipt() or now
+-- [meter_reply.lua]
+-- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
+-- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
+-- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+local again = reset()
+if renew then
+  local own, done = format('%16d%13d%16d', now, burst, contended) .. text(), nil
+  local slice = window / 16
+  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - 104 then
+    -- The time to live was set in this sixteenth of a window: it is long enough.
+    done = redis.pcall('SETRANGE', KEYS[1], '104', own)
+  else
+    -- [meter_rest.lua]
+    -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+    if not start then
+      epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
+      if not (epoch and start) then
+        return {-1, 1}
+      end
+    end
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
+    local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+    done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
+  end
+  if type(done) == 'table' and done.err then
+    return {-2, done.err}
+  end
+elseif stepped then
+  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  if type(done) == 'table' then
+    return {-2, done.err}
+  end
+end
+
+local soonest, written = soonest(), renew
+if closed > 0 then
+  soonest = closed
+  if again < closed then
+    again = closed
+  end
+end
+local reply = {status, 0, available, granted, used(), at, soonest, wait, again}
+-- [tokenbucket_taken.lua]
+-- Token bucket, take, at the end: as meter_taken.lua, then permits that no longer have room, for a caller that asked for none.
+if not as_proposed or contending or closed > 0 or groups == 0 then
+  -- [meter_rest.lua]
+  -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+  if not start then
+    epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
+    if not (epoch and start) then
+      return {-1, 1}
+    end
+  end
+  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+  if groups == 0 then
+    reply[14] = gave
+  end
+end
+-- [fair_settle.lua]
+-- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
+--
+-- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
+-- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
+if remark and not written then
+  redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
+end
+if begun then
+  redis.pcall('DEL', KEYS[#KEYS])
+end
+if contending then
+  for i = 1, groups do
+    reply[#reply + 1] = counts[i]
+  end
+  pcall(function()
+    local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
+    local promised = b.promised
+    for _, entry in ipairs(b.entries) do
+      local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      if e > 0 then
+        b.draw(a, entry.full) -- what was granted is made up for at once
+      end
+      local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
+      if e > 0 and unserved == 0 then
+        if a.claim < e * 1000 then
+          retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
+        elseif left < 1 or a.credit < entry.full then
+          -- It wants more than its part: if it would be refused now, it need not come to hear it.
+          local slope = b.reserve / entry.depth
+          if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+            refused, unserved = 1, 1
+          end
+        end
+      end
+      if e > 0 and unserved > 0 then
+        local need = refused - left
+        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
+        if credit < want then
+          retry = min(window / 4, (want - credit) * window / e)
+        else
+          need = need + ceil(b.reserve * (1 - credit / entry.depth))
+        end
+        if need > 0 then
+          retry = max(retry, soonest + (need - 1) * window / max(share, 1))
+        end
+        -- The permits that come back are promised to one after the other, or all would come at the same release.
+        if a.claim >= e * 1000 then
+          if a.due <= now or a.due - now > 3 * window then
+            local ahead = promised - now
+            if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
+              ahead = 0
+            end
+            if left < 1 then -- nothing before the next permit comes back
+              ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
+            end
+            if ahead * 4 <= window then
+              ahead = ahead + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
+              promised = now + ahead
+            end
+            a.due = now + ahead
+          end
+          retry = max(retry, a.due - now)
+        end
+        retry = ceil(max(min(retry, window), window / 1024))
+      end
+      if denied then -- until it is to come back it is not silent
+        a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
+        a.seen = max(a.seen, a.denied)
+        if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
+          b.lend(a, e, entry.full, soonest)
+        end
+      end
+      reply[#reply + 1] = entry.own
+      reply[#reply + 1] = retry
+    end
+
+    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    local function place(slot)
+      return format('%d', HEADER + slot * RECORD)
+    end
+    local function record(a)
+      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+    end
+    local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
+    local header = b.header
+    if header == '' then
+      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+    else
+      upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
+    end
+    for slot = b.stored, b.count - 1 do
+      redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
+    end
+    for slot, a in pairs(b.accounts) do
+      if slot < b.stored then
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
+      end
+    end
+
+    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
+    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
+    if upcoming < 0 and not due then
+      if b.count ~= b.stored or promised ~= b.promised then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
+      end
+      return
+    end
+    if due then
+      upcoming, began = 0, now
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
+    else
+      light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
+        sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
+    end
+    local whole = upcoming == 0 and b.count <= SLICE
+    local demands, weights = {}, {}
+    local from = upcoming
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local moved
+    for _ = 1, SLICE do
+      if upcoming >= b.count then
+        break
+      end
+      local at = (upcoming - from) * RECORD
+      local line = moved
+      if not line then
+        line = text
+      else
+        at = 0
+      end
+      local idle = max(now - sub(line, at + 25, at + 40), 0)
+      local demand = sub(line, at + 41, at + 56) + 0
+      if idle * 4 > window then
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+      end
+      local gone = idle >= 2 * window
+      if upcoming == 0 then
+        gone = false
+      elseif not gone and b.count > 896 then
+        local once = sub(line, at + 93, at + 105) + 0 == 0
+        if b.count > MOST and not once then -- who wants hardly anything makes room
+          gone = demand * 8 * MOST < share * 1000
+        else
+          gone = once and idle * (b.count > MOST and 8 or 2) >= window
+        end
+      end
+      if gone then
+        b.count = b.count - 1
+        if upcoming < b.count then
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
+        end
+      else
+        if demand ~= 0 then
+          local w = sub(line, at + 18, at + 24) + 0
+          claims, weight, count = claims + demand, weight + w, count + 1
+          if whole then
+            demands[count], weights[count] = demand, w
+          end
+          if b.heavy == 0 or demand * b.heavy < w * b.spare then
+            light = light + demand
+          else
+            heavy = heavy + w
+          end
+        end
+        upcoming = upcoming + 1
+        moved = nil
+      end
+    end
+    if upcoming >= b.count then
+      upcoming, b.weights = -1, weight
+      local capacity = share * 1000
+      local lowest = weight
+      if count < 2 or claims <= capacity then
+        b.spare, b.heavy = 0, 0
+      elseif not whole then
+        if heavy == 0 or light >= capacity then
+          b.spare, b.heavy = capacity, lowest
+        else
+          b.spare, b.heavy = capacity - light, heavy
+        end
+      else
+        b.spare, b.heavy = capacity, lowest
+        for _ = 1, SLICE do
+          local below, above = 0, 0
+          for i = 1, count do
+            if demands[i] * b.heavy < weights[i] * b.spare then
+              below = below + demands[i]
+            else
+              above = above + weights[i]
+            end
+          end
+          local spare, bound = capacity - below, above
+          if above == 0 or below >= capacity then
+            spare, bound = capacity, lowest
+          end
+          if spare == b.spare and bound == b.heavy then
+            break
+          end
+          b.spare, b.heavy = spare, bound
+        end
+      end
+    end
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+  end)
+end
+-- [reply.lua]
+-- The end of an operation that has nothing to add to the reply.
+return reply
