@@ -72,10 +72,12 @@ func (l *watched) changes(limit shardlimit.Limit) *version {
 	return v
 }
 
-// changed notes that a change was done: what was in force before ends, when leases have ended, and so much
-// later if that is not sure yet. A key of a family may have
-// the old limit for as long as some process has not used it for 15 seconds, so that of a family does not end.
-func (l *watched) changed(done *version, late time.Duration) {
+// changed notes that a change was done, after which the process that asked for it knew the limit stored. What was
+// in force before ends when leases have ended, and so much later if that is not sure yet. Code of a higher
+// revision than the stored one goes on: its process could not reach the record, and replaces it once it can.
+// A key of a family may have the old limit for as long as some process has not used it for 15 seconds, so that of
+// a family does not end.
+func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Duration) {
 	end := l.world.now() + int64(late)
 	for _, v := range l.versions {
 		if v == done {
@@ -84,8 +86,24 @@ func (l *watched) changed(done *version, late time.Duration) {
 		if v.ended == 0 && v.limit.Lease > done.limit.Lease {
 			l.allow(v.limit.Lease, v.limit.Permits, "leases for longer than shards remember them now")
 		}
-		if v.ended == 0 && !l.plan.Family {
+		pending := v.limit.Revision > stored.Revision || v.limit.Revision > done.limit.Revision && same(v.limit, stored)
+		if v.ended == 0 && !l.plan.Family && !pending {
 			v.ended = max(end+int64(v.limit.Lease), l.booked)
+		}
+	}
+}
+
+// same reports whether two limits admit the same.
+func same(a, b shardlimit.Limit) bool {
+	return a.Permits == b.Permits && a.Per == b.Per && a.Algorithm == b.Algorithm
+}
+
+// books notes that permits were reserved at sent for a later time. What was in force then is so for them.
+func (l *watched) books(sent, due int64) {
+	l.booked = max(l.booked, due)
+	for _, v := range l.versions {
+		if v.called <= due && v.ended > sent {
+			v.ended = max(v.ended, due)
 		}
 	}
 }
@@ -133,7 +151,7 @@ func (l *watched) used(p *process, h *shardlimit.Limiter) {
 	now, was, is := l.world.now(), h.Limit(), l.current()
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 	switch {
-	case !p.works() || was.Permits != is.Permits || was.Per != is.Per || was.Algorithm != is.Algorithm:
+	case !p.works() || !same(was, is):
 	case l.doubt.known == 0:
 		l.doubt.known = now
 	case now-l.doubt.known > int64(20*time.Second):

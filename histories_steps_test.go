@@ -186,7 +186,7 @@ func (w *world) set(s step) {
 		err = h.SetLimit(ctx, s.Limit)
 	}
 	if err == nil && p.works() {
-		l.changed(v, 0)
+		l.changed(v, h.Limit(), 0)
 	}
 	w.event("set", l)
 }
@@ -211,7 +211,7 @@ func (w *world) revise(s step) {
 		_, err = p.client.Limiter(ctx, l.name(), limit)
 	}
 	if err == nil && w.well() && p.works() && h.Limit() == limit {
-		l.changed(v, 5*time.Second) // unlike SetLimit it does not say when every shard has heard
+		l.changed(v, limit, 5*time.Second) // unlike SetLimit it does not say when every shard has heard
 	}
 	w.event("revise", l)
 }
@@ -323,7 +323,7 @@ func (w *world) reserve(s step) {
 	}
 	w.mu.Lock()
 	l.ops = append(l.ops, history.Op{Start: sent + int64(delay), End: received + int64(delay), Permits: r.Permits()})
-	l.booked = max(l.booked, received+int64(delay))
+	l.books(sent, received+int64(delay))
 	w.mu.Unlock()
 }
 
@@ -452,8 +452,7 @@ func (w *world) forget() {
 func (l *watched) remembered() bool {
 	for _, p := range l.world.procs {
 		if h := p.handles[l.name()]; h != nil && p.works() {
-			was, is := h.Limit(), l.current()
-			if was.Permits == is.Permits && was.Per == is.Per && was.Algorithm == is.Algorithm {
+			if same(h.Limit(), l.current()) {
 				return true
 			}
 		}

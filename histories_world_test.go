@@ -320,7 +320,11 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 
 // near reports whether the process can ask all shards of the limit one after the other well within its call timeout.
 func (p *process) near(l *watched) bool {
-	return slices.Max(p.plan.Latency)*time.Duration(max(l.current().Shards, 1)+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
+	shards := max(l.current().Shards, 1)
+	if h := p.handles[l.name()]; h != nil {
+		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
+	}
+	return slices.Max(p.plan.Latency)*time.Duration(shards+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
 }
 
 // ofARecord matches the keys of the records of layouts.

@@ -237,7 +237,7 @@ func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *D
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = ask{n: n, since: since}
+		*next = ask{n: n, since: since, table: v.table}
 		err = v.seats[i].ask(ctx, next, seen.now)
 		if err == nil && next.granted == n {
 			a.core.take(v.table, next, d)
