@@ -12,6 +12,7 @@ var (
 	quote     = regexp.MustCompile(`^\s*> ?`)
 	ruler     = regexp.MustCompile(`^\s*([-*_=]\s*){3,}$`)
 	verbatim  = regexp.MustCompile(`^\s*(\||#{1,6} |<|\[[^\]]+\]: )`)
+	picture   = regexp.MustCompile(`^\s*!\[[^\]]*\]\([^)]*\)$`)
 	hardBreak = regexp.MustCompile(`(\\|  )$`)
 )
 
@@ -108,7 +109,7 @@ func longMarkdown(path string, text []byte) (found []finding) {
 			case strings.HasPrefix(strings.TrimSpace(line), "|"):
 			case b.code && n > codeColumns:
 				found = append(found, finding{path, b.at + i, true, fmt.Sprintf("code of %d columns", n)})
-			case !b.code && n > proseColumns && len(words(line)) > 1:
+			case !b.code && n > proseColumns && len(words(line)) > 1 && !picture.MatchString(line):
 				found = append(found, finding{path, b.at + i, false, fmt.Sprintf("prose of %d columns", n)})
 			}
 		}
