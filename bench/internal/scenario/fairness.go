@@ -23,7 +23,8 @@ var fairnessScenario = Scenario{
 	Title: "who gets how much of a limit that is too small for all",
 	Takes: 465 * time.Second,
 	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson), or at equal
-distances if it is called steady, at a rate of its own, whatever it is answered; only workers wait for their permits. What a participant is entitled to is its weighted
+distances if it is called steady, at a rate of its own, whatever it is answered; only workers wait
+for their permits. What a participant is entitled to is its weighted
 max-min share of what all of them really asked for, in blocks of two windows; x is what it got
 over that. Reported are Jain's index of all x (1: all alike; 1/n: one has everything), the
 least x, the worst of Jain's indices of single windows, the use of the limit (of what could have
@@ -42,18 +43,23 @@ is a broken limit; there is no false alarm), and script calls for each permit gr
 - steady: all want three times an equal part; "weights, steady": three times what the weights 1, 2 and
   4 entitle them to. So nobody is ever near its part, and nothing is left to chance.
 - workers: 20 participants whose callers wait for a permit (Limiter.Wait), work, and wait for the next; 5 each under
-  2,000 permits a second, 50 under 20,000. Those of every other participant work for random times (exponential), such that
-  together they want 0.7 of an equal part if each permit comes at once. The others do not work in between: they want all there is.
+  2,000 permits a second, 50 under 20,000. Those of every other participant work for random times
+  (exponential), such that
+  together they want 0.7 of an equal part if each permit comes at once. The others do not work in
+  between: they want all there is.
 - "workers, weights": two, with the weights 1 and 3, whose callers do not work in between; 20 each under
   2,000 permits a second, 200 under 20,000.
 
-Callers that work want what they ask for, and one more permit for each mean time of work that they spend waiting: that a permit takes a
-moment to come is counted against the limiter. So of callers that work for 70 ms and have their permits after 2, x is 0.97.
+Callers that work want what they ask for, and one more permit for each mean time of work that they
+spend waiting: that a permit takes a
+moment to come is counted against the limiter. So of callers that work for 70 ms and have their
+permits after 2, x is 0.97.
 Who waits may be granted a permit at any time between call and answer. Only those of which both lie in a window are sure
 to be of that window, so "most permits in any window" sees a little less of what workers get.
 
 "` + perfectDivision + `" is no limiter, but a yardstick for x, computed from what was asked of
-` + "`shardlimit`" + ` on one shard, or wanted of it by workers. It knows beforehand what each window will bring, and divides its permits, in
+` + "`shardlimit`" + ` on one shard, or wanted of it by workers. It knows beforehand what each
+window will bring, and divides its permits, in
 fractions, by weighted max-min; nothing is carried over to the next. Where demand is random its x is not
 always 1 either: what a participant is entitled to is counted in blocks of two windows, and a call that
 comes in the one in which the others want more too is gone.
@@ -61,8 +67,10 @@ comes in the one in which the others want more too is gone.
 ` + "`shardlimit`" + ` is called once for each permit. The others are asked for all the permits that a
 participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
 without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA;
-Redisson's RRateLimiter meets the hog only, and is asked for one permit at a time. With ` + "`script` and `redis_rate`" + `
-nobody can wait, so workers ask for one permit and sleep as long as they are told to, until they have it; they meet "workers" by themselves. Those
+Redisson's RRateLimiter meets the hog only, and is asked for one permit at a time. With
+` + "`script` and `redis_rate`" + `
+nobody can wait, so workers ask for one permit and sleep as long as they are told to, until they
+have it; they meet "workers" by themselves. Those
 with one shard have a server each, and run at the same time; eight shards are spread over four servers,
 and once, for the hog, put on one.`,
 	Run: runFairness,

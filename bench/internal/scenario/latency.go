@@ -18,11 +18,13 @@ var latency = Scenario{
 	Takes: 50 * time.Second,
 	Question: `An open loop: calls arrive at random (Poisson), whether or not earlier ones have been
 answered, at 10, 50 and 80 % of what the rival can do. The capacity is found first, in
-each round, as the median of three looks, by the same generator with far more calls due, and up to ` + "`workers`" + ` of
+each round, as the median of three looks, by the same generator with far more calls due, and up to
+` + "`workers`" + ` of
 them under way; it is less than in ` + "`exact`" + `, because the generator uses CPU too. A
 latency counts from the instant at which the call should have been sent, so a stall
 shows in every call that it made late (no coordinated omission). ` + "`x/time/rate`" + ` asks
-nobody: its latencies are those of the generator. Compare the rows with care: each is at a part of its own capacity, which the second
+nobody: its latencies are those of the generator. Compare the rows with care: each is at a part of
+its own capacity, which the second
 table gives.`,
 	Run: runLatency,
 }

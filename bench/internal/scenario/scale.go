@@ -40,10 +40,14 @@ serve therefore depends on how many participants come to it, and with how many c
 Efficiency is decisions per second over N times those of one node in the same
 round. Three things make it: how many decisions share a call, how much of their quota
 the nodes use, and the CPU time that a call costs a node; each has its table. What a call costs depends on
-how many others a node finds when it looks: on a machine whose cores are all busy (last table) the clients answer late, and
-calls come one by one; ` + "`script`" + `, which shares nothing, suffers from that alike. "At equal cost" is efficiency without this third part: times
-what a call cost a node over what it cost the single node. The busiest node is the one with the most script calls. Nodes that
-are all at the end of their quota differ by what a call costs them, nodes that are not by how many calls are routed to them: the
+how many others a node finds when it looks: on a machine whose cores are all busy (last table) the
+clients answer late, and
+calls come one by one; ` + "`script`" + `, which shares nothing, suffers from that alike. "At equal
+cost" is efficiency without this third part: times
+what a call cost a node over what it cost the single node. The busiest node is the one with the most
+script calls. Nodes that
+are all at the end of their quota differ by what a call costs them, nodes that are not by how many
+calls are routed to them: the
 last table correlates the calls of the nodes with both.`,
 	Run: runScale,
 }

@@ -35,7 +35,8 @@ asked for, in percent of the script calls that all nodes can serve: above 100 on
 coalescing helps. "Demand" is in percent of the limit. Turned away are calls that were
 denied, and those that waited too long; a shard that keeps what it has for other participants counts as
 one that has no room. Jain's index is that of what the processes got, where all want
-more than their part; a process gets less than one permit a window from a shard there. Overdue are script calls that took longer than half the call
+more than their part; a process gets less than one permit a window from a shard there. Overdue are
+script calls that took longer than half the call
 timeout: a real client would give these up and avoid the node for a while, which
 the simulation does not play. "Busiest" is the node with the most script calls over the mean.`,
 	Run: runSim,
