@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
@@ -34,7 +35,7 @@ func TestHistories(t *testing.T) {
 	if race.Enabled && *historyCount == 0 {
 		return // callers read what the steps of a history write, and worlds take turns by simulated time: the detector cannot know
 	}
-	n := cmp.Or(*historyCount, 200)
+	n := cmp.Or(*historyCount, extent.Some(480))
 	total, all := playAll(t, *historySeed, n)
 	t.Logf("%s", total)
 	for _, kind := range slices.Sorted(maps.Keys(all)) {

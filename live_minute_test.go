@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // minutely is a limit per minute that three processes use, in a bubble, while it changes.
@@ -86,9 +86,6 @@ func (m *minutely) abandon() {
 // While the shards of a limit move, no minute has more than the limit, the minute of the change at least 95 % of it and every other at
 // least 98 %: whether it is used evenly, or all of it as soon as it is free.
 func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute")
-	}
 	for name, changes := range map[string][]func(*minutely){
 		"4 to 16 to 3": {
 			func(m *minutely) { m.reshard(16) },
@@ -98,8 +95,8 @@ func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 		"the driver dies":           {(*minutely).abandon},
 	} {
 		for load, pause := range map[string]time.Duration{"evenly": 80 * time.Millisecond, "at once": 24 * time.Millisecond} {
-			if race.Enabled && (load == "at once" || name != "the driver dies") {
-				continue // minutes of an emulated Redis take long under the race detector: one of them
+			if !extent.Full && (load == "at once" || name != "the driver dies") {
+				continue // minutes of an emulated Redis take long: one of them; SHARDLIMIT_FULL plays all
 			}
 			t.Run(name+", used "+load, func(t *testing.T) {
 				t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
@@ -142,7 +142,7 @@ func overload(t *testing.T) {
 		demand    = 1500 // permits a second
 		ask       = 5    // permits a call
 	)
-	windows := race.Some(int64(3)) // that count
+	windows := extent.Some(int64(3)) // that count
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
 	limiters := asOne(bubbled(t, 2).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
 	var record history.Recorder

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -49,7 +49,7 @@ func TestAnyBytesInARecordAreRefusedOrUsed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	used := 0
 	for _, blob := range append(storedLayouts(t), []byte(`{"v":1}`)) {
-		for range race.Some(40) {
+		for range extent.Some(40) {
 			altered := slices.Clone(blob)
 			for range rng.IntN(3) {
 				digits := "0123456789-\"x"

@@ -14,8 +14,8 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -226,13 +226,7 @@ func TestASetAsksNobodyWhileOneLimitIsKnownToBeEmpty(t *testing.T) {
 // limit or another: at the end each limit has used exactly what was granted.
 func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 	for name, f := range map[string]fleet{"embedded": inProcess(t, 2), "redis": standalone(t)} {
-		calls := int64(25_000)
-		if name == "embedded" { // which is slow by far under the race detector
-			calls = race.Some(calls)
-		}
-		if testing.Short() {
-			calls /= 4
-		}
+		calls := extent.Some(int64(25_000))
 		t.Run(name, func(t *testing.T) {
 			c := f.client(t, patientFor(10*time.Second))
 			hour := limiter(t, c, "hour", shardlimit.PerHour(400))

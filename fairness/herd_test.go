@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // TestSimulatedOverload: a demand far beyond the limit, after a window that has filled the log evenly. Calls for a permit do not grow with it: the
@@ -49,7 +49,7 @@ func TestSimulatedOverload(t *testing.T) {
 // TestSimulatedWaiters: participants with ten callers each that wait.
 func TestSimulatedWaiters(t *testing.T) {
 	for _, limit := range []int64{2000, 20000} {
-		if limit == 20000 && (testing.Short() || race.Enabled) {
+		if limit == 20000 && !extent.Full {
 			continue
 		}
 		for _, people := range []int{20, 100} {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // TestSimulatedLeavers: what those who leave had is with the others within a window and a half. All want half as much again as they get at first.
 func TestSimulatedLeavers(t *testing.T) {
 	for _, limit := range []int64{2000, 20000} {
 		for _, shards := range []int{1, 8} {
-			if limit == 20000 && (testing.Short() || race.Enabled) {
+			if limit == 20000 && !extent.Full {
 				continue
 			}
 			t.Run(fmt.Sprint(limit, " ", shards), func(t *testing.T) {

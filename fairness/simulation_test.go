@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 func TestSimulation(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSimulation(t *testing.T) {
 	} {
 		for _, limit := range []int64{2000, 20000} {
 			for _, shards := range []int{1, 8} {
-				if limit == 20000 && (testing.Short() || race.Enabled) {
+				if limit == 20000 && !extent.Full {
 					continue
 				}
 				t.Run(fmt.Sprint(name, " ", limit, " ", shards), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSimulatedNewcomer(t *testing.T) {
 func TestSimulatedInventor(t *testing.T) {
 	for _, limit := range []int64{2000, 5000} {
 		for _, shards := range []int{1, 8} {
-			if (limit == 5000 || shards == 8) && (testing.Short() || race.Enabled) {
+			if (limit == 5000 || shards == 8) && !extent.Full {
 				continue
 			}
 			t.Run(fmt.Sprint(limit, " ", shards), func(t *testing.T) {

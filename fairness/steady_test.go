@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // TestSimulatedSteady: participants whose calls come evenly, and who all want three times their part, get it nearly to the permit.
@@ -15,7 +15,7 @@ func TestSimulatedSteady(t *testing.T) {
 			shards int
 			off    float64 // from a part, at most
 		}{{2000, 1, 0.035}, {20000, 1, 0.015}, {20000, 8, 0.025}} { // seen: .981 to 1.012 (weights .972 to 1.028), .992 to .994, .990 to 1.000 (.982 to 1.020)
-			if c.limit == 20000 && (testing.Short() || race.Enabled) {
+			if c.limit == 20000 && !extent.Full {
 				continue
 			}
 			t.Run(fmt.Sprint(weights, " ", c.limit, " ", c.shards), func(t *testing.T) {

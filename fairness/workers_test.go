@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // TestSimulatedWorkers: two participants with weights 1 and 3 whose callers wait, again and again. How many of them wait says nothing of what they want: they
@@ -34,7 +34,7 @@ func TestSimulatedWorkers(t *testing.T) {
 // all they can get. With a caller alone part of its time goes by for want of permits, which cannot be made up for.
 func TestSimulatedWork(t *testing.T) {
 	for _, people := range []int{4, 40} {
-		if people == 40 && (testing.Short() || race.Enabled) {
+		if people == 40 && !extent.Full {
 			continue
 		}
 		for _, wanted := range []float64{0.3, 0.6, 0.95, 1.2} {

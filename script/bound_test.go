@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -152,7 +152,7 @@ func divide(t *testing.T, rng *rand.Rand, a Algorithm, burst, shards int64) (par
 }
 
 func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
-	windows := race.Some(int64(1200)) / shards
+	windows := extent.Some(int64(1200)) / shards
 	rng := rand.New(rand.NewPCG(17, 3))
 	parts, history, total := divide(t, rng, a, burst, shards), []act{}, int64(0)
 	for now := int64(epoch0); now < epoch0+windows*3_000_000; {
@@ -190,7 +190,7 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 func TestMergedEntriesKeepTheBound(t *testing.T) {
 	const limit, window = 500, 1_000_000
 	p := terms(t, Terms{Epoch: 1, Target: limit, Floor: limit, Window: time.Second})
-	for seed := range race.Some(uint64(16)) {
+	for seed := range extent.Some(uint64(16)) {
 		log, rng, history, total := NewTwin(AlgorithmSlidingLog), rand.New(rand.NewPCG(seed, 31)), []act{}, int64(0)
 		for now := int64(epoch0); now < epoch0+8*window; now += 1 + rng.Int64N(2000) {
 			reply, at := TakeReply{}, now

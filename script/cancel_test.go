@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -108,7 +108,7 @@ func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
-			for seed := range race.Some(uint64(40)) {
+			for seed := range extent.Some(uint64(40)) {
 				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 5000, NewTwin(a))
 			}
 		})
@@ -179,7 +179,7 @@ func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			for seed := range race.Some(uint64(6)) {
+			for seed := range extent.Some(uint64(6)) {
 				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
 				s := served{t, clockedMeter{clocked{client: client, ref: ref}}}
 				if a == AlgorithmSlidingLog {

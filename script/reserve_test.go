@@ -10,7 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -237,10 +237,7 @@ func (l inProcess) lose()                                  { l.fair.book.Clear()
 func (l inProcess) lives() []int64                         { return nil }
 
 func TestReservationsAgreeWithANaiveModel(t *testing.T) {
-	steps := race.Some(400_000)
-	if testing.Short() {
-		steps /= 10
-	}
+	steps := extent.Some(400_000)
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +267,7 @@ func TestReservationsOnServersAgreeWithANaiveModel(t *testing.T) {
 		} {
 			t.Run(where+" "+name, func(t *testing.T) {
 				b := newBookings(t, 2, share)
-				for range race.Some(3000) {
+				for range extent.Some(3000) {
 					b.step(t, log, share <= exactShare)
 				}
 			})

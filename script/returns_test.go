@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -72,7 +72,7 @@ func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 		"oldest first": {100, func(*rand.Rand, []holding) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range race.Some(uint64(120)) {
+			for seed := range extent.Some(uint64(120)) {
 				shard := cancelShard(NewTwin(AlgorithmTokenBucket))
 				if seed%6 == 0 {
 					shard = served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", name, strconv.FormatUint(seed, 10))}}}
@@ -88,7 +88,7 @@ func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 func TestManyRefundsOutOfOrderOnAServerGainNothing(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 1000})
-	for seed := range race.Some(uint64(20)) {
+	for seed := range extent.Some(uint64(20)) {
 		random, now, lost := rand.New(rand.NewPCG(seed, 9)), int64(epoch0), int64(0)
 		twin := NewTwin(AlgorithmTokenBucket)
 		shard := served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "many", strconv.FormatUint(seed, 10))}}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -230,7 +230,7 @@ func TestCapacityMoves(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			settled, gifted := 0, int64(0)
-			seeds := race.Some(uint64(150))
+			seeds := extent.Some(uint64(150))
 			for seed := range seeds {
 				f := newFleet(t, a, seed)
 				f.run(1500)
@@ -319,7 +319,7 @@ func TestEveryChangeOfAlgorithmKeepsTheGreaterBound(t *testing.T) {
 		for _, b := range allAlgorithms {
 			t.Run(a.String()+" to "+b.String(), func(t *testing.T) {
 				settled := 0
-				seeds := race.Some(uint64(60))
+				seeds := extent.Some(uint64(60))
 				for seed := range seeds {
 					f := newFleet(t, a, seed)
 					f.others = []Algorithm{b, a}

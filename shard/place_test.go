@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -57,7 +57,7 @@ func loads(t *testing.T, placed []int, nodes int) []int {
 func TestPlaceEqual(t *testing.T) {
 	for m := 1; m <= 17; m++ {
 		for n := 0; n <= 3*m+2; n++ {
-			for k := range race.Some(10) {
+			for k := range extent.Some(10) {
 				count := loads(t, shard.Place(fmt.Sprint("limit", k), n, someNodes(m)), m)
 				if low, high := slices.Min(count), slices.Max(count); low != n/m || high != (n+m-1)/m {
 					t.Fatalf("%d shards on %d nodes: %v", n, m, count)
@@ -164,7 +164,7 @@ func TestPlaceInvalidWeights(t *testing.T) {
 // TestPlaceMoves states how much a change of nodes moves: on average over limits at
 // most 2.5 times the ideal n/(m+1) for m+1 nodes against m, and never more than 3 times that, plus 4.
 func TestPlaceMoves(t *testing.T) {
-	limits := race.Some(100)
+	limits := extent.Some(100)
 	for _, m := range []int{1, 2, 3, 5, 8, 16, 32} {
 		for _, per := range []int{1, 2, 4, 8} {
 			n := m * per

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // simulate runs one random history and returns what it broke, and how many transitions it completed.
@@ -23,10 +23,7 @@ func simulate(seed uint64, r rules) (int, error) {
 }
 
 func TestTransition(t *testing.T) {
-	runs := race.Some(uint64(2000))
-	if testing.Short() {
-		runs = min(runs, 300)
-	}
+	runs := extent.Some(uint64(2000))
 	total := 0
 	for seed := range runs {
 		settled, err := simulate(seed, safe())

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -82,7 +82,7 @@ func TestSaturated(t *testing.T) {
 	} {
 		cfg := quiet(24, 3, 3)
 		cfg.Callers, cfg.Route.Rejoin = 32, c.rejoin
-		cfg.For = race.Some(cfg.For)
+		cfg.For = extent.Some(cfg.For)
 		r := run(t, cfg)
 		near(t, "calls a second", float64(r.AllCalls())/cfg.For.Seconds(), 3*50_000, 0.02)
 		near(t, "the batch", r.Batch(), c.batch, 0.05)
@@ -104,7 +104,7 @@ func TestQuota(t *testing.T) {
 func TestUnevenNodes(t *testing.T) {
 	cfg := asking(quiet(90, 3, 3), 1_000_000)
 	cfg.Server.Uneven = []float64{0.5, 1, 2}
-	cfg.For = race.Some(cfg.For)
+	cfg.For = extent.Some(cfg.For)
 	r := run(t, cfg)
 	for i, want := range []float64{100_000, 50_000, 25_000} {
 		near(t, fmt.Sprintf("calls a second of node %d", i), float64(r.Calls[i])/cfg.For.Seconds(), want, 0.02)

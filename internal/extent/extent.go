@@ -1,0 +1,39 @@
+// Package extent tells tests how much to play: a part of the long walks and simulations, or all.
+package extent
+
+import (
+	"flag"
+	"os"
+
+	"github.com/shardlimit/shardlimit/internal/race"
+)
+
+var walks = flag.Uint("walks", 1, "repeat random walks and simulations so many times as often")
+
+// Full says that long walks and simulations are played in full: SHARDLIMIT_FULL is 1, and the race
+// detector does not watch. It finds nothing in what one goroutine does, and makes that take some
+// eight times as long.
+//
+// A walk on a real server has WithRedis, OnAServer or OnServers in its name. By that .ci/run finds
+// what is played in full beside the race detector; what needs no server is played in full by bare.
+var Full = os.Getenv("SHARDLIMIT_FULL") == "1" && !race.Enabled
+
+// Some returns how often to repeat what is repeated n times in full: n, or an eighth of it, but at
+// least once. The flag -walks multiplies n.
+func Some[N ~int | ~int64 | ~uint64](n N) N {
+	n *= N(*walks)
+	if Full {
+		return n
+	}
+	return max(n/8, 1)
+}
+
+// FewerDraws has the properties of rapid drawn less often if the race detector watches, unless the
+// command line says how often. It is for an init function of tests.
+func FewerDraws() {
+	if race.Enabled {
+		if err := flag.Set("rapid.checks", "12"); err != nil {
+			panic(err)
+		}
+	}
+}

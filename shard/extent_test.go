@@ -1,0 +1,5 @@
+package shard_test
+
+import "github.com/shardlimit/shardlimit/internal/extent"
+
+func init() { extent.FewerDraws() }
