@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -23,7 +24,7 @@ func isNew(found []reading) bool {
 
 // allRead reports whether every place was read, but those on nodes that this process does not know.
 func allRead(found []reading) bool {
-	return !slices.ContainsFunc(found, func(f reading) bool { return f.err != nil && !errors.Is(f.err, errNodeStranger) })
+	return !slices.ContainsFunc(found, func(f reading) bool { return f.err != nil && !errors.Is(f.err, node.ErrStranger) })
 }
 
 // rivalsOf returns the readings of layouts that the given one may not take into account. One that names another anchor is left over from a move
@@ -149,7 +150,7 @@ func (r *register) takeOver(ctx context.Context, found []reading, layout shard.L
 
 // anchorFor is where the layout that follows another is to be anchored: where that one is, unless the node is to go.
 func (r *register) anchorFor(layout shard.Layout) shard.Location {
-	if at := r.anchorOf(layout); r.core.client.roster.Load().keeps(at.Node) {
+	if at := r.anchorOf(layout); r.core.client.nodes.Roster().Keeps(at.Node) {
 		return at
 	}
 	return r.homes()[0]

@@ -16,6 +16,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -32,7 +33,9 @@ func grounded(tb testing.TB) *lane {
 	}
 	co := &core{client: c, metrics: telemetry.NewLimiter("l", SlidingLog.String())}
 	co.accounts.own = newAccount(co, newParticipant("p", 1))
-	return &lane{core: co, node: &node{name: "n", closed: true}, flying: allFly}
+	n := node.New(node.Spec{Name: "n"}, &c.clock, c.cfg.Logger)
+	n.Close() // it cannot be reached
+	return &lane{core: co, node: n, flying: allFly}
 }
 
 // allFly says that there is a flier for every batch, so that none begins by itself.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -26,8 +25,6 @@ const (
 	confirmLimitEvery = 15 * time.Second
 	// confirmPause is for how long a record that could not be read is not asked for again by calls.
 	confirmPause = time.Second
-	// clockFor is for how long the time of a node is taken to go on as this process heard it.
-	clockFor = time.Minute
 	// confirmTries is how often a call is sent to a shard that is absent: to learn the time of its
 	// node, to be told of another layout meanwhile, and to create the state.
 	confirmTries = 4
@@ -101,27 +98,6 @@ func (e *unconfirmedError) Error() string {
 }
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
-// nodeClock is what time it is on a server, as far as a process heard.
-type nodeClock struct {
-	ahead atomic.Int64 // of the client's clock, microseconds
-	heard atomic.Int64 // when, on the client's clock; 0: never
-}
-
-// learn takes in the time that a reply told which came at this time of the client's clock.
-func (n *nodeClock) learn(received, told int64) {
-	n.ahead.Store(told - received/int64(time.Microsecond))
-	n.heard.Store(received)
-}
-
-// at returns what the server's clock will not have passed before a time of the client's clock.
-func (n *nodeClock) at(elapsed, now int64) (told int64, ok bool) {
-	heard := n.heard.Load()
-	if heard == 0 || now-heard > int64(clockFor) {
-		return 0, false
-	}
-	return elapsed/int64(time.Microsecond) + n.ahead.Load(), true
-}
-
 // deadline is until when the shard may begin with a share under a layout of this epoch, in the time of its node.
 func (l *lane) deadline(epoch int64) int64 {
 	now := l.core.client.elapsed()
@@ -129,7 +105,7 @@ func (l *lane) deadline(epoch int64) int64 {
 	if until == 0 {
 		return script.Unconfirmed
 	}
-	told, ok := l.node.clockOf(l.slot).at(until, now)
+	told, ok := l.node.ServerClock(l.slot).At(until, now)
 	if !ok || told <= 0 {
 		return script.Unconfirmed
 	}
@@ -142,7 +118,7 @@ func (l *lane) insist(ctx context.Context, reply *script.TakeReply, tries int) e
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
 	}
-	l.node.clockOf(l.slot).learn(l.core.client.elapsed(), reply.At)
+	l.node.ServerClock(l.slot).Learn(l.core.client.elapsed(), reply.At)
 	if err := l.core.record().confirm(ctx); err != nil {
 		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -62,7 +63,7 @@ func (a *account) book(ctx context.Context, t *table, n, least, deadline, since,
 		failed[dead.seat] = true
 		failure = dead
 	}
-	return Decision{}, 0, c.noBooking(ctx, t, errNodeAway, failure)
+	return Decision{}, 0, c.noBooking(ctx, t, node.ErrAway, failure)
 }
 
 // partError tells which shard could not be booked, so that the others are tried.
@@ -117,7 +118,7 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 	c, visit := a.core, a.view(t).visit
 	if len(visit) == 1 && !t.split {
 		if s := visit[0]; failed[s] || !s.lane.ready(c.client.now()) {
-			return 0, nil, errNodeAway
+			return 0, nil, node.ErrAway
 		}
 		return 0, []part{{seat: visit[0], n: n}}, nil
 	}
@@ -127,7 +128,7 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 		return 0, nil, errTooLate
 	}
 	if len(offers) == 0 {
-		return 0, nil, errNodeAway
+		return 0, nil, node.ErrAway
 	}
 	best := -1
 	for i := range offers {
@@ -334,14 +335,14 @@ func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) 
 }
 
 // reserve makes one script call, and tells breaker and telemetry.
-func (l *lane) reserve(ctx context.Context, e *endpoint, t *terms, req *script.ReserveRequest) (script.ReserveReply, int64, error) {
+func (l *lane) reserve(ctx context.Context, e *node.Endpoint, t *terms, req *script.ReserveRequest) (script.ReserveReply, int64, error) {
 	c := l.core.client
 	sent := c.now()
 	req.Deadline = l.deadline(t.epoch)
-	r, err := e.scripts.Reserve(ctx, l.ref, req)
+	r, err := e.Scripts.Reserve(ctx, l.ref, req)
 	received := c.now()
 	l.reportSince(e, sent, err)
-	c.tel.End(ctx, nil, &telemetry.Call{Operation: telemetry.Reserve, Limiter: l.core.metrics, Node: l.node.sets, Shard: l.tag, Serves: 1}, time.Duration(received-sent), err)
+	c.tel.End(ctx, nil, &telemetry.Call{Operation: telemetry.Reserve, Limiter: l.core.metrics, Node: l.node.Sets, Shard: l.tag, Serves: 1}, time.Duration(received-sent), err)
 	return r, received, err
 }
 

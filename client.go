@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -15,16 +16,12 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg       Config
-	clock     clock.Clock
-	who       participant // the process itself
-	roster    atomic.Pointer[roster]
-	rostering sync.Mutex // held while the roster is replaced
-	tel       *telemetry.Telemetry
-	visitors  *visitors // other participants that are remembered
-
-	watching    sync.Once     // begins when the first node is connected
-	reconnected chan struct{} // holds a token when a node was connected anew
+	cfg      Config
+	clock    clock.Clock
+	who      participant // the process itself
+	nodes    *node.Fleet
+	tel      *telemetry.Telemetry
+	visitors *visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -53,15 +50,11 @@ func New(cfg Config) (*Client, error) {
 		limiters: make(map[string]*core),
 		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),
-
-		reconnected: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	nodes := &roster{nodes: cfg.Nodes, byName: make(map[string]*node, len(cfg.Nodes))}
-	for _, n := range cfg.Nodes {
-		nodes.byName[n.Name] = c.newNode(n)
-	}
-	c.roster.Store(nodes)
+	c.nodes = node.NewFleet(node.Settings{
+		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Prefix: cfg.KeyPrefix, CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
+	}, specsOf(cfg.Nodes))
 	if c.tel, err = telemetry.New(&c.clock, cfg.MeterProvider, cfg.TracerProvider, c.gauges); err != nil {
 		return nil, err
 	}
@@ -83,14 +76,7 @@ func (c *Client) Close() {
 	for _, co := range c.everyCore() {
 		co.abandon()
 	}
-	var wg sync.WaitGroup
-	c.rostering.Lock() // from here on the roster stays what it is
-	nodes := c.roster.Load().byName
-	c.rostering.Unlock()
-	for _, n := range nodes {
-		wg.Go(n.close) // of a node that does not answer it takes a second
-	}
-	wg.Wait()
+	c.nodes.Close()
 	c.tasks.Wait()
 }
 
@@ -247,13 +233,13 @@ const newLimitParticipants = 16
 
 // arrange places the shards of a limit that so many participants are expected to share.
 func (c *Client) arrange(ctx context.Context, id string, limit Limit, participants int64) []shard.Shard {
-	nodes := c.roster.Load()
-	open := nodes.open()
+	nodes := c.nodes.Roster()
+	open := nodes.Open()
 	n := limit.Shards
 	if n == 0 {
 		servers := 0
 		for _, nd := range open {
-			servers += nodes.byName[nd.Name].masters(ctx)
+			servers += nodes.Node(nd.Name).Masters(ctx)
 		}
 		n = min(shard.Auto(limit.Permits, servers, participants), MaxShards)
 	}
@@ -274,14 +260,6 @@ func (c *Client) quarantines(window time.Duration) bool {
 		return false
 	}
 	return window <= time.Minute
-}
-
-func (c *Client) logNode(node, what string, err error) {
-	if err != nil {
-		c.cfg.Logger.Warn(what, "node", node, "err", err)
-		return
-	}
-	c.cfg.Logger.Info(what, "node", node)
 }
 
 // The client's clock, which is that of all its limits.

@@ -107,7 +107,7 @@ func (c *core) adopt(layout shard.Layout) error {
 		return nil
 	}
 	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
-		defer c.client.retireSoon() // what was moved away from may be in use no more
+		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
 	}
 	t, err := c.newTable(layout, limit)
 	if err != nil {
@@ -262,7 +262,7 @@ func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose nothing.
 func (c *core) lane(s shard.Shard, t *terms) *lane {
 	at := placeOf(s)
-	n := c.client.node(s.Node)
+	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
 	}
@@ -308,7 +308,7 @@ func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
 		c.record().syncSoon()
 	}
 	if r.Status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.name)
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.Name)
 	}
 	if r.Epoch > t.epoch {
 		c.record().behind(r.Epoch)

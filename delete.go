@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -86,8 +87,8 @@ func (r *register) delete(ctx context.Context) error {
 	}
 	t := c.table.Load()
 	if t != nil {
-		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
-			return e.scripts.Drop(ctx, ln.ref)
+		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane, e *node.Endpoint) error {
+			return e.Scripts.Drop(ctx, ln.ref)
 		}))
 	}
 	c.vanish(t)

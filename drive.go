@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -128,7 +129,7 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 			stored := r.asStored(*next)
 			return &stored, r.adoptAs(stored, sent)
 		}
-		if !sleep(ctx, rand.N(pause)) {
+		if !clock.Sleep(ctx, rand.N(pause)) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -162,7 +163,7 @@ func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, 
 	for tries := 1; ; tries++ {
 		sent = l.core.client.now()
 		req.Seen, req.Deadline = l.remembers(sent), l.deadline(layout.Epoch)
-		reply, err = e.scripts.Take(ctx, l.ref, req)
+		reply, err = e.Scripts.Take(ctx, l.ref, req)
 		l.reportSince(e, sent, err)
 		if err == nil && reply.Status == script.Absent {
 			if err = l.insist(ctx, &reply, tries); err == nil {

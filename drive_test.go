@@ -45,7 +45,7 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := e.scripts.Peek(t.Context(), l.ref); err != nil || r.Epoch < next.Epoch {
+			if r, err := e.Scripts.Peek(t.Context(), l.ref); err != nil || r.Epoch < next.Epoch {
 				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.tag, r.Epoch, err, next.Epoch)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -256,7 +257,7 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 // ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is believed to be away.
 func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
 	c := d.register.core
-	reply, err := script.TakeReply{}, errNodeAway
+	reply, err := script.TakeReply{}, node.ErrAway
 	if l := c.laneTo(s); l != nil && (forced || l.ready(c.client.now())) {
 		gift := script.Gift{}
 		if d.gifts != nil {

@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"errors"
 	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Errors of this package. Test for them with errors.Is. A denial is never an
@@ -32,7 +34,7 @@ var (
 	// ErrNodeIdentity: a server is in use under another node name, by another process or by another Node of the Config, so it is
 	// not used under this one. It is the cause of a ShardError or ErrUnavailable, and is returned by SetNodes. The text
 	// has both names: set Node.Name to the same in every process, and list each server once.
-	ErrNodeIdentity = errors.New("shardlimit: the server of the node has another name")
+	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("shardlimit: client is closed")
 	// ErrFamilyLimit: the limit of one key of a Family cannot be changed or deleted by itself.

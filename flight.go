@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -117,14 +118,14 @@ func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, r
 }
 
 // take makes one script call under these terms, and tells breaker and telemetry.
-func (f *flight) take(ctx context.Context, e *endpoint, t *terms, now int64) (reply script.TakeReply, received int64, err error) {
+func (f *flight) take(ctx context.Context, e *node.Endpoint, t *terms, now int64) (reply script.TakeReply, received int64, err error) {
 	l := f.lane
 	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.core.knownFor(), l.remembers(now), l.deadline(t.epoch)
 	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
-	about := telemetry.Call{Operation: telemetry.Take, Limiter: l.core.metrics, Node: l.node.sets, Shard: l.tag, Serves: f.batch.calls()}
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: l.core.metrics, Node: l.node.Sets, Shard: l.tag, Serves: f.batch.calls()}
 	ctx, span := l.core.client.tel.Start(ctx, &about, f.batch.links)
 	f.sent.Store(true)
-	reply, err = e.scripts.Take(ctx, l.ref, &f.req)
+	reply, err = e.Scripts.Take(ctx, l.ref, &f.req)
 	received = l.core.client.now()
 	if !f.late(err) {
 		l.report(e, err)
@@ -182,12 +183,12 @@ func (f *flight) ring() {
 	l.air[f.flier].Store(nil) // the goroutine of this one may never come back
 	f.batch.keep()            // or come back late, and look
 	if f.sent.Load() {
-		if e := l.node.known(l.slot); e != nil && !f.hurry {
+		if e := l.node.Known(l.slot); e != nil && !f.hurry {
 			l.report(e, context.DeadlineExceeded)
 		}
 		f.refuse(context.DeadlineExceeded)
 	} else {
-		f.refuse(errNodeAway)
+		f.refuse(node.ErrAway)
 	}
 	go l.fly(f.flier)
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 const (
@@ -210,7 +212,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		g.giveBack(ctx)
 		took := c.client.now() - now
 		left := g.since + boarding(c.client) - c.client.now()
-		sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
+		clock.Sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
 	}
 	return c.gone(ctx, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -112,7 +113,7 @@ func (c *core) offer(ctx context.Context, layout shard.Layout, seen []shard.Obse
 		}
 		l := c.laneTo(s)
 		if l == nil || !l.ready(c.client.now()) {
-			failures[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: errNodeAway}
+			failures[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: node.ErrAway}
 			continue
 		}
 		wg.Go(func() {

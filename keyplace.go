@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -17,14 +18,14 @@ import (
 func (r *register) withKeys(layout shard.Layout) (shard.Layout, error) {
 	next, err := layout.Renumber(r.nextEpoch(layout))
 	if err == nil {
-		next.Keys, err = layout.AdoptKeys(len(layout.Live()), r.core.client.roster.Load().all())
+		next.Keys, err = layout.AdoptKeys(len(layout.Live()), r.core.client.nodes.Roster().All())
 	}
 	return next, err
 }
 
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
 func (r *register) firstKeys(limit Limit) *shard.Keys {
-	keys, _ := shard.Layout{}.KeysAfter(specOf(limit), shard.Arrangement{Shards: limit.Shards, Nodes: r.core.client.roster.Load().open()})
+	keys, _ := shard.Layout{}.KeysAfter(specOf(limit), shard.Arrangement{Shards: limit.Shards, Nodes: r.core.client.nodes.Roster().Open()})
 	return keys // there is nothing before it, so there is no error
 }
 
@@ -43,7 +44,7 @@ func (r *register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.N
 // rearrange is what follows a family's layout when its keys are to be placed over the nodes of
 // this process that do not drain; nil if they are.
 func (r *register) rearrange(layout shard.Layout) (*shard.Layout, error) {
-	keys, err := r.keysFor(layout, layout.Spec(), r.core.client.roster.Load().open())
+	keys, err := r.keysFor(layout, layout.Spec(), r.core.client.nodes.Roster().Open())
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func lastsUnder(s shard.Spec) time.Duration {
 // everywhere reports whether every place of the record that this process knows tells of the epoch.
 func everywhere(found []reading, epoch int64) bool {
 	return !slices.ContainsFunc(found, func(f reading) bool {
-		return !errors.Is(f.err, errNodeStranger) && (f.err != nil || f.record.Epoch != epoch)
+		return !errors.Is(f.err, node.ErrStranger) && (f.err != nil || f.record.Epoch != epoch)
 	})
 }
 
@@ -142,7 +143,7 @@ func (f *Family) keyNodes() (names []string) {
 // declared by an older version cannot be written, its keys are arranged as that version did.
 func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Layout, error) {
 	if family.Keys == nil {
-		family.Keys = &shard.Keys{Arrangement: shard.Arrangement{Shards: shards, Even: true, Nodes: f.core.client.roster.Load().all()}}
+		family.Keys = &shard.Keys{Arrangement: shard.Arrangement{Shards: shards, Even: true, Nodes: f.core.client.nodes.Roster().All()}}
 	}
 	return family.ForKey(id)
 }

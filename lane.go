@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -42,7 +43,7 @@ type lane struct {
 
 	core      *core
 	slot      int
-	node      *node
+	node      *node.Node
 	algorithm string
 	bursty    bool // its algorithm has a burst
 	paced     bool // its permits have turns: LeakyBucket
@@ -76,7 +77,7 @@ func noTerms(algorithm string) *terms {
 	return &terms{shards: 1, proposal: p}
 }
 
-func newLane(c *core, n *node, s shard.Shard, t *terms) *lane {
+func newLane(c *core, n *node.Node, s shard.Shard, t *terms) *lane {
 	tag := shard.Tag(s.Slot)
 	l := &lane{core: c, slot: s.Slot, node: n, algorithm: s.Algorithm, tag: tag}
 	l.terms.Store(t)
@@ -290,40 +291,40 @@ func (l *lane) shun(found error) {
 
 // endpoint is the connected endpoint of the shard. Where ctx has ended there is none: what
 // is not sent any more must not count as a timeout of the node.
-func (l *lane) endpoint(ctx context.Context) (*endpoint, error) {
+func (l *lane) endpoint(ctx context.Context) (*node.Endpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.node.endpoint(ctx, l.slot)
+	return l.node.Endpoint(ctx, l.slot)
 }
 
 // ready reports whether the node is believed to answer. If its breaker's pause
 // is over, a probe that spends nothing is sent in the background.
 func (l *lane) ready(now int64) bool {
-	if l.node.ready(l.slot) {
+	if l.node.Ready(l.slot) {
 		return now >= l.shunUntil.Load()
 	}
-	if e := l.node.known(l.slot); e == nil {
-		l.node.redial(now)
-	} else if e.breaker.claimProbe(now) {
+	if e := l.node.Known(l.slot); e == nil {
+		l.node.Redial(now)
+	} else if e.Breaker.ClaimProbe(now) {
 		go l.probe(e)
 	}
 	return false
 }
 
-func (l *lane) probe(e *endpoint) {
+func (l *lane) probe(e *node.Endpoint) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.core.client.cfg.CallTimeout)
 	defer cancel()
-	_, err := e.scripts.Peek(ctx, l.ref)
+	_, err := e.Scripts.Peek(ctx, l.ref)
 	l.report(e, err)
 }
 
 // report tells the breaker how a call ended. A call that was not sent in its time tells nothing.
-func (l *lane) report(e *endpoint, err error) { l.core.client.report(l.node, e, err) }
+func (l *lane) report(e *node.Endpoint, err error) { l.node.Report(e, err) }
 
 // reportSince is report for a call that its caller may have ended, or that had only what was left of a call timeout. That there was no answer
 // tells something of the node only if the call had half of the timeout, which is what a call has at least that nobody hurries.
-func (l *lane) reportSince(e *endpoint, sent int64, err error) {
+func (l *lane) reportSince(e *node.Endpoint, sent int64, err error) {
 	hurried := time.Duration(l.core.client.now()-sent) < l.core.client.cfg.CallTimeout/2
 	if hurried && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return
@@ -331,22 +332,8 @@ func (l *lane) reportSince(e *endpoint, sent int64, err error) {
 	l.report(e, err)
 }
 
-// isAnswer reports whether the error is what a server in good health says.
-func isAnswer(err error) bool {
-	if errors.Is(err, script.ErrForeignState) {
-		return true
-	}
-	text, ok := script.Said(err)
-	for _, unfit := range []string{
-		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
-	} {
-		ok = ok && !strings.HasPrefix(text, unfit)
-	}
-	return ok
-}
-
 func (l *lane) fail(err error) *ShardError {
-	return &ShardError{Limiter: l.core.name, Shard: l.tag, Node: l.node.name, Err: err}
+	return &ShardError{Limiter: l.core.name, Shard: l.tag, Node: l.node.Name, Err: err}
 }
 
 // notSentError is an ask that surely was not executed.

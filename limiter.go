@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -160,8 +161,8 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return l.core.resetApart(ctx)
 	}
 	defer l.core.record().stir()
-	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *endpoint) error {
-		_, err := e.scripts.Clear(ctx, ln.ref)
+	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *node.Endpoint) error {
+		_, err := e.Scripts.Clear(ctx, ln.ref)
 		if err == nil {
 			ln.known.reset()
 			l.core.ahead.Store(nil)
@@ -181,7 +182,7 @@ func (l *Limiter) ownLimit(method string) error {
 }
 
 // everyShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane, *endpoint) error) error {
+func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane, *node.Endpoint) error) error {
 	if c.invalid != nil {
 		return c.invalid
 	}
@@ -199,11 +200,11 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 	for i, s := range t.layout.Shards {
 		ln := c.laneTo(s)
 		wg.Go(func() {
-			err := errNodeAway
+			err := node.ErrAway
 			if _, unknown := algorithmNamed(s.Algorithm); unknown != nil {
 				err = unknown // this version does not know its keys
 			} else if ln != nil {
-				var e *endpoint
+				var e *node.Endpoint
 				if e, err = ln.endpoint(ctx); err == nil {
 					sent := c.client.now()
 					err = op(ctx, ln, e)
@@ -247,13 +248,13 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	resets := make([]time.Duration, len(st.Shards))
 	for i, s := range t.layout.Shards {
 		st.Shards[i] = unanswered(s)
-		if n := c.client.node(s.Node); n != nil && !n.ready(s.Slot) {
-			st.Shards[i].Err = n.away(s.Slot)
+		if n := c.client.nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
+			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}
-	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *endpoint) error {
-		r, err := e.scripts.Peek(ctx, ln.ref)
-		i := t.layout.Index(ln.slot, ln.node.name, ln.algorithm)
+	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *node.Endpoint) error {
+		r, err := e.Scripts.Peek(ctx, ln.ref)
+		i := t.layout.Index(ln.slot, ln.node.Name, ln.algorithm)
 		if i < 0 {
 			return err // the layout changed in between
 		}

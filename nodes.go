@@ -4,52 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
-	"github.com/shardlimit/shardlimit/shard"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
-
-// roster is the nodes of a Client at one time. It never changes; SetNodes makes a new one.
-type roster struct {
-	nodes  []Node           // as configured
-	byName map[string]*node // these, and those taken out that a layout still names
-}
-
-// node returns the node of that name, nil if there is none.
-func (c *Client) node(name string) *node { return c.roster.Load().byName[name] }
-
-// all are the configured nodes, for placement.
-func (r *roster) all() []shard.Node { return placeable(r.nodes) }
-
-// open are the nodes that new shards and records are placed on: all that do not
-// drain, or all if every one of them does.
-func (r *roster) open() []shard.Node {
-	open := slices.DeleteFunc(slices.Clone(r.nodes), func(n Node) bool { return n.Drain })
-	if len(open) == 0 {
-		return r.all()
-	}
-	return placeable(open)
-}
-
-// keeps reports whether what is on the node may stay there.
-func (r *roster) keeps(name string) bool {
-	return slices.ContainsFunc(r.open(), func(n shard.Node) bool { return n.Name == name })
-}
-
-// lists reports whether the node is configured, draining or not.
-func (r *roster) lists(name string) bool {
-	return slices.ContainsFunc(r.nodes, func(n Node) bool { return n.Name == name })
-}
-
-func placeable(nodes []Node) []shard.Node {
-	placed := make([]shard.Node, len(nodes))
-	for i, n := range nodes {
-		placed[i] = shard.Node{Name: n.Name, Weight: n.Weight}
-	}
-	return placed
-}
 
 // checkNodes returns a copy of nodes with every default filled in.
 func checkNodes(nodes []Node) ([]Node, error) {
@@ -98,16 +57,21 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 	if err != nil {
 		return err
 	}
-	added, err := c.replaceNodes(nodes)
-	if err != nil {
-		return err
+	renew := func() {
+		for _, co := range c.everyCore() {
+			co.renew()
+		}
+	}
+	added, ok := c.nodes.Replace(specsOf(nodes), renew, c.nodesInUse)
+	if !ok {
+		return ErrClosed
 	}
 	errs := make([]error, len(added))
 	var wg sync.WaitGroup
 	for i, n := range added {
 		wg.Go(func() {
-			if _, err := n.connect(ctx); err != nil {
-				errs[i] = fmt.Errorf("node %q: %w", n.name, err)
+			if _, err := n.Connect(ctx); err != nil {
+				errs[i] = fmt.Errorf("node %q: %w", n.Name, err)
 			}
 		})
 	}
@@ -115,50 +79,8 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 	return errors.Join(errs...)
 }
 
-// replaceNodes makes the new roster and returns the nodes that have to be connected.
-func (c *Client) replaceNodes(nodes []Node) (added []*node, err error) {
-	c.rostering.Lock()
-	defer c.rostering.Unlock()
-	if c.closed.Load() {
-		return nil, ErrClosed
-	}
-	next := &roster{nodes: nodes, byName: maps.Clone(c.roster.Load().byName)}
-	var moved []*node
-	for _, n := range nodes {
-		if old := next.byName[n.Name]; old != nil {
-			if old.reaches(n) {
-				continue
-			}
-			moved = append(moved, old)
-		}
-		made := c.newNode(n)
-		next.byName[n.Name] = made
-		added = append(added, made)
-	}
-	c.roster.Store(next)
-	for _, co := range c.everyCore() {
-		co.renew()
-	}
-	c.dismiss(moved)
-	c.retireNodes()
-	return added, nil
-}
-
-// retireSoon closes in the background the nodes that were taken out and that no layout names any more.
-func (c *Client) retireSoon() {
-	if ro := c.roster.Load(); len(ro.byName) == len(ro.nodes) {
-		return
-	}
-	c.spawn(func(context.Context) {
-		c.rostering.Lock()
-		defer c.rostering.Unlock()
-		c.retireNodes()
-	})
-}
-
-// retireNodes is what retireSoon does. c.rostering is held.
-func (c *Client) retireNodes() {
-	old := c.roster.Load()
+// nodesInUse are the nodes that a layout names.
+func (c *Client) nodesInUse() map[string]bool {
 	used := make(map[string]bool)
 	for _, co := range c.cores() { // a key that names others follows its family before it is used again
 		if t := co.table.Load(); t != nil {
@@ -173,30 +95,16 @@ func (c *Client) retireNodes() {
 			used[name] = true
 		}
 	}
-	if c.closed.Load() {
-		return // Close closes them all
-	}
-	next := &roster{nodes: old.nodes, byName: maps.Clone(old.byName)}
-	var gone []*node
-	for name, n := range old.byName {
-		if !used[name] && !old.lists(name) {
-			delete(next.byName, name)
-			gone = append(gone, n)
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	c.roster.Store(next)
-	c.dismiss(gone)
+	return used
 }
 
-// dismiss closes nodes when the calls that were sent to them have ended.
-func (c *Client) dismiss(nodes []*node) {
-	for _, n := range nodes {
-		c.cfg.Logger.Info("node was taken out", "node", n.name)
-		c.closeLater(n.close)
+// specsOf describes the nodes of a Config.
+func specsOf(nodes []Node) []node.Spec {
+	specs := make([]node.Spec, len(nodes))
+	for i, n := range nodes {
+		specs[i] = node.Spec{Name: n.Name, Option: n.Redis, Client: n.Client, Weight: n.Weight, Drain: n.Drain}
 	}
+	return specs
 }
 
 // Rebalance arranges the limit anew over the nodes of this Client that do not
@@ -237,4 +145,16 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// sameServer reports whether two nodes of a Config are sure to be one server, by what they say.
+func sameServer(a, b Node) bool {
+	if a.Client != nil || b.Client != nil {
+		return a.Client == b.Client
+	}
+	x, y := a.Redis, b.Redis
+	if dialsItself(x) || dialsItself(y) || x.SelectDB != y.SelectDB || x.Sentinel.MasterSet != y.Sentinel.MasterSet {
+		return false
+	}
+	return slices.ContainsFunc(x.InitAddress, func(address string) bool { return slices.Contains(y.InitAddress, address) })
 }

@@ -58,8 +58,8 @@ func (t *table) absence(now int64) error {
 		if now < l.shunUntil.Load() {
 			return l.fail(*l.shunned.Load())
 		}
-		if away == nil && !l.node.ready(l.slot) {
-			away = l.fail(l.node.away(l.slot))
+		if away == nil && !l.node.Ready(l.slot) {
+			away = l.fail(l.node.Away(l.slot))
 		}
 	}
 	return away

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -28,9 +29,9 @@ type reading struct {
 // places are where the record is to be by the nodes of this process, the home of a new one
 // first; then where it may be left of nodes that drain, and where it was last known to be anchored.
 func (r *register) places() []shard.Location {
-	nodes := r.core.client.roster.Load()
+	nodes := r.core.client.nodes.Roster()
 	places := r.homes()
-	more := shard.Anchors(r.core.id, nodes.all())
+	more := shard.Anchors(r.core.id, nodes.All())
 	if t := r.core.table.Load(); t != nil && t.layout.Anchor.Node != "" {
 		more = append(more, t.layout.Anchor)
 	}
@@ -44,7 +45,7 @@ func (r *register) places() []shard.Location {
 
 // homes are the first of the places: where the record is kept.
 func (r *register) homes() []shard.Location {
-	return shard.Anchors(r.core.id, r.core.client.roster.Load().open())
+	return shard.Anchors(r.core.id, r.core.client.nodes.Roster().Open())
 }
 
 // anchor is where the record is believed to be replaced.
@@ -59,7 +60,7 @@ func (r *register) anchor() shard.Location {
 // is where all nodes together say.
 func (r *register) anchorOf(layout shard.Layout) shard.Location {
 	if layout.Anchor.Node == "" {
-		return shard.Anchors(r.core.id, r.core.client.roster.Load().all())[0]
+		return shard.Anchors(r.core.id, r.core.client.nodes.Roster().All())[0]
 	}
 	return layout.Anchor
 }
@@ -67,7 +68,7 @@ func (r *register) anchorOf(layout shard.Layout) shard.Location {
 // survey reads every place, and follows the record from there to its anchor, whose reading is found[at].
 func (r *register) survey(ctx context.Context) (found []reading, at int) {
 	places, here := r.places(), r.anchor()
-	if r.core.client.node(here.Node) == nil {
+	if r.core.client.nodes.Node(here.Node) == nil {
 		here = places[0]
 	}
 	found = make([]reading, len(places))
@@ -116,23 +117,23 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()
 	}
-	c, n := r.core.client, r.core.client.node(place.Node)
+	c, n := r.core.client, r.core.client.nodes.Node(place.Node)
 	within, cancel := context.WithTimeout(ctx, max(c.cfg.CallTimeout, readPatience))
 	defer cancel()
 	e, ref, err := r.at(within, place)
-	probe := err == nil && !e.breaker.ready() && hasTime(ctx) && e.breaker.claimProbe(c.now())
+	probe := err == nil && !e.Breaker.Ready() && hasTime(ctx) && e.Breaker.ClaimProbe(c.now())
 	switch {
 	case err != nil:
-	case !probe && !e.breaker.ready():
-		err = n.away(place.Slot)
+	case !probe && !e.Breaker.Ready():
+		err = n.Away(place.Slot)
 	default:
-		got.record, err = e.scripts.ReadRecord(within, ref, req)
+		got.record, err = e.Scripts.ReadRecord(within, ref, req)
 		if err == nil || probe || ctx.Err() == nil { // else the caller's haste tells nothing of the node
-			c.report(n, e, err)
+			n.Report(e, err)
 		}
 	}
 	if err == nil {
-		n.clockOf(place.Slot).learn(c.elapsed(), got.record.Now)
+		n.ServerClock(place.Slot).Learn(c.elapsed(), got.record.Now)
 	}
 	if got.err = err; err == nil && got.record.Exists {
 		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
@@ -153,13 +154,13 @@ func hasTime(ctx context.Context) bool {
 }
 
 // at is the endpoint and the keys of one place of the record.
-func (r *register) at(ctx context.Context, p shard.Location) (*endpoint, script.RecordRef, error) {
+func (r *register) at(ctx context.Context, p shard.Location) (*node.Endpoint, script.RecordRef, error) {
 	ref := script.RecordKeys(r.core.client.cfg.KeyPrefix, shard.Tag(p.Slot), r.core.id)
-	n := r.core.client.node(p.Node)
+	n := r.core.client.nodes.Node(p.Node)
 	if n == nil {
-		return nil, ref, errNodeStranger
+		return nil, ref, node.ErrStranger
 	}
-	e, err := n.endpoint(ctx, p.Slot)
+	e, err := n.Endpoint(ctx, p.Slot)
 	return e, ref, err
 }
 
@@ -215,7 +216,7 @@ func (r *register) write(ctx context.Context, at shard.Location, expect int64, l
 		return false, false, err
 	}
 	req.Expect = expect
-	_, written, err = e.scripts.WriteRecord(ctx, ref, req)
+	_, written, err = e.Scripts.WriteRecord(ctx, ref, req)
 	if err != nil || !written {
 		return false, false, err
 	}
@@ -260,7 +261,7 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 		wg.Go(func() {
 			e, ref, err := r.at(ctx, p)
 			if err != nil {
-				if r.strict && !errors.Is(err, errNodeStranger) {
+				if r.strict && !errors.Is(err, node.ErrStranger) {
 					disputed.Store(true)
 				}
 				return
@@ -270,7 +271,7 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 			if epoch, read := r.there[p]; read {
 				req.Expect = epoch // somebody may have begun there meanwhile: that must not be covered up
 			}
-			record, written, err := e.scripts.WriteRecord(ctx, ref, req)
+			record, written, err := e.Scripts.WriteRecord(ctx, ref, req)
 			if err != nil && r.strict {
 				disputed.Store(true)
 			}

@@ -106,14 +106,14 @@ func refundAll(ctx context.Context, parts []part, due int64) []returned {
 func (s *seat) refund(ctx context.Context, p part, due int64) returned {
 	l := s.lane
 	if !l.ready(l.core.client.now()) {
-		return returned{true, l.node.away(l.slot)}
+		return returned{true, l.node.Away(l.slot)}
 	}
 	e, err := l.endpoint(ctx)
 	if err != nil {
 		return returned{true, err}
 	}
 	sent := l.core.client.now()
-	r, err := e.scripts.Refund(ctx, l.ref, script.RefundRequest{
+	r, err := e.Scripts.Refund(ctx, l.ref, script.RefundRequest{
 		Permits: p.n, At: p.at, Seat: s.name(), Held: time.Duration(max(sent, due) - p.from),
 	})
 	l.reportSince(e, sent, err)
@@ -199,7 +199,7 @@ func (l *lane) peek(ctx context.Context, timeout time.Duration) (script.PeekRepl
 		return script.PeekReply{}, err
 	}
 	sent := l.core.client.now()
-	r, err := e.scripts.Peek(ctx, l.ref)
+	r, err := e.Scripts.Peek(ctx, l.ref)
 	l.reportSince(e, sent, err)
 	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -140,7 +142,7 @@ func (r *register) syncSoon() {
 				return
 			}
 			// The spread keeps processes that lost the same node from asking in step.
-			if !sleep(ctx, pause+rand.N(pause)) {
+			if !clock.Sleep(ctx, pause+rand.N(pause)) {
 				return
 			}
 		}
@@ -227,9 +229,9 @@ func (r *register) drop(ctx context.Context) (errs []error, reached bool) {
 	for _, p := range r.places() {
 		e, ref, err := r.at(ctx, p)
 		if err == nil {
-			err = e.scripts.DropRecord(ctx, ref)
+			err = e.Scripts.DropRecord(ctx, ref)
 		}
-		reached = reached || err == nil || isAnswer(err)
+		reached = reached || err == nil || node.IsAnswer(err)
 		if err != nil {
 			errs = append(errs, &ShardError{Limiter: r.core.name, Shard: shard.Tag(p.Slot), Node: p.Node, Err: err})
 		}
@@ -261,7 +263,7 @@ func (r *register) syncInTurn(ctx context.Context) error {
 		if !r.strict && round >= agreeRounds {
 			return errDisputed
 		}
-		if !sleep(ctx, rand.N(time.Duration(round+1)*2*time.Millisecond)) {
+		if !clock.Sleep(ctx, rand.N(time.Duration(round+1)*2*time.Millisecond)) {
 			return errDisputed
 		}
 	}
@@ -291,7 +293,7 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, nil
 	case layout == nil:
 		layout, agreed, err = r.declare(ctx, anchor)
-	case errors.Is(anchor.err, errNodeStranger):
+	case errors.Is(anchor.err, node.ErrStranger):
 		agreed, err = r.takeOver(ctx, found, *layout)
 	case anchor.err == nil:
 		if layout, agreed, err = r.mend(ctx, found, at, layout, heard); agreed && err == nil {
@@ -408,16 +410,4 @@ func (r *register) noteAge(found []reading) {
 		}
 	}
 	r.bornAt.CompareAndSwap(0, now) // declared just now
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -20,7 +21,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range tables {
 		t := &table{participants: heard}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			l := &lane{slot: i, node: &node{}}
+			l := &lane{slot: i, node: &node.Node{}}
 			l.terms.Store(&terms{most: 1})
 			t.order = append(t.order, l)
 		}

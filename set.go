@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -123,7 +124,7 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 			return d, err
 		}
 		s.notBefore.Store(s.now() + int64(d.RetryAfter))
-		if !sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
+		if !clock.Sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
 			return d, context.Cause(ctx)
 		}
 	}
@@ -138,7 +139,7 @@ func (s *Set) sleepOut(ctx context.Context, d Decision) error {
 	ctx, stop := s.untilClosed(ctx)
 	defer stop()
 	err := inTime(ctx, d.Delay)
-	if err == nil && !sleep(ctx, d.Delay) {
+	if err == nil && !clock.Sleep(ctx, d.Delay) {
 		err = context.Cause(ctx)
 	}
 	if err != nil && d.joint != nil {

@@ -20,7 +20,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			if l.known.heard.Load() {
 				free = l.known.free.Load()
 			}
-			g.Shard(co.name, l.tag, l.node.name, l.ready(now), free)
+			g.Shard(co.name, l.tag, l.node.Name, l.ready(now), free)
 		}
 	}
 }

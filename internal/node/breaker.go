@@ -1,14 +1,10 @@
-package shardlimit
+package node
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/shardlimit/shardlimit/script"
 )
 
 // How a breaker behaves. A broken connection is certain, a timeout may be a
@@ -33,12 +29,12 @@ type breaker struct {
 	probing bool
 }
 
-// ready reports whether calls may be sent.
-func (b *breaker) ready() bool { return !b.open.Load() }
+// Ready reports whether calls may be sent.
+func (b *breaker) Ready() bool { return !b.open.Load() }
 
-// claimProbe reports whether the caller shall probe now. Whoever gets true must
+// ClaimProbe reports whether the caller shall probe now. Whoever gets true must
 // call succeeded, timedOut or broke afterwards.
-func (b *breaker) claimProbe(now int64) bool {
+func (b *breaker) ClaimProbe(now int64) bool {
 	if !b.open.Load() || now < b.probeAt.Load() {
 		return false
 	}
@@ -99,32 +95,4 @@ func (b *breaker) trip(now int64) bool {
 	b.probeAt.Store(now + int64(b.pause+spread))
 	b.probing = false
 	return !b.open.Swap(true)
-}
-
-// report tells the breaker of an endpoint how a call to it ended. A call that was not sent in its
-// time tells nothing.
-func (c *Client) report(n *node, e *endpoint, err error) {
-	b := &e.breaker
-	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	switch {
-	case err == nil || isAnswer(err):
-		if b.succeeded() {
-			n.log(n.name, "node answers again", nil)
-		}
-	case late && script.NotExecuted(err) && b.ready():
-	case late:
-		if b.timedOut(c.now()) {
-			e.because(err)
-			n.log(n.name, "node does not answer in time", err)
-		}
-	default:
-		if b.broke(c.now()) {
-			e.because(err)
-			what := "node is away"
-			if _, said := script.Said(err); said {
-				what = "node refuses calls"
-			}
-			n.log(n.name, what, err)
-		}
-	}
 }

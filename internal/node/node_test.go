@@ -1,16 +1,19 @@
-package shardlimit
+package node
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // A caller looks whether the node is connected just before the attempt of another one ends, and goes on just after: it
@@ -20,13 +23,13 @@ func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 		t.Error("it connects again")
 		return nil, errors.New("away")
 	}
-	n := newNode(Node{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
-		func() int64 { return 0 }, func(string, string, error) {})
+	n := New(Spec{Name: "n", Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
+		&clock.Clock{Base: time.Now()}, slog.New(slog.DiscardHandler))
 	made := &connected{}
 	n.mu.Lock()
 	got := make(chan *connected)
 	go func() {
-		c, err := n.connect(t.Context())
+		c, err := n.Connect(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -49,7 +52,7 @@ func waitsToConnect() bool {
 	buf := make([]byte, 1<<20)
 	for g := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
 		state, _, _ := bytes.Cut(g, []byte("]"))
-		if bytes.Contains(state, []byte("[sync.Mutex.Lock")) && bytes.Contains(g, []byte(".(*node).connect(")) {
+		if bytes.Contains(state, []byte("[sync.Mutex.Lock")) && bytes.Contains(g, []byte(".(*Node).Connect(")) {
 			return true
 		}
 	}

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// safeOption sets what a limiter must not do without (see notes in docs/decisions.md).
+func safeOption(o rueidis.ClientOption) rueidis.ClientOption {
+	o.AlwaysPipelining = true // else a context's end closes the shared connection
+	o.ConnLifetime = 0        // else an expiring connection re-sends what it has sent
+	o.DisableAutoPipelining = false
+	o.DisableCache = true
+	if o.Dialer.Timeout == 0 {
+		o.Dialer.Timeout = dialTimeout
+	}
+	if o.ConnWriteTimeout == 0 {
+		o.ConnWriteTimeout = connSilence
+	}
+	if o.Sentinel.MasterSet != "" && o.Sentinel.TopologyRefreshInterval == 0 {
+		o.Sentinel.TopologyRefreshInterval = 5 * time.Second // a missed +switch-master must not pin us
+	}
+	if o.ClusterOption.MaxMovedRedirections == 0 {
+		// One is usual while slots migrate. Two masters that point at each other make
+		// rueidis open a connection for every turn, so leave that to the breaker.
+		o.ClusterOption.MaxMovedRedirections = 3
+	}
+	if o.DialFn == nil {
+		o.DialCtxFn = detachedDial(o.DialCtxFn, o.Dialer.Timeout)
+	}
+	return o
+}
+
+type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// detachedDial dials with a timeout of its own. rueidis dials with the context
+// of whichever caller came first, so one caller's short deadline would fail the
+// others that wait for the same connection.
+func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
+	if inner == nil {
+		inner = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			network := "tcp"
+			if strings.HasPrefix(addr, "/") {
+				network = "unix"
+			}
+			if cfg != nil {
+				td := tls.Dialer{NetDialer: d, Config: cfg}
+				return td.DialContext(ctx, network, addr)
+			}
+			return d.DialContext(ctx, network, addr)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		return inner(ctx, addr, d, cfg)
+	}
+}
+
+// redialled calls after with every connection that dial makes.
+func redialled(dial dialFunc, after func()) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, d, cfg)
+		if err == nil {
+			after()
+		}
+		return conn, err
+	}
+}

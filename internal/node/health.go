@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// Report tells the breaker of an endpoint how a call to it ended. A call that was not sent in its
+// time tells nothing.
+func (n *Node) Report(e *Endpoint, err error) {
+	b := &e.Breaker
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	switch {
+	case err == nil || IsAnswer(err):
+		if b.succeeded() {
+			n.tell("node answers again", nil)
+		}
+	case late && script.NotExecuted(err) && b.Ready():
+	case late:
+		if b.timedOut(n.clock.Now()) {
+			e.because(err)
+			n.tell("node does not answer in time", err)
+		}
+	default:
+		if b.broke(n.clock.Now()) {
+			e.because(err)
+			what := "node is away"
+			if _, said := script.Said(err); said {
+				what = "node refuses calls"
+			}
+			n.tell(what, err)
+		}
+	}
+}
+
+// IsAnswer reports whether the error is what a server in good health says.
+func IsAnswer(err error) bool {
+	if errors.Is(err, script.ErrForeignState) {
+		return true
+	}
+	text, ok := script.Said(err)
+	for _, unfit := range []string{
+		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
+	} {
+		ok = ok && !strings.HasPrefix(text, unfit)
+	}
+	return ok
+}

@@ -1,0 +1,291 @@
+// Package node is the Redis endpoints of a process: which there are, how to reach them, and whether they answer.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+const (
+	dialTimeout = 500 * time.Millisecond // of one attempt to connect, whatever the caller's context
+	// A connection without an answer for this long is given up by rueidis.
+	connSilence = time.Second
+	// Slots of a cluster are guarded by breakers in this many ranges: fine
+	// enough that a lost master does not shut the others' slots out.
+	clusterRanges = 64
+)
+
+var (
+	ErrAway     = errors.New("the node does not answer; its breaker is open")
+	errRefuses  = errors.New("the node answers, but refuses calls; its breaker is open")
+	errGone     = errors.New("the node was taken out, or the client is closed")
+	ErrStranger = errors.New("the node is not in this process' Config")
+)
+
+// Node is a configured Redis endpoint: how to reach it, and whether it answers.
+type Node struct {
+	Name   string
+	option rueidis.ClientOption
+	given  rueidis.Client // the caller's own client, or nil
+	clock  *clock.Clock
+	log    *slog.Logger
+	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
+	Sets   *telemetry.Node
+
+	dialing breaker // guards connecting
+	client  atomic.Pointer[connected]
+
+	mu      sync.Mutex
+	attempt chan struct{} // closed when the attempt to connect that is under way ends
+	failure error         // of the last attempt
+	closed  bool
+}
+
+// connected is a node that has been reached at least once.
+type connected struct {
+	client rueidis.Client
+	ranges []*Endpoint
+	clocks []ServerClock // of each slot's server: one, or as many as a cluster has slots
+}
+
+// Endpoint is what fails and recovers as one: a standalone node, a Sentinel
+// set, or a range of a cluster's slots.
+type Endpoint struct {
+	Breaker breaker
+	cause   atomic.Pointer[error] // why the breaker opened when it last did
+	Scripts *script.Endpoint
+}
+
+// because notes why the breaker opened.
+func (e *Endpoint) because(err error) { e.cause.Store(&err) }
+
+func New(s Spec, clock *clock.Clock, log *slog.Logger) *Node {
+	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), clock: clock, log: log, Sets: telemetry.NewNode(s.Name)}
+}
+
+// reaches reports whether the node is the one that the other Spec describes.
+func (n *Node) reaches(other Spec) bool {
+	return n.given == other.Client && slices.Equal(n.option.InitAddress, other.Option.InitAddress)
+}
+
+// Endpoint returns what serves a slot, connecting first if need be. It waits
+// at most until ctx ends; an attempt to connect goes on without the caller.
+func (n *Node) Endpoint(ctx context.Context, slot int) (*Endpoint, error) {
+	c, err := n.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.endpoint(slot), nil
+}
+
+func (c *connected) endpoint(slot int) *Endpoint {
+	return c.ranges[slot*len(c.ranges)/shard.Slots]
+}
+
+// ServerClock returns what is known of the time of the server of a slot. A node that was not reached yet has a clock that nobody has heard.
+func (n *Node) ServerClock(slot int) *ServerClock {
+	c := n.client.Load()
+	if c == nil {
+		return &ServerClock{}
+	}
+	return &c.clocks[slot*len(c.clocks)/shard.Slots]
+}
+
+// Known returns the endpoint of a slot if the node was reached before, else nil.
+func (n *Node) Known(slot int) *Endpoint {
+	if c := n.client.Load(); c != nil {
+		return c.endpoint(slot)
+	}
+	return nil
+}
+
+func (n *Node) Connect(ctx context.Context) (*connected, error) {
+	if c := n.client.Load(); c != nil {
+		return c, nil
+	}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, errGone
+	}
+	if c := n.client.Load(); c != nil { // an attempt has ended since: another one's client would take its place, unclosed
+		n.mu.Unlock()
+		return c, nil
+	}
+	if n.attempt == nil {
+		if !n.dialing.Ready() && !n.dialing.ClaimProbe(n.clock.Now()) {
+			err := n.failure
+			n.mu.Unlock()
+			return nil, fmt.Errorf("%w: %w", ErrAway, err)
+		}
+		n.attempt = make(chan struct{})
+		go n.dial(n.attempt)
+	}
+	attempt := n.attempt
+	n.mu.Unlock()
+
+	select {
+	case <-attempt:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: connecting to it: %w", ErrAway, ctx.Err())
+	}
+	if c := n.client.Load(); c != nil {
+		return c, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errGone
+	}
+	return nil, fmt.Errorf("%w: %w", ErrAway, n.failure)
+}
+
+// Redial begins another attempt in the background if the pause since the last one is over.
+func (n *Node) Redial(now int64) {
+	if !n.dialing.ClaimProbe(now) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.attempt == nil && !n.closed && n.client.Load() == nil {
+		n.attempt = make(chan struct{})
+		go n.dial(n.attempt)
+	}
+}
+
+func (n *Node) dial(attempt chan struct{}) {
+	client, err := n.given, error(nil)
+	if client == nil {
+		client, err = rueidis.NewClient(n.option)
+	}
+	if err == nil && n.vouch != nil {
+		if err = n.vouch(client); err != nil {
+			n.closeClient(client)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer close(attempt)
+	n.attempt, n.failure = nil, err
+	if err != nil {
+		if n.dialing.broke(n.clock.Now()) {
+			n.tell("node cannot be used", err)
+		}
+		return
+	}
+	if n.closed {
+		n.closeClient(client)
+		return
+	}
+	n.dialing.succeeded()
+	ranges, clocks := 1, 1
+	if client.Mode() == rueidis.ClientModeCluster {
+		ranges, clocks = clusterRanges, shard.Slots
+	}
+	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
+	for i := range c.ranges {
+		c.ranges[i] = &Endpoint{Scripts: script.NewEndpoint(client)}
+	}
+	n.client.Store(c)
+}
+
+// refuse takes a connection out of use, and reports whether it was in use. Further attempts to connect follow.
+func (n *Node) refuse(on *connected, err error) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || !n.client.CompareAndSwap(on, nil) {
+		return false
+	}
+	n.failure = err
+	if n.dialing.broke(n.clock.Now()) {
+		n.tell("node cannot be used any more", err)
+	}
+	return true
+}
+
+// Away tells why calls for the slot are not sent.
+func (n *Node) Away(slot int) error {
+	if e := n.Known(slot); e != nil {
+		if cause := e.cause.Load(); cause != nil {
+			if text, said := script.Said(*cause); said {
+				return fmt.Errorf("%w: %s", errRefuses, text)
+			}
+			return fmt.Errorf("%w: %w", ErrAway, *cause)
+		}
+		return ErrAway
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failure != nil {
+		return fmt.Errorf("%w: %w", ErrAway, n.failure)
+	}
+	return ErrAway
+}
+
+// Ready reports whether calls for the slot may be sent now; connecting counts as ready.
+func (n *Node) Ready(slot int) bool {
+	if e := n.Known(slot); e != nil {
+		return e.Breaker.Ready()
+	}
+	return n.dialing.Ready()
+}
+
+// tell tells the log that calls begin or cease to avoid the node, and why.
+func (n *Node) tell(what string, err error) {
+	if err != nil {
+		n.log.Warn(what, "node", n.Name, "err", err)
+		return
+	}
+	n.log.Info(what, "node", n.Name)
+}
+
+// Masters is the number of servers that this node spreads its slots over.
+func (n *Node) Masters(ctx context.Context) int {
+	c := n.client.Load()
+	if c == nil || c.client.Mode() != rueidis.ClientModeCluster {
+		return 1
+	}
+	info, err := c.client.Do(ctx, c.client.B().ClusterInfo().Build()).ToString()
+	if err != nil {
+		return 1
+	}
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok {
+			if size, err := strconv.Atoi(v); err == nil && size > 0 {
+				return size
+			}
+		}
+	}
+	return 1
+}
+
+func (n *Node) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if c := n.client.Load(); c != nil {
+		n.closeClient(c.client)
+	}
+}
+
+func (n *Node) closeClient(c rueidis.Client) {
+	if n.given == nil {
+		c.Close()
+	}
+}
