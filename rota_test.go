@@ -138,8 +138,10 @@ func TestTurnsComeFasterThanCalls(t *testing.T) {
 // Who cannot wait until its turn leaves it to those behind, and who leaves the line takes nobody's.
 func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, last := farAway(t, 30)
-		hasty, cancelHasty := context.WithTimeout(t.Context(), 20*farInterval)
+		l, last := farAway(t, 60)
+		// It ends before the first turn of the line, and long after all have been told of their turns: how many calls of five
+		// intervals that takes depends on which asks happen to share one.
+		hasty, cancelHasty := context.WithTimeout(t.Context(), 50*farInterval)
 		defer cancelHasty()
 		leaver, leave := context.WithCancel(t.Context())
 		a := lineUp(t, l, 80, func(place int) context.Context {

@@ -95,7 +95,7 @@ func (a *account) lend(t Term, e float64, next int64) {
 func (a *account) draw(limit float64) {
 	if credit := float64(a.credit); a.saved > 0 && credit < limit {
 		drawn := min(float64(a.saved), limit-credit)
-		a.credit, a.saved = int64(credit+drawn), a.saved-int64(drawn)
+		a.credit, a.saved = int64(credit+drawn), int64(float64(a.saved)-drawn) // rounded as the script rounds it
 	}
 }
 

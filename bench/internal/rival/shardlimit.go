@@ -15,7 +15,8 @@ var Shardlimit = Rival{
 	Algorithm: "sliding log, one script a batch",
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := shardlimit.New(shardlimit.Config{
-			Nodes:       []shardlimit.Node{{Redis: server.Option(addr)}},
+			// One name for each server: ports differ from run to run, and Sharded calls the first one so, too.
+			Nodes:       []shardlimit.Node{{Name: "node-0", Redis: server.Option(addr)}},
 			CallTimeout: time.Second, // on a loaded machine the default would be a race with the scheduler
 		})
 		if err != nil {
