@@ -4,11 +4,11 @@
 -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
 -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-local HEADER, RECORD, MOST = 151, 225, 1024
-local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+local HEADER, RECORD, MOST = @book.bytes, @account.bytes, @MAX_ACCOUNTS
+local RECORD_FORM = '@account.form'
 local count, spare, heavy, weights = 1, 0, 0, 0
 if header ~= '' then
-  count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+  count, spare, heavy, weights = sub(header, @book.accounts) + 0, sub(header, @book.spare) + 0, sub(header, @book.heavy) + 0, sub(header, @book.weights) + 0
 end
 local stored = count
 local accounts = {} -- by slot: those looked at
@@ -22,16 +22,16 @@ local function fresh(id, weight)
 end
 local function parse(text)
   return {
-    id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-    filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
-    used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-    due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-    waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+    id = sub(text, @account.id), weight = sub(text, @account.weight) + 0, seen = sub(text, @account.seen) + 0, claim = sub(text, @account.claim) + 0,
+    filled = sub(text, @account.filled) + 0, credit = sub(text, @account.credit) + 0, cell = sub(text, @account.cell) + 0, used = sub(text, @account.used) + 0,
+    used_before = sub(text, @account.used_before) + 0, turned = sub(text, @account.turned) + 0, turned_before = sub(text, @account.turned_before) + 0,
+    due = sub(text, @account.due) + 0, denied = sub(text, @account.denied) + 0,
+    waited = sub(text, @account.waited) + 0, saved = sub(text, @account.saved) + 0,
   }
 end
 local function everybody()
   if not accounts[0] then
-    accounts[0] = header == '' and fresh('****************', 1000)
+    accounts[0] = header == '' and fresh('@SHARED', @MILLI)
       or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
   end
   return accounts[0]
@@ -42,7 +42,7 @@ local function find(id, slot)
   local a
   if slot > 0 and slot < stored then
     local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
-    if sub(text, 1, 17) == '#' .. id then
+    if sub(text, @account.mark..id) == '#' .. id then
       a = parse(text)
     end
   end
@@ -68,9 +68,9 @@ end
 -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
 -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
 local function fill(a, booking)
-  local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
-  local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
-  local capacity = full + floor(max(booking - e, 0) * 1000000)
+  local e = heavy == 0 and share or min(a.weight * spare / heavy / @MILLI, share)
+  local full = floor(max(@DEPTH_LEAST, @DEPTH_PART * e, @DEPTH_ROOT * sqrt(e)) * @MICRO)
+  local capacity = full + floor(max(booking - e, 0) * @MICRO)
   if heavy == 0 and a.credit >= 0 then
     a.credit, a.filled = full, now
     return 0, full, capacity

@@ -6,14 +6,14 @@ local function away(reply) -- a slot on its way tells of a key that is not there
   return string.find(reply.err, 'non local key', 1, true)
 end
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or string.sub(head, 1, 4) ~= MAGIC) then
+if head and (type(head) ~= 'string' or string.sub(head, @meter.magic) ~= MAGIC) then
   return {-1, 1, head.err}
 end
-local book = redis.pcall('GETRANGE', KEYS[2], '0', '2')
+local book = redis.pcall('GETRANGE', KEYS[2], '0', '@book.kind.end')
 if type(book) == 'table' and away(book) then
   book = ''
 end
-if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
+if type(book) ~= 'string' or (book ~= '' and book ~= '@book.kind.form') then
   return {-1, 2, book.err}
 end
 local gone = 0

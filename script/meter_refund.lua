@@ -30,7 +30,7 @@ if refunded > 0 or lowered then
     return {-2, done.err}
   end
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
+  local done = redis.pcall('SETRANGE', KEYS[1], '@meter.offset.at', format('@meter.offset.form', offset))
   if type(done) == 'table' then
     return {-2, done.err}
   end

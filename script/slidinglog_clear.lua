@@ -14,7 +14,7 @@ end
 local logged = kind.ok and kind.ok ~= 'none'
 if logged then
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
-  if member.err or #member[1] ~= 42 then
+  if member.err or #member[1] ~= @entry.bytes then
     return {-1, 2, member.err}
   end
 end

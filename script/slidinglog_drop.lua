@@ -6,7 +6,7 @@ local function away(reply) -- a slot on its way tells of a key that is not there
   return string.find(reply.err, 'non local key', 1, true)
 end
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or #head ~= 249 or string.sub(head, 1, 4) ~= 'SLG2') then
+if head and (type(head) ~= 'string' or #head ~= @head.bytes or string.sub(head, @head.magic) ~= '@head.magic.form') then
   return {-1, 1, head.err}
 end
 local kind = redis.pcall('TYPE', KEYS[2])
@@ -15,15 +15,15 @@ if kind.err and not away(kind) then
 end
 if kind.ok and kind.ok ~= 'none' then
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
-  if member.err or #member[1] ~= 42 then
+  if member.err or #member[1] ~= @entry.bytes then
     return {-1, 2, member.err}
   end
 end
-local book = redis.pcall('GETRANGE', KEYS[3], '0', '2')
+local book = redis.pcall('GETRANGE', KEYS[3], '0', '@book.kind.end')
 if type(book) == 'table' and away(book) then
   book = ''
 end
-if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
+if type(book) ~= 'string' or (book ~= '' and book ~= '@book.kind.form') then
   return {-1, 3, book.err}
 end
 local gone = 0

@@ -39,7 +39,7 @@ if used > 0 then
     end
     local sound = pcall(function()
       for i, member in ipairs(members) do
-        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+        dates[i], befores[i] = sub(member, @entry.date) + 0, sub(member, @entry.before) + 0
       end
     end)
     if not sound then
@@ -51,7 +51,7 @@ if used > 0 then
     dates[#dates + 1] = newest
     befores[#befores + 1] = total
   end
-  local step, from = math.ceil(#dates / 32), base
+  local step, from = math.ceil(#dates / @MAX_RELEASES), base
   for i = step, #dates + step - 1, step do
     local last = i < #dates and i or #dates
     reply[#reply + 1] = dates[last] + window - now

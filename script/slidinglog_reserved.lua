@@ -10,7 +10,7 @@ else
   date = now
 end
 if as_proposed then
-  epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
+  epoch, target = sub(ARGV[1], @proposal.epoch) + 0, sub(ARGV[1], @proposal.target) + 0
 end
 reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
 reply[16] = paced

@@ -5,16 +5,16 @@
 --@gives closed written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
---         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
---         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+--@layout proposal
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+--@layout terms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
-  if sub(ARGV[2], 1, 1) + 0 >= 2 then
+  if sub(ARGV[2], @terms.flags) + 0 >= 2 then
     status, closed_until = 3, now + window
   end
 end
@@ -35,7 +35,7 @@ if share > target and closed == 0 and not as_proposed then
     local dates, befores = {}, {}
     local sound = pcall(function()
       for i, member in ipairs(log) do
-        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+        dates[i], befores[i] = sub(member, @entry.date) + 0, sub(member, @entry.before) + 0
       end
     end)
     if not sound then
@@ -62,7 +62,7 @@ if share > target and closed == 0 and not as_proposed then
   end
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then
-  local floor = sub(ARGV[1], 34, 46) + 0
+  local floor = sub(ARGV[1], @proposal.floor) + 0
   if floor > target then
     floor = target
   end

@@ -10,8 +10,10 @@ local MAGIC, TAKES = 'SCN1', true
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -56,8 +58,10 @@ end
 -- [slidingcounter.lua]
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
--- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
--- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
+-- first, each with the date of its newest grant. A cell takes grants for window / 16.
+-- counter  150 used(13)  163 opened(16)  179 since(16)  195 cells(to the end)
+-- cell  1 date(16)  17 permits(13)  30 next(to the end)
 -- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
@@ -226,7 +230,7 @@ if not TAKES then
       used_now = used_now + n
       local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
       if newest > now and (date - newest) * 16 < window then
-        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12, size) + n)
       else
         cells = cells .. format('%16d%13d', date, n)
       end
@@ -370,13 +374,19 @@ local free = available
 -- [fair.lua]
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
---   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
--- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
---          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+--             next to count are of the sweep.
+-- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+--       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
+--       141 weights(11)  = 151 bytes
+-- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
+--          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
+--          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
+-- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
+-- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
@@ -627,7 +637,7 @@ if contending then
     b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = free
     for i = 1, groups do
-      local at = 29 * i - 24
+      local at = 5 - 29 + 29 * i
       local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
       local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
       local a = entry.a
@@ -906,7 +916,7 @@ if contending then
       local idle = max(now - sub(line, at + 25, at + 40), 0)
       local demand = sub(line, at + 41, at + 56) + 0
       if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * (4 - 1)))
       end
       local gone = idle >= 2 * window
       if upcoming == 0 then

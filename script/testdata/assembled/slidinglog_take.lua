@@ -4,8 +4,8 @@
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -15,10 +15,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -173,11 +176,12 @@ local used = (total - base) % TURN
 -- [slidinglog_settle.lua]
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
---         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
---         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+-- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+-- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 life(13)
+--        73 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -305,13 +309,19 @@ end
 -- [fair.lua]
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
---   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
--- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
---          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+--             next to count are of the sweep.
+-- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+--       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
+--       141 weights(11)  = 151 bytes
+-- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
+--          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
+--          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
+-- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
+-- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
@@ -562,7 +572,7 @@ if contending then
     b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = free
     for i = 1, groups do
-      local at = 29 * i - 24
+      local at = 5 - 29 + 29 * i
       local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
       local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
       local a = entry.a
@@ -1128,7 +1138,7 @@ if contending then
       local idle = max(now - sub(line, at + 25, at + 40), 0)
       local demand = sub(line, at + 41, at + 56) + 0
       if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * (4 - 1)))
       end
       local gone = idle >= 2 * window
       if upcoming == 0 then
