@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -153,6 +154,9 @@ func (r *recipe) meaning(name string) (string, bool) {
 	}
 	if value, known := constants[name]; known {
 		return value, true
+	}
+	if i, known := replyNames[name]; known {
+		return strconv.Itoa(i + 1), true
 	}
 	if i := strings.IndexByte(name, '@'); i > 0 {
 		name = name[:i] + r.expand(name[i:])

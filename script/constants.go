@@ -18,5 +18,9 @@ var constants = func() map[string]string {
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}
+	all["NOT_HERE"] = notHere
 	return all
 }()
+
+// notHere is in what servers say to that a script may not touch a key of a slot that is elsewhere.
+const notHere = "non local key"

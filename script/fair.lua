@@ -1,7 +1,7 @@
---@needs closed contended draw format free lend now pour roll settle share state sub wait window
+--@needs b closed contended draw everybody find floor free fresh lend max min now placed pour roll
+--@needs settle share sqrt state sub wait window
 --@sets contended
---@gives begun book cell contending counts floor granted groups here left max min refused remark
---@gives weights
+--@gives begun book contending counts granted groups left refused remark
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
 -- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
@@ -40,78 +40,16 @@ if marked > 0 then
   end
 end
 if contending then
-  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@book.weights.end')
-  if type(header) ~= 'string' or (header ~= '' and sub(header, @book.kind) ~= '@book.kind.form') then
-    return {-1, #KEYS, header.err}
-  end
-  if sub(header, @book.version) ~= '@book.version.form' then -- of another version: thrown away
-    header = ''
-  end
+  --@include fair_header
   contending, book = pcall(function()
-    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = @book.bytes, @account.bytes, @MAX_ACCOUNTS
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
-    if header ~= '' then
-      b.count, b.promised, b.spare, b.heavy = sub(header, @book.accounts) + 0, sub(header, @book.promised) + 0, sub(header, @book.spare) + 0, sub(header, @book.heavy) + 0
-    end
-    local weights = header ~= '' and sub(header, @book.weights) + 0 or 0
-    b.stored, b.weights = b.count, weights
-    local placed = {}
-    local cell, here = (now - now % window) / window, window - now % window
-
-    local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
-    end
-    local function parse(text)
-      return {
-        id = sub(text, @account.id), weight = sub(text, @account.weight) + 0, seen = sub(text, @account.seen) + 0, claim = sub(text, @account.claim) + 0,
-        filled = sub(text, @account.filled) + 0, credit = sub(text, @account.credit) + 0, cell = sub(text, @account.cell) + 0,
-        used = sub(text, @account.used) + 0, used_before = sub(text, @account.used_before) + 0, turned = sub(text, @account.turned) + 0,
-        turned_before = sub(text, @account.turned_before) + 0, due = sub(text, @account.due) + 0,
-        denied = sub(text, @account.denied) + 0, waited = sub(text, @account.waited) + 0, saved = sub(text, @account.saved) + 0,
-      }
-    end
-    --@include fair_counters
+    --@include fair_book
     b.draw, b.lend = draw, lend
-    -- The account of those who have none of their own.
-    local function everybody()
-      if not b.accounts[0] then
-        b.accounts[0] = header == '' and fresh('@SHARED', @MILLI)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
-      end
-      return b.accounts[0]
-    end
-    -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
-      if placed[id] then
-        return placed[id]
-      end
-      if slot > 0 and slot < b.stored then
-        local at = HEADER + slot * RECORD
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
-        if sub(text, @account.mark..id) == '#' .. id then
-          b.accounts[slot] = parse(text)
-          return slot
-        end
-      end
-      if b.stored > 1 then
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
-        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
-        if at then
-          slot = (at - 1 - HEADER) / RECORD
-          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
-          return slot
-        end
-      end
-      return -1
-    end
-
     for i = first, #asks, seat do
       local id, weight = sub(asks, @seat.id[i]), sub(asks, @seat.weight[i]) + 0
       local own = find(id, sub(asks, @seat.slot[i]) + 0)
       local a, newcomer, span = nil, nil, window
       if own < 0 then
-        if b.count <= MOST then
+        if b.count <= @MAX_ACCOUNTS then
           own, b.count = b.count, b.count + 1
           newcomer = fresh(id, weight)
           b.accounts[own] = newcomer
@@ -121,9 +59,7 @@ if contending then
         a = b.accounts[own]
         span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
-          local s = everybody()
-          settle(a, s)
-          s.seen = now
+          settle(a)
         end
       end
       local away = span

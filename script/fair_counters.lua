@@ -1,4 +1,4 @@
---@needs booked_ahead cell floor here max min now share weights window
+--@needs booked_ahead cell everybody floor here max min now share weights window
 --@gives draw lend pour roll settle state wait
 -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
 -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
@@ -85,7 +85,8 @@ local function pour(a, e, full)
   draw(a, full)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
-local function settle(a, s)
+local function settle(a)
+  local s = everybody()
   a.cell = (a.filled - a.filled % window) / window
   roll(s)
   if s.cell == a.cell then
@@ -94,4 +95,5 @@ local function settle(a, s)
     s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
   end
   state(s, 0, window, 0)
+  s.seen = now
 end

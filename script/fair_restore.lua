@@ -1,4 +1,4 @@
---@needs contended everybody fill find floor max min now refunded roll save sub window
+--@needs account_of contended everybody fill floor max min now refunded roll save sub window
 --@gives booked_ahead header
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for a whole
@@ -15,7 +15,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
     --@include fair_account
-    local a = find(ARGV[3], ARGV[4] + 0) or everybody()
+    local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
     local price = floor(refunded * @MICRO * min((ARGV[5] or '0') + 0, window) / window)
     local unused = refunded - floor(price / @MICRO)

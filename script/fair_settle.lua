@@ -1,5 +1,6 @@
---@needs MARK as_proposed begun book contended contending counts format groups left now remark reply
---@needs share soonest sub target window written
+--@needs MARK as_proposed begun book contended contending counts format groups left now place record
+--@needs remark reply share soonest sub target window written
+--@gives b promised
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
 --
 -- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
@@ -16,7 +17,7 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, @account.bytes, @book.bytes, @SLICE, @MAX_ACCOUNTS
+    local b = book
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
@@ -77,17 +78,11 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = '@book.form', '@account.form'
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
-    local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
-    end
+    --@include fair_record
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], @terms.life) + 0))
+      --@include fair_begin
     else
       upcoming, began = sub(header, @book.next) + 0, sub(header, @book.began) + 0
     end
@@ -101,7 +96,7 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local often = b.heavy > 0 and @PASSES or max(@PASSES, floor(@ANEW * SLICE / max(SLICE, b.count)))
+    local often = b.heavy > 0 and @PASSES or max(@PASSES, floor(@ANEW * @SLICE / max(@SLICE, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
@@ -116,16 +111,16 @@ if contending then
       light, heavy, claims, weight, count = sub(header, @book.light) + 0, sub(header, @book.above) + 0, sub(header, @book.claims) + 0,
         sub(header, @book.weight) + 0, sub(header, @book.count) + 0
     end
-    local whole = upcoming == 0 and b.count <= SLICE
+    local whole = upcoming == 0 and b.count <= @SLICE
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', @book.bytes + (from + @SLICE) * @account.bytes - 1))
     local moved
-    for _ = 1, SLICE do
+    for _ = 1, @SLICE do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * RECORD
+      local at = (upcoming - from) * @account.bytes
       local line = moved
       if not line then
         line = text
@@ -142,16 +137,16 @@ if contending then
         gone = false
       elseif not gone and b.count > @ROOMY then
         local once = sub(line, @account.cell[at + 1]) + 0 == 0
-        if b.count > MOST and not once then -- who wants hardly anything makes room
-          gone = demand * @HARDLY * MOST < share * @MILLI
+        if b.count > @MAX_ACCOUNTS and not once then -- who wants hardly anything makes room
+          gone = demand * @HARDLY * @MAX_ACCOUNTS < share * @MILLI
         else
-          gone = once and idle * (b.count > MOST and @ONCE_FULL or @ONCE_ROOMY) >= window
+          gone = once and idle * (b.count > @MAX_ACCOUNTS and @ONCE_FULL or @ONCE_ROOMY) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', @book.bytes + (b.count + 1) * @account.bytes - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
@@ -185,7 +180,7 @@ if contending then
         end
       else
         b.spare, b.heavy = capacity, lowest
-        for _ = 1, SLICE do
+        for _ = 1, @SLICE do
           local below, above = 0, 0
           for i = 1, count do
             if demands[i] * b.heavy < weights[i] * b.spare then
@@ -205,6 +200,6 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format('@book.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
   end)
 end

@@ -22,10 +22,7 @@ if renew then
     return {-2, done.err}
   end
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '@meter.offset.at', format('@meter.offset.form', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 
 local soonest, written = soonest(), renew

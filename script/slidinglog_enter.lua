@@ -91,7 +91,7 @@ if granted > 0 or renew or rewrite then
             return {-1, 2}
           end
           -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
-          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, '@NOT_HERE', 1, true)
           if not merged then
             return {-2, done.err}
           end
@@ -115,7 +115,7 @@ if granted > 0 or renew or rewrite then
   end
   if trimmed then
     local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
-    if type(removed) == 'table' and not find(removed.err, 'non local key', 1, true) then
+    if type(removed) == 'table' and not find(removed.err, '@NOT_HERE', 1, true) then
       if added then
         redis.pcall('ZREM', KEYS[2], added)
       end
@@ -156,10 +156,7 @@ if granted > 0 or renew or rewrite then
     redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '@head.offset.at', format('@head.offset.form', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 
 local soonest, retry, reset = 0, 0, 0

@@ -1,6 +1,6 @@
---@needs FORM LAYOUT TURN base before booked closed_until contended cut damaged entries epoch format
---@needs head newest now offset oldest opened room share start stepped sub target total trimmed used
---@needs window
+--@needs FORM LAYOUT TURN base before booked closed closed_until contended cut damaged entries epoch
+--@needs format head newest now offset oldest opened room share start stepped sub target total
+--@needs trimmed used window
 --@sets before booked entries newest oldest opened share total used
 --@gives refunded
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
@@ -43,10 +43,7 @@ elseif oldest > 0 then
   end
 end
 
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 local lowered = false
 if share > target and closed == 0 then
   local held = used - refunded
@@ -117,10 +114,7 @@ if refunded > 0 or lowered then
   redis.call('SETRANGE', KEYS[1], '0',
     format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '@head.offset.at', format('@head.offset.form', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 --@include fair_restore
 local free = 0

@@ -1,8 +1,8 @@
---@needs TURN as_proposed before closed_until cut damaged epoch format newest now oldest proposed
---@needs share sub target total used window
+--@needs TURN as_proposed before befores closed damaged dates epoch newest now proposed share sub
+--@needs target total used window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share status
 --@sets trimmed used
---@gives closed written
+--@gives written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
 -- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
@@ -18,29 +18,14 @@ if damaged then
     status, closed_until = 3, now + window
   end
 end
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
 -- as the floor may be older than the loss.
 if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
-    local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
-    if log.err then
-      return {-1, 2, log.err}
-    end
-    local dates, befores = {}, {}
-    local sound = pcall(function()
-      for i, member in ipairs(log) do
-        dates[i], befores[i] = sub(member, @entry.date) + 0, sub(member, @entry.before) + 0
-      end
-    end)
-    if not sound then
-      return {-1, 2}
-    end
+    --@include slidinglog_dates
     local count, first = #dates + 1, 1
     dates[count], befores[count], befores[count + 1] = newest, before, total
     held = 0

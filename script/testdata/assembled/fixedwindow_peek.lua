@@ -1,4 +1,4 @@
--- fixedwindow_peek = meter_names + meter + fixedwindow + meter_load + meter_peek
+-- fixedwindow_peek = meter_names + meter + fixedwindow + meter_load + meter_peek with quarantine
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'FXW1', false
@@ -292,6 +292,8 @@ end
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

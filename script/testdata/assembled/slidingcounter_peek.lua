@@ -1,4 +1,5 @@
--- slidingcounter_peek = meter_names + meter + slidingcounter + meter_load + meter_peek
+-- slidingcounter_peek = meter_names + meter + slidingcounter + meter_load + meter_peek with
+--   quarantine
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'SCN1', false
@@ -285,6 +286,8 @@ end
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

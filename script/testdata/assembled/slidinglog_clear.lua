@@ -1,4 +1,4 @@
--- slidinglog_clear = slidinglog + slidinglog_clear with slidinglog_rest
+-- slidinglog_clear = slidinglog + away + slidinglog_clear with slidinglog_rest, slidinglog_foreign
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -86,6 +86,12 @@ if head then
     stepped = true
   end
 end
+-- [away.lua]
+-- Whether a server said that a key is not there although only its slot is on its way: then it is
+-- not known whether there is one.
+local function away(reply)
+  return string.find(reply.err, 'non local key', 1, true)
+end
 -- [slidinglog_clear.lua]
 -- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
 --
@@ -93,13 +99,14 @@ end
 if not head then
   return {0, 0, 0}
 end
--- A slot on its way tells of a key that is not there only that it is not here.
 local kind = redis.pcall('TYPE', KEYS[2])
-if kind.err and not find(kind.err, 'non local key', 1, true) then
+if kind.err and not away(kind) then
   return {-1, 2, kind.err}
 end
 local logged = kind.ok and kind.ok ~= 'none'
 if logged then
+  -- [slidinglog_foreign.lua]
+  -- Sliding log: there is something where the log belongs, is it a log?
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
   if member.err or #member[1] ~= 42 then
     return {-1, 2, member.err}

@@ -1,5 +1,5 @@
 -- slidinglog_peek = slidinglog + slidinglog_cut + slidinglog_trim + slidinglog_peek with
---   slidinglog_rest, slidinglog_crests
+--   slidinglog_rest, quarantine, slidinglog_crests, slidinglog_dates
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -140,6 +140,8 @@ end
 if damaged then
   return {-1, 2}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -200,26 +202,27 @@ if newest > now then
   if room < 0 then
     room = 0
   end
-  for i, crest in ipairs(crests) do
-    reply[3 * i + 8], reply[3 * i + 9], reply[3 * i + 10] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
+  for _, crest in ipairs(crests) do
+    local last = #reply
+    reply[last + 1], reply[last + 2], reply[last + 3] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
   end
   reply[10] = #crests
 end
 if used > 0 then
+  -- [slidinglog_dates.lua]
+  -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
+  local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
+  if log.err then
+    return {-1, 2, log.err}
+  end
   local dates, befores = {}, {}
-  if oldest > 0 then
-    local members = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
-    if members.err then
-      return {-1, 2, members.err}
+  local sound = pcall(function()
+    for i, member in ipairs(log) do
+      dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
     end
-    local sound = pcall(function()
-      for i, member in ipairs(members) do
-        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
-      end
-    end)
-    if not sound then
-      return {-1, 2}
-    end
+  end)
+  if not sound then
+    return {-1, 2}
   end
   befores[#befores + 1] = before
   if total ~= before then

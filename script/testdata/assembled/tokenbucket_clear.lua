@@ -1,4 +1,5 @@
--- tokenbucket_clear = meter_names + meter + bucket + tokenbucket + meter_load + meter_clear
+-- tokenbucket_clear = meter_names + meter + bucket + tokenbucket + meter_load + meter_clear with
+--   meter_store
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'TKB3', false
@@ -633,7 +634,10 @@ if share > target then
 end
 closed_until, contended = 0, 0
 begin()
-local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+-- [meter_store.lua]
+-- One-string algorithms: writes the state, which keeps its time to live.
+local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
+  .. text()
 local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
 if type(done) == 'table' and done.err then
   return {-2, done.err}
