@@ -2,14 +2,6 @@ package fairness
 
 import "math"
 
-const (
-	milli = 1000
-	micro = 1_000_000
-	giga  = 1_000_000_000
-	most  = 1_000_000_000_000_000 // reports saturate here
-	grain = 1000                  // credit accrues once there is this much, so that rounding down loses at most a thousandth
-)
-
 // account is what is known of one participant. Everything is an integer, so that it can be stored exactly; sums are in float64, in which Lua and Go
 // agree bit for bit as long as Go does not fuse multiplications and additions: hence the conversions of products.
 type account struct {
@@ -43,7 +35,7 @@ func (a *account) roll(t Term) {
 }
 
 // depth is the most credit, in permits, of a participant entitled to e permits a window: little, so that bursts do not come back every window.
-func depth(e float64) float64 { return max(2, 0.15*e, 1.5*math.Sqrt(e)) }
+func depth(e float64) float64 { return max(depthLeast, depthPart*e, depthRoot*math.Sqrt(e)) }
 
 // capacity is the most credit, in millionths, of a participant that books so many permits ahead, 0 if it books none. What is beyond the part of a window
 // may be saved up: that keeps large bookings a window apart.
@@ -66,8 +58,8 @@ func (a *account) fill(t Term, e, limit float64) {
 		a.filled = t.Now
 	}
 	if credit > limit {
-		if since := t.Now - a.denied; t.Booked && float64(a.used[0]+a.used[1]) < e && since >= -2*t.Window && since*2 <= t.Window {
-			most := math.Floor(min(8*e, float64(t.Share)/2) * micro)
+		if t.Booked && float64(a.used[0]+a.used[1]) < e && a.refusedLately(t) {
+			most := math.Floor(min(savedWindows*e, float64(t.Share)/savedPart) * micro)
 			a.saved = max(a.saved, int64(min(float64(a.saved)+credit-limit, most)))
 		}
 		credit = limit
@@ -149,8 +141,8 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
 	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
 	greatest := max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)
-	backed, kept := float64(greatest*2)+4*milli, 0.0
-	if since := t.Now - a.denied; since >= -2*t.Window && since*2 <= t.Window {
+	backed, kept := float64(greatest*backedTimes)+backedMore*milli, 0.0
+	if a.refusedLately(t) {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 		used = greatest
 		if a.waited*2 >= giga {
@@ -173,13 +165,19 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	a.seen = t.Now
 }
 
+// refusedLately reports whether the participant was refused, until half a window after it was to come back.
+func (a *account) refusedLately(t Term) bool {
+	since := t.Now - a.denied
+	return since >= -recently*t.Window && since*2 <= t.Window
+}
+
 // await notes when a participant that was refused will be back at the soonest: until then it is not silent, it does what it was told. Without it the claims of
 // those who wait would fade before the permits come that they wait for.
 func (a *account) await(t Term, retry, free, next int64) {
 	if free < 1 {
 		retry = max(retry, next)
 	}
-	a.denied = t.Now + min(retry, 2*t.Window)
+	a.denied = t.Now + min(retry, recently*t.Window)
 	a.seen = max(a.seen, a.denied)
 }
 
@@ -187,10 +185,10 @@ func (a *account) await(t Term, retry, free, next int64) {
 func (a *account) demand(t Term) float64 {
 	idle := max(t.Now-a.seen, 0)
 	switch {
-	case idle*4 <= t.Window:
+	case idle*fading <= t.Window:
 		return float64(a.claim)
 	case idle >= t.Window:
 		return 0
 	}
-	return math.Floor(float64(float64(a.claim)*float64((t.Window-idle)*4)) / float64(t.Window*3))
+	return math.Floor(float64(float64(a.claim)*float64((t.Window-idle)*fading)) / float64(t.Window*(fading-1)))
 }

@@ -160,7 +160,7 @@ func (b *Book) entitlement(t Term, a *account) float64 {
 // reserve is how many permits are kept free for those who have all their credit left. A whole permit is much of a small share: there it is kept only while
 // somebody wants less than its part, comes seldom, and would find it gone.
 func (b *Book) reserve(t Term) float64 {
-	kept := 0.008 * float64(t.Share)
+	kept := headroomPart * float64(t.Share)
 	if kept < 1 && b.level.spare >= t.Share*milli {
 		return 0
 	}
@@ -220,7 +220,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	a := &b.accounts[entry.from]
 	window, deep := float64(t.Window), depth(entry.e)
 	credit, refused, unserved := float64(a.credit)/micro, float64(entry.refused), entry.unserved
-	wait := func(want float64) float64 { return min(window/4, (want-credit)*window/entry.e) }
+	wait := func(want float64) float64 { return min(window/pausePart, (want-credit)*window/entry.e) }
 	if unserved == 0 {
 		if float64(a.claim) < entry.e*milli {
 			return int64(math.Ceil(max(wait(1), 0)))
@@ -231,7 +231,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 		refused, unserved = 1, 1
 	}
 	need, retry := refused-float64(free), 0.0
-	want := max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, float64(t.Share)/64))))
+	want := max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, float64(t.Share)/wantPart))))
 	if credit < want {
 		retry = wait(want)
 	} else {
@@ -241,13 +241,13 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
-		if a.due <= t.Now || a.due-t.Now > 3*t.Window {
+		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
 			// A single call is refused for want of one permit, but there will be a next call: if two permits are soon paid for, the promise is for two.
-			a.due = t.Now + b.queue(t, max(want, min(math.Floor(entry.e/20), 2)), free, next)
+			a.due = t.Now + b.queue(t, max(want, min(math.Floor(entry.e/pairFrom), pairMost)), free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}
-	return int64(math.Ceil(max(min(retry, window), window/1024)))
+	return int64(math.Ceil(max(min(retry, window), window/leastPart)))
 }
 
 // queue promises a participant the permits that come back after those that are promised already, and returns in how many microseconds the last of
@@ -257,14 +257,14 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 // microseconds that is.
 func (b *Book) queue(t Term, want float64, free, next int64) int64 {
 	ahead := b.promised - t.Now
-	if ahead < 0 || ahead > 3*t.Window { // further than promises reach: the clock was set back
+	if ahead < 0 || ahead > farAhead*t.Window { // further than promises reach: the clock was set back
 		ahead = 0
 	}
 	share := float64(max(t.Share, 1))
 	if free < 1 {
 		ahead = max(ahead, min(next, t.Window)-int64(math.Ceil(float64(t.Window)/share)))
 	}
-	if ahead*4 <= t.Window {
+	if ahead*reachPart <= t.Window {
 		ahead += int64(math.Ceil(want * float64(t.Window) / share))
 		b.promised = t.Now + ahead
 	}

@@ -2,13 +2,6 @@ package fairness
 
 import "math"
 
-const (
-	deepest  = 1_000_000_000_000_000_000 // millionths of a permit: no debt is greater
-	farthest = 1_000_000_000_000_000     // us: no payment takes longer
-	busiest  = 1_000_000_000_000         // permits: what bookings may bring the use of a window to
-	farAhead = 3                         // windows: what is booked for a later date counts as if it were for then
-)
-
 // Due opens the account of a participant that wants to book permits ahead, and returns in how many microseconds its credit can pay for them: 0 if it can
 // now. As for a take, credit pays for an ask for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must follow.
 // Of the seat's reports only Waiting is looked at.
@@ -31,7 +24,7 @@ func (b *Book) Due(t Term, seat Seat, permits, ahead int64) (pay, hold int64) {
 	saved := min(float64(permits-max(0, t.Share-ahead))*micro, capacity(entry.e, permits))
 	if credit < saved {
 		hold = int64(math.Ceil(min((saved-credit)*float64(t.Window)/((entry.e+float64(t.Share))*micro), farthest)))
-		hold = max(hold, t.Window/64) // or it would try ever more often
+		hold = max(hold, t.Window/holdPart) // or it would try ever more often
 	}
 	return pay, hold
 }

@@ -1,13 +1,5 @@
 package fairness
 
-const (
-	slice  = 16                  // how many accounts one call looks at
-	hardly = 8                   // while there is no room, who wants less than 1/8 of a part of 1/1024 gives way
-	roomy  = MaxAccounts * 7 / 8 // up to so many accounts a name that came once is remembered as long as others
-	passes = 20                  // at most so many in a window
-	anew   = 200                 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
-)
-
 // sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
 // Newton's iteration towards the water level. The demand met at a level is a concave, piecewise linear function of it, so that
 // the iteration, begun below the level, climbs to it in finitely many steps and never passes it.
@@ -64,14 +56,14 @@ func (b *Book) forgotten(t Term, slot int) bool {
 	switch {
 	case slot == 0:
 		return false
-	case idle >= 2*t.Window:
+	case idle >= forgetting*t.Window:
 		return true
 	case len(b.accounts) > MaxAccounts && a.cell > 0:
 		return a.demand(t)*hardly*MaxAccounts < float64(t.Share)*milli
 	case len(b.accounts) > MaxAccounts:
-		return idle*8 >= t.Window
+		return idle*onceFull >= t.Window
 	}
-	return a.cell == 0 && len(b.accounts) > roomy && idle*2 >= t.Window
+	return a.cell == 0 && len(b.accounts) > roomy && idle*onceRoomy >= t.Window
 }
 
 // add counts a demand at a level.

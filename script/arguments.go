@@ -1,8 +1,9 @@
 package script
 
 import (
-	"strconv"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // proposed appends what the script is told of the proposal: see slidinglog_settle.lua.
@@ -30,20 +31,16 @@ func (r *TakeRequest) arguments(args []string) []string {
 // asks is who wants what: see fair.lua. Who asks alone, or with few, often asks the same again.
 func (r *TakeRequest) asks() string {
 	var room [4 + 2*(13+13+3) + 16 + 5 + 7 + 2*16]byte // most requests have one or two groups, of one participant
-	text, reports := padded(room[:0], int64(len(r.Groups)), 3), r.reports()
-	if reports {
-		text = append(text, '1')
-	} else {
-		text = append(text, '0')
-	}
+	reports := r.reports()
+	text := columns.Asks.Append(room[:0], 0, int64(len(r.Groups)), reports)
 	for _, group := range r.Groups {
-		text = padded(padded(padded(text, group.Size, 13), group.Count, 13), int64(group.Seat), 3)
+		text = columns.Group.Append(text, 0, group.Size, group.Count, int64(group.Seat))
 	}
 	for i := range r.Seats {
 		seat := &r.Seats[i]
-		text = padded(padded(append(text, seat.ID...), int64(seat.Slot), 5), seat.Weight, 7)
-		if reports {
-			text = padded(padded(text, seat.Turned, 16), seat.Waiting, 16)
+		text = columns.Seat.Append(append(text, seat.ID...), 1, int64(seat.Slot), seat.Weight)
+		if reports == 1 {
+			text = columns.Seat.Append(text, 3, seat.Turned, seat.Waiting)
 		}
 	}
 	if string(text) != r.said {
@@ -52,23 +49,14 @@ func (r *TakeRequest) asks() string {
 	return r.said
 }
 
-// padded appends a number, with blanks before it. It must fit.
-func padded(text []byte, n int64, width int) []byte {
-	const blanks = "                "
-	var room [20]byte
-	digits := strconv.AppendInt(room[:0], n, 10)
-	text = append(text, blanks[:width-len(digits)]...)
-	return append(text, digits...)
-}
-
-// reports tells whether any participant has demand that is not in the groups.
-func (r *TakeRequest) reports() bool {
+// reports is 1 if any participant has demand that is not in the groups, else 0.
+func (r *TakeRequest) reports() int64 {
 	for i := range r.Seats {
 		if r.Seats[i].Turned > 0 || r.Seats[i].Waiting > 0 {
-			return true
+			return 1
 		}
 	}
-	return false
+	return 0
 }
 
 func (r *TakeRequest) flags() (flags int) {

@@ -4,8 +4,12 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // This file puts scripts together. A script is several fragments in a row, one file each; a
@@ -13,14 +17,17 @@ import (
 // that passes by. Whole scripts can be read in testdata/assembled.
 //
 // A line "--@include name" is replaced by the fragment of that name, and every fragment is preceded
-// by a line with the name of its file.
+// by a line with the name of its file. A line "--@layout name" is replaced by a comment that lists
+// the columns of the string of that name. Names that begin with "@" are columns of strings, values
+// of replies, and constants: see expand.
 
 //go:embed *.lua
 var fragments embed.FS
 
 const (
-	directive = "--@" // begins lines that the server does not get
-	inclusion = directive + "include "
+	directive   = "--@" // begins lines that the server does not get
+	inclusion   = directive + "include "
+	description = directive + "layout "
 	// headerWidth is where the lines wrap that name the fragments of a script, in columns.
 	headerWidth = 100
 )
@@ -98,7 +105,13 @@ func (a *assembly) add(name, indent string) {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		bare := strings.TrimLeft(line, " ")
-		switch other, includes := strings.CutPrefix(bare, inclusion); {
+		other, includes := strings.CutPrefix(bare, inclusion)
+		table, describes := strings.CutPrefix(bare, description)
+		switch {
+		case describes:
+			for _, columns := range columns.Comment(table, headerWidth-len("-- ")-len(indent)) {
+				a.append(indent+"-- "+columns, name)
+			}
 		case includes:
 			if !slices.Contains(a.included, other) {
 				a.included = append(a.included, other)
@@ -118,19 +131,35 @@ func (a *assembly) append(line, owner string) {
 	a.lines, a.owners = append(a.lines, line), append(a.owners, owner)
 }
 
-// expand replaces the names that begin with "@" by what they stand for.
+// expand replaces the names that begin with "@" by what they stand for: that of a column of a
+// string (see columns.Lua), of a value of a reply, or of a constant.
 func (r *recipe) expand(line string) string {
 	at := strings.IndexByte(line, '@')
 	if at < 0 {
 		return line
 	}
-	end := at + 1
-	for end < len(line) && (line[end] == '_' || line[end] >= 'A' && line[end] <= 'Z') {
-		end++
-	}
-	value, known := r.names[line[at+1:end]]
+	end := at + len(atName.FindString(line[at:]))
+	value, known := r.meaning(line[at+1 : end])
 	if !known {
-		panic("script: in " + r.file + ": unknown: " + line)
+		panic("script: " + r.file + " has an unknown name: " + line)
 	}
 	return line[:at] + value + r.expand(line[end:])
+}
+
+var atName = regexp.MustCompile(`^@(?:[A-Z_]+|[a-z_]+\.[a-z_]+(?:\.\.[a-z_]+)?(?:\.[a-z]+)?(?:\[[^]]+\]|#[a-z]+)?)`)
+
+func (r *recipe) meaning(name string) (string, bool) {
+	if value, known := r.names[name]; known {
+		return value, true
+	}
+	if value, known := constants[name]; known {
+		return value, true
+	}
+	if i, known := replyNames[name]; known {
+		return strconv.Itoa(i + 1), true
+	}
+	if i := strings.IndexByte(name, '@'); i > 0 {
+		name = name[:i] + r.expand(name[i:])
+	}
+	return columns.Lua(name)
 }

@@ -5,7 +5,7 @@
 -- Reply status, contended (0, 1), now, window us, share, book as it is stored
 local contends = contended > 0 and contended + 2 * window > now
 local book = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
-if book and type(book) ~= 'string' or book and sub(book, 1, 3) ~= 'SLB' then
+if book and type(book) ~= 'string' or book and sub(book, @book.kind) ~= '@book.kind.form' then
   return {-1, #KEYS, book.err}
 end
 return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and book or ''}

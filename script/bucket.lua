@@ -14,7 +14,7 @@
 local date, part = 0, 0
 local retry -- each of the two has its own
 local retire_at, ebb, back
-local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
+local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
 local retired = false    -- it leaves to another algorithm
 
@@ -146,7 +146,7 @@ if not TAKES then
   end
 
   function releases(reply)
-    local from, step = level, ceil((room - level) / 32)
+    local from, step = level, ceil((room - level) / @MAX_RELEASES)
     while from < room do
       local to = from + step < room and from + step or room
       reply[#reply + 1] = retry(to)

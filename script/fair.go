@@ -24,7 +24,7 @@ func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (re
 	} else {
 		reply.Grants, reply.Granted, refused = distribute(r.Room[:0], free, r.Groups)
 	}
-	if open && len(r.Seats) > 0 && (refused > 0 || r.reports()) {
+	if open && len(r.Seats) > 0 && (refused > 0 || r.reports() > 0) {
 		if !reply.Contended {
 			f.book.Clear()
 			f.contended = t.Now

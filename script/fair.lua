@@ -1,28 +1,30 @@
---@needs closed contended draw format free lend now pour roll settle share state sub wait window
+--@needs b closed contended draw everybody find floor free fresh lend max min now placed pour roll
+--@needs settle share sqrt state sub wait window
 --@sets contended
---@gives begun book cell contending counts floor granted groups here left max min refused remark
---@gives weights
+--@gives begun book contending counts granted groups left refused remark
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
---   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
--- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
---          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+--             next to count are of the sweep.
+--@layout book
+--@layout account
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+--@layout asks
+--@layout group
+--@layout seat
 --
 -- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
 -- away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
-local plain = sub(asks, 1, 17) == ONE
-local first, seat = 34, 28 -- where in it the seats are, and how long they are
+local plain = sub(asks, @one.groups..size) == ONE
+local first, seat = @one.seats, @seat.turned.at -- where in it the seats are, and how long they are
 local reports = false
 if not plain then
-  groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
-  first, seat = 5 + 29 * groups, reports and 60 or 28
+  groups, reports = sub(asks, @asks.groups) + 0, sub(asks, @asks.reports) == '1'
+  first, seat = @asks.rest + @group.bytes * groups, reports and @seat.bytes or @seat.turned.at
 end
 local seated = #asks >= first
 local counts, book = nil, nil
@@ -38,78 +40,16 @@ if marked > 0 then
   end
 end
 if contending then
-  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
-  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
-    return {-1, #KEYS, header.err}
-  end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
-    header = ''
-  end
+  --@include fair_header
   contending, book = pcall(function()
-    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
-    if header ~= '' then
-      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
-    end
-    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
-    b.stored, b.weights = b.count, weights
-    local placed = {}
-    local cell, here = (now - now % window) / window, window - now % window
-
-    local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
-    end
-    local function parse(text)
-      return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
-        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
-        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
-      }
-    end
-    --@include fair_counters
+    --@include fair_book
     b.draw, b.lend = draw, lend
-    -- The account of those who have none of their own.
-    local function everybody()
-      if not b.accounts[0] then
-        b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
-      end
-      return b.accounts[0]
-    end
-    -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
-      if placed[id] then
-        return placed[id]
-      end
-      if slot > 0 and slot < b.stored then
-        local at = HEADER + slot * RECORD
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
-          return slot
-        end
-      end
-      if b.stored > 1 then
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
-        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
-        if at then
-          slot = (at - 1 - HEADER) / RECORD
-          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
-          return slot
-        end
-      end
-      return -1
-    end
-
     for i = first, #asks, seat do
-      local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
-      local own = find(id, sub(asks, i + 16, i + 20) + 0)
+      local id, weight = sub(asks, @seat.id[i]), sub(asks, @seat.weight[i]) + 0
+      local own = find(id, sub(asks, @seat.slot[i]) + 0)
       local a, newcomer, span = nil, nil, window
       if own < 0 then
-        if b.count <= MOST then
+        if b.count <= @MAX_ACCOUNTS then
           own, b.count = b.count, b.count + 1
           newcomer = fresh(id, weight)
           b.accounts[own] = newcomer
@@ -119,9 +59,7 @@ if contending then
         a = b.accounts[own]
         span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
-          local s = everybody()
-          settle(a, s)
-          s.seen = now
+          settle(a)
         end
       end
       local away = span
@@ -132,13 +70,13 @@ if contending then
       local waiting = 0
       if reports then
         -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
-        local turned = sub(asks, i + 28, i + 43) + 0
+        local turned = sub(asks, @seat.turned[i]) + 0
         if span > window then
           turned, span = floor(turned * window / span), window
         end
         local recent = floor(turned * min(now % window, span) / span)
-        a.turned, a.turned_before = min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
-        waiting = sub(asks, i + 44, i + 59) + 0
+        a.turned, a.turned_before = min(a.turned + recent, @MOST_REPORTED), min(a.turned_before + turned - recent, @MOST_REPORTED)
+        waiting = sub(asks, @seat.waiting[i]) + 0
         if newcomer then
           newcomer.turned, newcomer.turned_before = recent, turned - recent
         end
@@ -151,28 +89,28 @@ if contending then
       if b.heavy > 0 or a.credit < 0 then
         local e = share
         if b.heavy > 0 then
-          e = min(weight * b.spare / b.heavy / 1000, share)
+          e = min(weight * b.spare / b.heavy / @MILLI, share)
           entry.e = e
         end
-        entry.depth = max(2, 0.15 * e, 1.5 * sqrt(e))
-        entry.full = floor(entry.depth * 1000000)
+        entry.depth = max(@DEPTH_LEAST, @DEPTH_PART * e, @DEPTH_ROOT * sqrt(e))
+        entry.full = floor(entry.depth * @MICRO)
         pour(a, e, entry.full)
       else
-        a.credit, a.filled = floor(max(2, 0.15 * share, 1.5 * sqrt(share)) * 1000000), now
+        a.credit, a.filled = floor(max(@DEPTH_LEAST, @DEPTH_PART * share, @DEPTH_ROOT * sqrt(share)) * @MICRO), now
       end
       b.entries[#b.entries + 1] = entry
     end
 
-    b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
+    b.reserve = (@HEADROOM_PART * share >= 1 or b.spare < share * @MILLI) and max(1, @HEADROOM_PART * share) or 0
     b.left = free
     for i = 1, groups do
-      local at = 29 * i - 24
-      local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
-      local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
+      local at = @asks.rest - @group.bytes + @group.bytes * i
+      local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
+      local entry = b.entries[sub(asks, @group.seat[at]) + 1]
       local a = entry.a
       local got = min(count, floor(b.left / size))
       if entry.e > 0 and got > 0 then
-        local credit, slope = a.credit / 1000000, b.reserve / entry.depth
+        local credit, slope = a.credit / @MICRO, b.reserve / entry.depth
         local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
         local allowed = floor(min(credit, keep) / size)
         if allowed < 1 and a.credit >= entry.full then
@@ -198,7 +136,7 @@ if contending then
         entry.newcomer.used = entry.newcomer.used + got * size
       end
       if entry.e > 0 then
-        a.credit = a.credit - got * size * 1000000
+        a.credit = a.credit - got * size * @MICRO
       end
     end
     return b
@@ -210,14 +148,14 @@ if contending then
   end
 end
 if plain and not contending then
-  local count = sub(asks, 18, 30) + 0
+  local count = sub(asks, @one.count) + 0
   if left < count then
     count, refused = left, 1
   end
   left = left - count
 elseif not contending then
-  for at = 5, first - 1, 29 do
-    local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
+  for at = @asks.rest, first - 1, @group.bytes do
+    local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
     local fit = (left - left % size) / size
     if fit < count then
       count = fit

@@ -1,7 +1,6 @@
---@needs MOST accounts ahead ceil closed contended count everybody fill find floor format fresh max
---@needs min now roll save share state stored sub window
---@sets count
---@gives booked_ahead charge header hold pay permits
+--@needs account_of ahead b closed contended everybody fill floor format fresh header max min now
+--@needs roll save share state window
+--@gives booked_ahead charge hold pay permits promised
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
@@ -10,37 +9,31 @@
 -- there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
-  local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
-  if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
-    return {-1, #KEYS, header.err}
-  end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
-    header = ''
-  end
+  --@include fair_header
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
     --@include fair_account
-    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
-    own = find(id, ARGV[8] + 0)
+    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0
+    own = account_of(id, ARGV[8] + 0)
     local a = own or everybody()
-    if not own and count <= MOST then
+    if not own and b.count <= @MAX_ACCOUNTS then
       newcomer = fresh(id, weight)
-      accounts[count], count = newcomer, count + 1
+      b.accounts[b.count], b.count = newcomer, b.count + 1
     end
     a.weight = weight
     roll(a)
     state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
     local e, full, capacity = fill(a, permits)
-    local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
+    local want, wait, saved, again = min(permits * @MICRO, full), 0, min((permits - max(0, share - ahead)) * @MICRO, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+      wait = max(0, math.ceil(min((want - a.credit) * window / (e * @MICRO), @FARTHEST)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)), floor(window / @HOLD_PART)) -- or it would try ever more often
     end
     return wait, again, function(granted, delay)
-      a.used = max(a.used, min(a.used + granted, 1e12))
+      a.used = max(a.used, min(a.used + granted, @BUSIEST))
       if newcomer then
         newcomer.used = granted
       end
@@ -51,16 +44,17 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if e > 0 and granted > 0 then
-        local date = max(a.filled, now + min(delay, 3 * window))
-        local gain = floor(e * 1000000 * (date - a.filled) / window)
-        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
+        local date = max(a.filled, now + min(delay, @FAR_AHEAD * window))
+        local gain = floor(e * @MICRO * (date - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * @MICRO, -@DEEPEST), date
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+        local promised = b.promised
+        --@include fair_begin
       end
       save()
-      if count ~= stored then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', count))
+      if b.count ~= b.stored then
+        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at', format('@book.accounts.form', b.count))
       end
     end
   end)

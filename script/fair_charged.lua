@@ -1,10 +1,12 @@
 --@needs charge granted reply share
--- Fairness, the end of reservations: what fair_charge.lua has to write down.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
+-- ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local date = reply[14] + reply[16]
-  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
-    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
+  local late, retry = reply[@reserve.delay] + reply[@reserve.paced], reply[@reply.retry]
+  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+    local filled = math.floor(ARGV[5] * string.sub(ARGV[2], @terms.window) / math.max(share, 1))
+    late = math.max(0, retry - math.min(filled, @FARTHEST))
   end
-  pcall(charge, granted, date)
+  pcall(charge, granted, late)
 end
 return reply

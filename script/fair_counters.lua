@@ -1,4 +1,4 @@
---@needs booked_ahead cell floor here max min now share weights window
+--@needs booked_ahead cell everybody floor here max min now share weights window
 --@gives draw lend pour roll settle state wait
 -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
 -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
@@ -14,19 +14,19 @@ local function roll(a)
 end
 -- Notes whether its callers have been waiting in the last span of us.
 local function wait(a, waiting, span)
-  local target = waiting > 0 and 1000000000 or 0
+  local target = waiting > 0 and @GIGA or 0
   a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
 end
 -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
 local function state(a, waiting, span, booking)
-  local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-  local greatest = max(used, a.used * 1000, a.used_before * 1000)
-  local backed, kept = greatest * 2 + 4000, 0
+  local used = floor(a.used * @MILLI + a.used_before * @MILLI * here / window)
+  local greatest = max(used, a.used * @MILLI, a.used_before * @MILLI)
+  local backed, kept = greatest * @BACKED_TIMES + @BACKED_MORE, 0
   local since = now - a.denied
-  if since >= -2 * window and since * 2 <= window then
-    backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
+  if since >= -@RECENTLY * window and since * 2 <= window then
+    backed = max(backed, floor(share * @MILLI * a.weight / max(weights, a.weight) / 2))
     used = greatest
-    if a.waited * 2 >= 1000000000 then
+    if a.waited * 2 >= @GIGA then
       if greatest == 0 then
         booking = share
       end
@@ -34,12 +34,12 @@ local function state(a, waiting, span, booking)
     end
   end
   if booking > 0 then
-    backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
+    backed = max(backed, min(booking * @MILLI, floor(share * 2000 * a.weight / max(weights, a.weight))))
   end
-  local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+  local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * @MILLI
   local unhindered = backed
-  if a.waited * 2 < 1000000000 then
-    unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+  if a.waited * 2 < @GIGA then
+    unhindered = floor(used * @GIGA / (@GIGA - a.waited))
   end
   a.claim = max(min(max(reported, unhindered), backed), kept)
 end
@@ -56,9 +56,9 @@ local function lend(a, e, full, soonest)
   if ahead <= a.filled then
     return
   end
-  local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
+  local credit = a.credit + floor(e * @MICRO * (ahead - a.filled) / window)
   if credit > full then
-    a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
+    a.saved = max(a.saved, min(a.saved + credit - full, floor(e * @MICRO)))
     credit = full
   end
   a.credit, a.filled = credit, ahead
@@ -67,17 +67,17 @@ end
 -- than half of its part in this window and the last, while others have booked ahead.
 local function pour(a, e, full)
   local credit = a.credit
-  local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
-  if gain >= 1000 then
+  local gain = floor(e * @MICRO * max(now - a.filled, 0) / window)
+  if gain >= @GRAIN then
     credit, a.filled = credit + gain, now
   end
-  if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
+  if a.filled - now > @FAR_AHEAD * window then -- further than bookings reach: the clock was set back
     a.filled = now
   end
   if credit > full then
     local since = now - a.denied
-    if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-      a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+    if booked_ahead and a.used + a.used_before < e and since >= -@RECENTLY * window and since * 2 <= window then
+      a.saved = max(a.saved, min(a.saved + credit - full, floor(min(@SAVED_WINDOWS * e, share / @SAVED_PART) * @MICRO)))
     end
     credit = full
   end
@@ -85,7 +85,8 @@ local function pour(a, e, full)
   draw(a, full)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
-local function settle(a, s)
+local function settle(a)
+  local s = everybody()
   a.cell = (a.filled - a.filled % window) / window
   roll(s)
   if s.cell == a.cell then
@@ -94,4 +95,5 @@ local function settle(a, s)
     s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
   end
   state(s, 0, window, 0)
+  s.seen = now
 end

@@ -1,4 +1,4 @@
---@needs contended everybody fill find floor max min now refunded roll save sub window
+--@needs account_of contended everybody fill floor max min now refunded roll save sub window
 --@gives booked_ahead header
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for a whole
@@ -9,20 +9,20 @@
 -- Reads refunded. The book is never a reason for a refund to fail.
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
-    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '150')
-    if sub(header, 1, 4) ~= 'SLB5' then
+    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '@book.weights.end')
+    if sub(header, @book.kind..version) ~= '@book.kind..version.form' then
       return
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
     --@include fair_account
-    local a = find(ARGV[3], ARGV[4] + 0) or everybody()
+    local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
-    local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
-    local unused = refunded - floor(price / 1000000)
+    local price = floor(refunded * @MICRO * min((ARGV[5] or '0') + 0, window) / window)
+    local unused = refunded - floor(price / @MICRO)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
     local _, full = fill(a, 0)
-    a.credit = min(a.credit + (refunded * 1000000 - price), full)
+    a.credit = min(a.credit + (refunded * @MICRO - price), full)
     save()
   end)
 end

@@ -1,11 +1,12 @@
---@needs MARK as_proposed begun book contended contending counts format groups left now remark reply
---@needs share soonest sub target window written
+--@needs MARK as_proposed begun book contended contending counts format groups left now place record
+--@needs remark reply share soonest sub target window written
+--@gives b promised
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
 --
 -- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
 -- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
 if remark and not written then
-  redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
+  redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))
 end
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
@@ -16,17 +17,17 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
+    local b = book
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
       if e > 0 then
         b.draw(a, entry.full) -- what was granted is made up for at once
       end
-      local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
+      local credit, retry, denied = a.credit / @MICRO, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then
-        if a.claim < e * 1000 then
-          retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
+        if a.claim < e * @MILLI then
+          retry = ceil(max(min(window / @PAUSE_PART, (1 - credit) * window / e), 0))
         elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
           local slope = b.reserve / entry.depth
@@ -37,9 +38,9 @@ if contending then
       end
       if e > 0 and unserved > 0 then
         local need = refused - left
-        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
+        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / @WANT_PART))))
         if credit < want then
-          retry = min(window / 4, (want - credit) * window / e)
+          retry = min(window / @PAUSE_PART, (want - credit) * window / e)
         else
           need = need + ceil(b.reserve * (1 - credit / entry.depth))
         end
@@ -47,27 +48,27 @@ if contending then
           retry = max(retry, soonest + (need - 1) * window / max(share, 1))
         end
         -- The permits that come back are promised to one after the other, or all would come at the same release.
-        if a.claim >= e * 1000 then
-          if a.due <= now or a.due - now > 3 * window then
+        if a.claim >= e * @MILLI then
+          if a.due <= now or a.due - now > @FAR_AHEAD * window then
             local ahead = promised - now
-            if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
+            if ahead < 0 or ahead > @FAR_AHEAD * window then -- further than promises reach: the clock was set back
               ahead = 0
             end
             if left < 1 then -- nothing before the next permit comes back
               ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
             end
-            if ahead * 4 <= window then
-              ahead = ahead + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
+            if ahead * @REACH_PART <= window then
+              ahead = ahead + ceil(max(want, min(floor(e / @PAIR_FROM), @PAIR_MOST)) * window / max(share, 1))
               promised = now + ahead
             end
             a.due = now + ahead
           end
           retry = max(retry, a.due - now)
         end
-        retry = ceil(max(min(retry, window), window / 1024))
+        retry = ceil(max(min(retry, window), window / @LEAST_PART))
       end
       if denied then -- until it is to come back it is not silent
-        a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
+        a.denied = now + min(left < 1 and max(retry, soonest) or retry, @RECENTLY * window)
         a.seen = max(a.seen, a.denied)
         if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
           b.lend(a, e, entry.full, soonest)
@@ -77,19 +78,13 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
-    local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
-    end
+    --@include fair_record
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+      --@include fair_begin
     else
-      upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
+      upcoming, began = sub(header, @book.next) + 0, sub(header, @book.began) + 0
     end
     for slot = b.stored, b.count - 1 do
       redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
@@ -101,62 +96,62 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local often = b.heavy > 0 and @PASSES or max(@PASSES, floor(@ANEW * @SLICE / max(@SLICE, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
+        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at', format('@book.accounts..promised.form', b.count, promised))
       end
       return
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
     else
-      light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
-        sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
+      light, heavy, claims, weight, count = sub(header, @book.light) + 0, sub(header, @book.above) + 0, sub(header, @book.claims) + 0,
+        sub(header, @book.weight) + 0, sub(header, @book.count) + 0
     end
-    local whole = upcoming == 0 and b.count <= SLICE
+    local whole = upcoming == 0 and b.count <= @SLICE
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', @book.bytes + (from + @SLICE) * @account.bytes - 1))
     local moved
-    for _ = 1, SLICE do
+    for _ = 1, @SLICE do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * RECORD
+      local at = (upcoming - from) * @account.bytes
       local line = moved
       if not line then
         line = text
       else
         at = 0
       end
-      local idle = max(now - sub(line, at + 25, at + 40), 0)
-      local demand = sub(line, at + 41, at + 56) + 0
-      if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+      local idle = max(now - sub(line, @account.seen[at + 1]), 0)
+      local demand = sub(line, @account.claim[at + 1]) + 0
+      if idle * @FADING > window then
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * @FADING) / (window * (@FADING - 1)))
       end
-      local gone = idle >= 2 * window
+      local gone = idle >= @FORGETTING * window
       if upcoming == 0 then
         gone = false
-      elseif not gone and b.count > 896 then
-        local once = sub(line, at + 93, at + 105) + 0 == 0
-        if b.count > MOST and not once then -- who wants hardly anything makes room
-          gone = demand * 8 * MOST < share * 1000
+      elseif not gone and b.count > @ROOMY then
+        local once = sub(line, @account.cell[at + 1]) + 0 == 0
+        if b.count > @MAX_ACCOUNTS and not once then -- who wants hardly anything makes room
+          gone = demand * @HARDLY * @MAX_ACCOUNTS < share * @MILLI
         else
-          gone = once and idle * (b.count > MOST and 8 or 2) >= window
+          gone = once and idle * (b.count > @MAX_ACCOUNTS and @ONCE_FULL or @ONCE_ROOMY) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', @book.bytes + (b.count + 1) * @account.bytes - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
         if demand ~= 0 then
-          local w = sub(line, at + 18, at + 24) + 0
+          local w = sub(line, @account.weight[at + 1]) + 0
           claims, weight, count = claims + demand, weight + w, count + 1
           if whole then
             demands[count], weights[count] = demand, w
@@ -173,7 +168,7 @@ if contending then
     end
     if upcoming >= b.count then
       upcoming, b.weights = -1, weight
-      local capacity = share * 1000
+      local capacity = share * @MILLI
       local lowest = weight
       if count < 2 or claims <= capacity then
         b.spare, b.heavy = 0, 0
@@ -185,7 +180,7 @@ if contending then
         end
       else
         b.spare, b.heavy = capacity, lowest
-        for _ = 1, SLICE do
+        for _ = 1, @SLICE do
           local below, above = 0, 0
           for i = 1, count do
             if demands[i] * b.heavy < weights[i] * b.spare then
@@ -205,6 +200,6 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format('@book.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
   end)
 end

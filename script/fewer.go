@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // This file is about slots of a cluster that are on their way to another server. Meanwhile a
@@ -167,8 +169,9 @@ const (
 
 // withoutSeats cuts off the seats of what TakeRequest.asks made.
 func withoutSeats(asks string) string {
-	groups, _ := strconv.Atoi(strings.TrimSpace(asks[:3]))
-	return asks[:3] + "0" + asks[4:4+29*groups]
+	groups := int(columns.Asks.Reader(asks).Number())
+	from, to := columns.Asks.Bytes(), columns.Asks.Bytes()+groups*columns.Group.Bytes()
+	return string(columns.Asks.Append(nil, 0, int64(groups), 0)) + asks[from:to]
 }
 
 // operation is the operation on a shard that a program carries out under its algorithm.

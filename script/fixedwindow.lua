@@ -3,31 +3,32 @@
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
 --
--- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten
--- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
+-- next seven, which is blank if nothing is.
+--@layout windows
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
 local ahead = false -- something is reserved in a later window
-local BLANK = '                                                                                           '
+local BLANK = '@windows.later.blank'
 
 local function parse(head)
-  opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
-  if find(head, BLANK, 195, true) ~= 195 then
+  opened, since, counts[1] = sub(head, @windows.opened) + 0, sub(head, @windows.since) + 0, sub(head, @windows.count) + 0
+  if find(head, BLANK, @windows.later.from, true) ~= @windows.later.from then
     ahead = true
     for i = 2, 8 do
-      counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
+      counts[i] = sub(head, @windows.count..later#i) + 0
       if not (counts[i] >= 0 and counts[i] < 1e13) then
         return false
       end
     end
   end
-  return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
+  return #head == @windows.bytes and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
 end
 
 local function text()
   if not ahead then
-    return format('%16d%16d%13d', opened, since, counts[1]) .. BLANK
+    return format('@windows.opened..count.form', opened, since, counts[1]) .. BLANK
   end
-  return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
+  return format('@windows.form', opened, since, unpack(counts))
 end
 
 local function advance()

@@ -108,7 +108,7 @@ func contractOf(t *testing.T, fragment string) *contract {
 		names := strings.Fields(rest)
 		set, known := words[names[0]]
 		if !known {
-			if names[0]+" " != strings.TrimPrefix(inclusion, directive) || len(names) != 2 {
+			if start := directive + names[0] + " "; len(names) != 2 || start != inclusion && start != description {
 				t.Errorf("%s.lua: what is %q?", fragment, line)
 			}
 			continue

@@ -1,5 +1,7 @@
 package script
 
+import "github.com/shardlimit/shardlimit/internal/columns"
+
 // Gift is what comes into a token bucket with a share that rises: so many permits for so much new room, for less room as much less,
 // and never more than the room. So permits that other shards gave up come with the capacity that they gave up, and once.
 type Gift struct{ Permits, Room int64 }
@@ -29,5 +31,5 @@ func (g Gift) check(groups int) error {
 // text is the gift as tokenbucket.lua reads it.
 func (g Gift) text() string {
 	var room [26]byte
-	return string(padded(padded(room[:0], g.Permits, 13), g.Room, 13))
+	return string(columns.Gift.Append(room[:0], 0, g.Permits, g.Room))
 }

@@ -4,17 +4,18 @@
 --@gives advance parse text
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
 --
--- Its own fields: 150 date(16)  166 part(13): when the next permit may act.
+-- Its own columns: when the next permit may act.
+--@layout leaky
 --
 -- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
 -- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
 local function parse(head)
-  date, part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0
-  return #head == 178 and date < 1e16 and part >= 0 and (part < share or part == 0)
+  date, part = sub(head, @leaky.date) + 0, sub(head, @leaky.part) + 0
+  return #head == @leaky.bytes and date < 1e16 and part >= 0 and (part < share or part == 0)
 end
 
 local function text()
-  return format('%16d%13d', date, part)
+  return format('@leaky.form', date, part)
 end
 
 local idle = 0 -- microseconds for which no turn has been due

@@ -7,8 +7,8 @@
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+--@layout meter
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -32,7 +32,7 @@
 --   falls()         us until a share above its target falls next, if that is not soonest() or reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
-local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
+local FORM = '@meter.form'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only then.
@@ -46,7 +46,7 @@ local as_proposed = false -- the string begins with what a take or a reservation
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
   as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
-  if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
+  if #head < @meter.own or not as_proposed and sub(head, @meter.magic) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end

@@ -1,45 +1,33 @@
---@needs as_proposed begin burst closed_until epoch head held lasts now regrid reshape retire share
---@needs sub target window
+--@needs as_proposed begin burst closed epoch head held lasts now regrid reshape retire share sub
+--@needs target window
 --@sets burst closed_until epoch share start target window
---@gives closed most renew status
+--@gives lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
 --
 -- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
 --       3.. the operation's own
-local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
+local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
 local status = 1
 local renew = false -- the state must be written
 local had = not as_proposed and {share, window, burst, target}
 if not head then
-  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
-  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
-  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
-    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
-  end
+  --@include adopt_late
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
-  window = sub(ARGV[2], 2, 14) + 0
-  local most = lasts()
-  if sub(ARGV[2], 1, 1) % 2 == 1 then
-    left = most
-  else
-    local info = redis.pcall('INFO', 'server')
-    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < most and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = most - uptime * 1000000
-    end
-  end
-  if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], @proposal.target) + 0, 0, sub(ARGV[2], @terms.burst) + 0, true, 2
+  window = sub(ARGV[2], @terms.window) + 0
+  local lasting = lasts()
+  --@include adopt_lost
+  if left > 0 and sub(ARGV[2], @terms.flags) + 0 >= 2 then
     status = 3
     closed_until = now + left
   else
-    share = sub(ARGV[1], 34, 46) + 0
+    share = sub(ARGV[1], @proposal.floor) + 0
   end
   begin()
 elseif epoch < proposed then
-  epoch, target, start, burst, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
+  epoch, target, start, burst, renew = proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
   local was = window
-  window = sub(ARGV[2], 2, 14) + 0
+  window = sub(ARGV[2], @terms.window) + 0
   if window ~= was then
     regrid(was)
   end
@@ -53,10 +41,7 @@ elseif epoch < proposed then
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
   if share > target then
@@ -68,7 +53,7 @@ if closed == 0 and not as_proposed then
       share = least
     end
   elseif share < target and epoch == proposed then
-    local lowest = sub(ARGV[1], 34, 46) + 0
+    local lowest = sub(ARGV[1], @proposal.floor) + 0
     if lowest > target then
       lowest = target
     end

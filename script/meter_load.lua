@@ -6,16 +6,16 @@
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm = as_proposed and find(head, '@meter.closed_until..offset.zero', @meter.closed_until.from, true) == @meter.closed_until.from and find(head, '@meter.contended.zero', @meter.contended.from, true) == @meter.contended.from
   if calm then
     sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+      return sub(head, @meter.target) + 0, sub(head, @meter.share) + 0, sub(head, @meter.window) + 0, sub(head, @meter.touched) + 0, sub(head, @meter.burst) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
       pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+        return sub(head, @meter.epoch) + 0, sub(head, @meter.target) + 0, sub(head, @meter.share) + 0, sub(head, @meter.start) + 0, sub(head, @meter.window) + 0,
+          sub(head, @meter.closed_until) + 0, sub(head, @meter.offset) + 0, sub(head, @meter.touched) + 0, sub(head, @meter.burst) + 0, sub(head, @meter.contended) + 0
       end, head, sub)
   end
   if sound then

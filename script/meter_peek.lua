@@ -1,5 +1,4 @@
---@needs beside closed_until epoch free head held now releases reset reshape share start target used
---@needs window
+--@needs beside closed epoch free head held releases reset reshape share start target used window
 --@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
@@ -9,10 +8,7 @@
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 if share > target and closed == 0 then
   local least = held()
   if least < target then
@@ -30,7 +26,7 @@ end
 local reply = {1, epoch, target, share, start, used(), window, closed, again, closed > 0 and 0 or free(), 0}
 if beside then
   beside(reply)
-  reply[11] = (#reply - 11) / 2
+  reply[@peek.loads] = (#reply - @peek.loads) / 2
 end
 releases(reply)
 return reply

@@ -23,11 +23,11 @@ func withMeters(all [programCount]recipe) [programCount]recipe {
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{
 				name:  a.String() + " " + name,
 				file:  own.file + "_" + name,
-				parts: append([]string{"meter_names"}, parts...),
+				parts: parts,
 				names: map[string]string{"MAGIC": magics[a], "TAKES": strconv.FormatBool(operation == takeProgram)},
 			}
 		}
-		load := slices.Concat([]string{"meter"}, own.rule, []string{"meter_load"})
+		load := slices.Concat([]string{"meter_names", "meter"}, own.rule, []string{"meter_load"})
 		with := func(parts ...string) []string { return slices.Concat(load, parts) }
 		add(takeProgram, "take", with("meter_adopt", "meter_take", "fair", "meter_grant", "meter_reply", own.taken, "fair_settle", "reply")...)
 		add(reserveProgram, "reserve", with("meter_adopt", "meter_ahead", "fair_charge", "meter_reserve", "meter_reply", "meter_reserved", "fair_charged")...)
@@ -35,7 +35,7 @@ func withMeters(all [programCount]recipe) [programCount]recipe {
 		add(peekProgram, "peek", with("meter_peek")...)
 		add(clearProgram, "clear", with("meter_clear")...)
 		add(bookProgram, "book", with("book")...)
-		add(dropProgram, "drop", "meter_drop")
+		add(dropProgram, "drop", "away", "meter_drop", "drop")
 	}
 	return all
 }
@@ -46,30 +46,28 @@ const mostLoads = 9
 // parseMeterPeek reads what meter_peek.lua replies.
 func parseMeterPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
-	var n [11 + 2*mostLoads + 2*MaxReleases]int64
-	if len(reply) < 11 || len(reply) > len(n) {
+	var n [peekLoads + 1 + 2*mostLoads + 2*MaxReleases]int64
+	if len(reply) <= peekLoads || len(reply) > len(n) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) || n[10] > mostLoads {
+	if !natural(numbers) || n[peekStatus] > int64(OK) || n[peekLoads] > mostLoads {
 		return PeekReply{}, malformed(p, "out of range")
 	}
-	released := 11 + 2*int(n[10])
+	released := peekLoads + 1 + 2*int(n[peekLoads])
 	if more := len(numbers) - released; more < 0 || more%2 != 0 || more > 2*MaxReleases {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
-	peek := PeekReply{
-		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
-		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]), Free: n[9],
-	}
+	peek := lookedAt(numbers)
+	peek.Free = n[peekFree]
 	for i := released; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
 	}
 	var beside []Load
-	for i := 11; i < released; i += 2 {
+	for i := peekLoads + 1; i < released; i += 2 {
 		beside = append(beside, Load{In: duration(n[i]), Permits: n[i+1]})
 	}
 	if peek.Status == OK {

@@ -1,5 +1,4 @@
---@needs FORM MAGIC burst closed_until contended epoch format free head held now offset refund
---@needs reshape share start stepped target text window
+--@needs closed_until epoch free head held now refund reshape share stepped target
 --@sets share
 --@gives refunded
 -- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
@@ -24,16 +23,9 @@ if share > target and not closed then
   end
 end
 if refunded > 0 or lowered then
-  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
-  local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
-  if type(done) == 'table' and done.err then
-    return {-2, done.err}
-  end
+  --@include meter_store
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 --@include fair_restore
 return {1, refunded, closed and 0 or free(), epoch, share}

@@ -7,25 +7,22 @@
 -- which a take or a reservation goes on with: quarantine left us, epoch, target, share
 local again = reset()
 if renew then
-  local own, done = format('%16d%13d%16d', now, burst, contended) .. text(), nil
+  local own, done = format('@meter.touched..contended.form', now, burst, contended) .. text(), nil
   local slice = window / 16
-  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - 104 then
+  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - @meter.touched.at then
     -- The time to live was set in this sixteenth of a window: it is long enough.
-    done = redis.pcall('SETRANGE', KEYS[1], '104', own)
+    done = redis.pcall('SETRANGE', KEYS[1], '@meter.touched.at', own)
   else
     --@include meter_rest
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
-    local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], @terms.head_life)
+    local state = format('@meter.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end
   if type(done) == 'table' and done.err then
     return {-2, done.err}
   end
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 
 local soonest, written = soonest(), renew

@@ -2,7 +2,7 @@
 --@sets epoch start
 -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
 if not start then
-  epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
+  epoch, start = tonumber(sub(head, @meter.epoch)), tonumber(sub(head, @meter.start))
   if not (epoch and start) then
     return {-1, 1}
   end

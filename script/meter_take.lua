@@ -5,7 +5,7 @@
 --
 -- ARGV  3 the groups of asks and the seats, as fair.lua says
 -- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds, and while participants contend what fair_settle.lua adds
-local MARK = '133' -- where in the state `contended` is, from 0
+local MARK = '@meter.contended.at' -- where in the state `contended` is, from 0
 local booked_ahead = false -- not known here
 local available = 0
 if closed == 0 then

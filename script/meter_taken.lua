@@ -3,7 +3,8 @@
 if not as_proposed or contending or closed > 0 or groups == 0 then
   --@include meter_rest
   if groups == 0 and falls and share > target and closed == 0 and again > 0 then
-    reply[7] = falls()
+    reply[@reply.next] = falls()
   end
-  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+  reply[@reply.start], reply[@reply.closed] = start, closed
+  reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
 end

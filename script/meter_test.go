@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -34,7 +34,7 @@ func (m *meter[S, R]) head() string {
 		return ""
 	}
 	own := any(&m.own).(interface{ text() string })
-	return m.magic() + fmt.Sprintf("%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", m.epoch, m.target, m.share, m.start, m.window,
+	return columns.Meter.Sprint(m.magic(), m.epoch, m.target, m.share, m.start, m.window,
 		m.closedUntil, m.offset, m.touched, m.burst, m.fair.contended) + own.text()
 }
 
@@ -52,40 +52,40 @@ func (m *meter[S, R]) book() *fairness.Book { return &m.fair.book }
 func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
 func (w *fixedWindow) text() string {
-	text := fmt.Sprintf("%16d%16d%13d", w.opened, w.since, w.counts[0])
-	later := ""
-	for _, n := range w.counts[1:] {
-		later += fmt.Sprintf("%13d", n)
+	all := []any{w.opened, w.since}
+	for _, n := range w.counts {
+		all = append(all, n)
 	}
-	if strings.Trim(later, " 0") == "" {
-		later = strings.Repeat(" ", len(later))
+	text, later := columns.FixedWindow.Sprint(all...), 7*13
+	if strings.Trim(text[len(text)-later:], " 0") == "" {
+		text = text[:len(text)-later] + strings.Repeat(" ", later)
 	}
-	return text + later
+	return text
 }
 
 func (c *slidingCounter) text() string {
-	text := fmt.Sprintf("%13d%16d%16d", c.total, c.opened, c.since)
+	text := columns.SlidingCounter.Sprint(c.total, c.opened, c.since)
 	for _, cell := range c.cells[:c.count] {
-		text += fmt.Sprintf("%16d%13d", cell.date, cell.permits)
+		text += columns.Cell.Sprint(cell.date, cell.permits)
 	}
 	return text
 }
 
 func (t *tokenBucket) text() string {
 	t.bare()
-	text := fmt.Sprintf("%16d%13d%16d%13d", t.date, t.part, t.returned, t.returnedPart)
-	if len(t.notes) > 0 || len(t.bookings) > 0 {
-		text += fmt.Sprintf("%2d", len(t.notes))
+	text := columns.TokenBucket.Sprint(t.date, t.part, t.returned, t.returnedPart, len(t.notes))
+	if len(t.notes)+len(t.bookings) == 0 {
+		text = text[:len(text)-2]
 	}
 	for _, n := range t.notes {
-		text += fmt.Sprintf("%16d%13d", n.receipt, n.permits)
+		text += columns.Note.Sprint(n.receipt, n.permits)
 	}
 	for _, b := range t.bookings {
-		text += fmt.Sprintf("%16d%16d%13d", b.date, b.receipt, b.permits)
+		text += columns.Booking.Sprint(b.date, b.receipt, b.permits)
 	}
 	return text
 }
-func (l *leakyBucket) text() string { return fmt.Sprintf("%16d%13d", l.date, l.part) }
+func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.date, l.part) }
 
 // meterServer is another algorithm's shard on a server whose clock a test holds.
 type meterServer interface {

@@ -53,34 +53,39 @@ func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
 
 func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
-	var n [10 + 3*(mostCrests+1) + 2*MaxReleases]int64
-	if len(reply) < 10 || len(reply) > len(n) {
+	var n [peekCrests + 1 + 3*(mostCrests+1) + 2*MaxReleases]int64
+	if len(reply) <= peekCrests || len(reply) > len(n) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := integers(p, reply, numbers); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[0] > int64(OK) || n[9] > mostCrests+1 {
+	if !natural(numbers) || n[peekStatus] > int64(OK) || n[peekCrests] > mostCrests+1 {
 		return PeekReply{}, malformed(p, "out of range")
 	}
-	crests := 10 + 3*int(n[9])
+	crests := peekCrests + 1 + 3*int(n[peekCrests])
 	if more := len(numbers) - crests; more < 0 || more%2 != 0 || more > 2*MaxReleases {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
-	peek := PeekReply{
-		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
-		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]),
-	}
+	peek := lookedAt(numbers)
 	for i := crests; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
 	}
 	var all []crest
-	for i := 10; i < crests; i += 3 {
+	for i := peekCrests + 1; i < crests; i += 3 {
 		all = append(all, crest{start: n[i], held: n[i+1], upto: n[i+2]})
 	}
 	if peek.Status == OK {
 		peek.weigh(all)
 	}
 	return peek, nil
+}
+
+// lookedAt is what looks at shards of all algorithms have in common.
+func lookedAt(n []int64) PeekReply {
+	return PeekReply{
+		Status: Status(n[peekStatus]), Epoch: n[peekEpoch], Target: n[peekTarget], Share: n[peekShare], Start: n[peekStart],
+		Used: n[peekUsed], Window: duration(n[peekWindow]), Closed: duration(n[peekClosed]), Reset: duration(n[peekReset]),
+	}
 }

@@ -1,8 +1,9 @@
 package script
 
 import (
-	"strconv"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 const (
@@ -91,7 +92,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
 		layoutText: layoutText(t),
 	}
-	p.lifeText = string(strconv.AppendInt(padded(nil, life, 13), 2*milliseconds(t.Window)+keep, 10))
+	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
 	for flags := range p.termsTexts {
 		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0)
 	}
@@ -103,16 +104,14 @@ func layoutText(t Terms) string {
 	if t.Epoch == 0 {
 		return magics[t.Algorithm] + "0" // how no state begins
 	}
-	text := padded([]byte(magics[t.Algorithm]), t.Epoch, 16)
-	return string(padded(padded(text, t.Target, 13), t.Floor, 13))
+	return columns.Proposal.Sprint(magics[t.Algorithm], t.Epoch, t.Target, t.Floor)
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
 func (p *Proposal) terms(flags int, known, deadline int64) string {
 	var room [96]byte
-	text := padded(room[:0], int64(flags), 1)
-	text = padded(padded(padded(text, p.window, 13), known, 16), p.burst, 13)
-	return string(append(padded(text, deadline, 16), p.lifeText...))
+	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline)
+	return string(append(text, p.lifeText...))
 }
 
 func (t Terms) check(window int64) error {

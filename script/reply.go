@@ -10,6 +10,66 @@ import (
 // maxTime bounds what a reply may give as a time or a duration, so that no conversion can overflow. Microseconds, some 290 000 years.
 const maxTime = math.MaxInt64 / int64(time.Microsecond)
 
+// Where replies have their numbers, counted from 0. Scripts call them by the names of replyNames.
+const (
+	replyStatus = iota // of takes and reservations
+	replyStart
+	replyBefore
+	replyGranted
+	replyUsed
+	replyAt
+	replyNext
+	replyRetry
+	replyReset
+	replyClosed // from here on of takes only where the caller cannot know it
+	replyEpoch
+	replyTarget
+	replyShare
+	replyOwn // what the algorithm or the operation adds
+)
+
+const takeGave = replyOwn // token bucket, asked for nothing
+
+// Of a leaky bucket: the delay of the first permit, us and a part of a us, and the window.
+const (
+	takeDelay = replyOwn + iota
+	takePart
+	takeWindow
+)
+
+// Of a reservation.
+const (
+	reserveDelay = replyOwn + iota
+	reserveBooked
+	reservePaced
+	reserveNumbers
+)
+
+// Of a look.
+const (
+	peekStatus = iota
+	peekEpoch
+	peekTarget
+	peekShare
+	peekStart
+	peekUsed
+	peekWindow
+	peekClosed
+	peekReset
+	peekCrests // sliding log: how many; they follow
+	peekLoads  // other algorithms, behind what is free: how many; they follow
+	peekFree   = peekCrests
+)
+
+// replyNames are the names that scripts write behind "@", for what they count from 1.
+var replyNames = map[string]int{
+	"reply.start": replyStart, "reply.at": replyAt, "reply.next": replyNext, "reply.retry": replyRetry,
+	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
+	"take.gave": takeGave, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
+	"reserve.delay": reserveDelay, "reserve.booked": reserveBooked, "reserve.paced": reservePaced,
+	"peek.reset": peekReset, "peek.crests": peekCrests, "peek.loads": peekLoads,
+}
+
 // integers reads the first len(dst) elements of a reply, all of which must be integers within [-1, maxTime].
 func integers(p *program, reply []rueidis.RedisMessage, dst []int64) error {
 	if len(reply) < len(dst) {

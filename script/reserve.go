@@ -102,7 +102,7 @@ func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPer
 
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
-	var n [takeNumbers + 3]int64
+	var n [reserveNumbers]int64
 	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed, or too late
 	if absent {
 		length = takeNumbers
@@ -113,17 +113,18 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	if err := integers(p, reply, n[:length]); err != nil {
 		return ReserveReply{}, err
 	}
-	if !natural(n[:7]) || !natural(n[8:]) || n[0] > int64(Lost) || absent != (n[0] == int64(Absent)) {
+	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) ||
+		n[replyStatus] > int64(Lost) || absent != (n[replyStatus] == int64(Absent)) {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
-	if n[3] != 0 && (n[3] != r.Permits || n[13] > r.maxDelay()) {
+	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
-	n[1] = 0 // see TakeReply.Start
-	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[14], Paced: duration(n[15])}
-	booking.Delay = duration(n[13])
+	n[replyStart] = 0 // see TakeReply.Start
+	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[reserveBooked], Paced: duration(n[reservePaced])}
+	booking.Delay = duration(n[reserveDelay])
 	if !absent {
-		booking.refuse(r, n[7])
+		booking.refuse(r, n[replyRetry])
 	}
 	return booking, nil
 }

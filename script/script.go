@@ -41,11 +41,11 @@ var recipes = withMeters([programCount]recipe{
 	}},
 	refundProgram:      {name: "refund", file: "slidinglog_refund", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
 	peekProgram:        {name: "peek", file: "slidinglog_peek", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
-	clearProgram:       {name: "clear", file: "slidinglog_clear", parts: []string{"slidinglog", "slidinglog_clear"}},
-	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"slidinglog_drop"}},
+	clearProgram:       {name: "clear", file: "slidinglog_clear", parts: []string{"slidinglog", "away", "slidinglog_clear"}},
+	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"away", "slidinglog_drop", "drop"}},
 	bookProgram:        {name: "book", file: "slidinglog_book", parts: []string{"slidinglog", "book"}},
-	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record_read"}},
-	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record_write"}},
+	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},
+	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
 })
 

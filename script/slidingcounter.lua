@@ -3,28 +3,30 @@
 --@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
--- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
--- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
+-- first, each with the date of its newest grant. A cell takes grants for window / @CELL_PART.
+--@layout counter
+--@layout cell
 -- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
 local function parse(head)
-  used_now, opened, since, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195)
-  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
+  used_now, opened, since, cells = sub(head, @counter.used) + 0, sub(head, @counter.opened) + 0, sub(head, @counter.since) + 0, sub(head, @counter.cells)
+  return #cells % @cell.bytes == 0 and #cells <= @cell.bytes[@MAX_CELLS] and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
 end
 
 local function text()
-  return format('%13d%16d%16d', used_now, opened, since) .. cells
+  return format('@counter.used..since.form', used_now, opened, since) .. cells
 end
 
 local function advance()
   local cut, from = now - window, 1
-  while from < #cells and sub(cells, from, from + 15) + 0 <= cut do
-    used_now = used_now - sub(cells, from + 16, from + 28)
-    from = from + 29
+  while from < #cells and sub(cells, @cell.date[from]) + 0 <= cut do
+    used_now = used_now - sub(cells, @cell.permits[from])
+    from = from + @cell.bytes
   end
   if from > 1 then
-    since = sub(cells, from - 29, from - 14) + 1
+    since = sub(cells, @cell.date[..from - 1]) + 1
     cells = sub(cells, from)
   end
 end
@@ -40,8 +42,8 @@ end
 -- Where the cells end that are not booked.
 local function past()
   local last = #cells
-  while last > 0 and sub(cells, last - 28, last - 13) + 0 > now do
-    last = last - 29
+  while last > 0 and sub(cells, @cell.date[..last]) + 0 > now do
+    last = last - @cell.bytes
   end
   return last
 end
@@ -50,19 +52,19 @@ local function grant(n)
   used_now = used_now + n
   local last = past()
   local before, after = sub(cells, 1, last), sub(cells, last + 1)
-  if last > 0 and (#cells >= 928 or (now - opened) * 16 < window or sub(cells, last - 28, last - 13) + 0 == now) then
-    before = sub(cells, 1, last - 29) .. format('%16d%13d', now, sub(cells, last - 12, last) + n)
-  elseif #cells >= 928 then
-    after = sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
+  if last > 0 and (#cells >= @cell.bytes[@MAX_CELLS] or (now - opened) * @CELL_PART < window or sub(cells, @cell.date[..last]) + 0 == now) then
+    before = sub(cells, 1, last - @cell.bytes) .. format('@cell.form', now, sub(cells, @cell.permits[..last]) + n)
+  elseif #cells >= @cell.bytes[@MAX_CELLS] then
+    after = sub(after, @cell.date) .. format('@cell.permits.form', sub(after, @cell.permits) + n) .. sub(after, @cell.next)
   else
     opened = now
-    before = before .. format('%16d%13d', now, n)
+    before = before .. format('@cell.form', now, n)
   end
   cells = before .. after
 end
 
 local function reset()
-  return cells ~= '' and sub(cells, #cells - 28, #cells - 13) + window - now or 0
+  return cells ~= '' and sub(cells, @cell.date[..#cells]) + window - now or 0
 end
 
 local function retry(n)
@@ -74,10 +76,10 @@ local function retry(n)
   if need <= 0 then
     return 0
   end
-  for from = 1, #cells, 29 do
-    need = need - sub(cells, from + 16, from + 28)
+  for from = 1, #cells, @cell.bytes do
+    need = need - sub(cells, @cell.permits[from])
     if need <= 0 then
-      return sub(cells, from, from + 15) + window - now
+      return sub(cells, @cell.date[from]) + window - now
     end
   end
   return reset()
@@ -87,13 +89,13 @@ local function soonest()
   if cells == '' then
     return 0
   end
-  local us = free() > 0 and sub(cells, 1, 16) + window - now or retry(1)
+  local us = free() > 0 and sub(cells, @cell.date) + window - now or retry(1)
   return us < 0 and reset() or us
 end
 
 if not as_proposed then
   function falls()
-    return sub(cells, 1, 16) + window - now
+    return sub(cells, @cell.date) + window - now
   end
 
   function begin()
@@ -122,8 +124,8 @@ end
 if not TAKES then
   function booked()
     local sum = 0
-    for from = past() + 1, #cells, 29 do
-      sum = sum + sub(cells, from + 16, from + 28)
+    for from = past() + 1, #cells, @cell.bytes do
+      sum = sum + sub(cells, @cell.permits[from])
     end
     return sum
   end
@@ -132,15 +134,15 @@ if not TAKES then
     if at < since then
       return 0
     end
-    for from = 1, #cells, 29 do
-      if sub(cells, from, from + 15) + 0 >= at then
-        local permits = sub(cells, from + 16, from + 28) + 0
+    for from = 1, #cells, @cell.bytes do
+      if sub(cells, @cell.date[from]) + 0 >= at then
+        local permits = sub(cells, @cell.permits[from]) + 0
         if n > permits then
           n = permits
         end
-        local rest = sub(cells, from + 29)
+        local rest = sub(cells, from + @cell.bytes)
         if n < permits then
-          rest = sub(cells, from, from + 15) .. format('%13d', permits - n) .. rest
+          rest = sub(cells, @cell.date[from]) .. format('@cell.permits.form', permits - n) .. rest
         elseif rest == '' then
           opened = 0
         end
@@ -160,8 +162,8 @@ if not TAKES then
     if us < 0 then
       return us, false
     end
-    local newest = cells ~= '' and sub(cells, #cells - 28, #cells - 13) - now or 0
-    return math.max(us, after, newest), #cells < 696
+    local newest = cells ~= '' and sub(cells, @cell.date[..#cells]) - now or 0
+    return math.max(us, after, newest), #cells < @cell.bytes[@BOOK_CELLS]
   end
 
   -- Bookings closer than the resolution share a cell, dated like the later one.
@@ -171,20 +173,20 @@ if not TAKES then
       grant(n)
     else
       used_now = used_now + n
-      local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
-      if newest > now and (date - newest) * 16 < window then
-        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+      local newest = size > 0 and sub(cells, @cell.date[..size]) + 0 or 0
+      if newest > now and (date - newest) * @CELL_PART < window then
+        cells = sub(cells, 1, size - @cell.bytes) .. format('@cell.form', date, sub(cells, @cell.permits[..size]) + n)
       else
-        cells = cells .. format('%16d%13d', date, n)
+        cells = cells .. format('@cell.form', date, n)
       end
     end
     return date
   end
 
   function releases(reply)
-    for from = 1, #cells, 29 do
-      reply[#reply + 1] = sub(cells, from, from + 15) + window - now
-      reply[#reply + 1] = sub(cells, from + 16, from + 28) + 0
+    for from = 1, #cells, @cell.bytes do
+      reply[#reply + 1] = sub(cells, @cell.date[from]) + window - now
+      reply[#reply + 1] = sub(cells, @cell.permits[from]) + 0
     end
   end
 end

@@ -3,8 +3,8 @@
 --@gives wrote
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -14,20 +14,20 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+--@layout head
+--@layout entry
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
 --   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
 --   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
-local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
-local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
-local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
-local TURN = 1000000000000000
+local LAYOUT = '@head.magic..share.form' -- the head up to the share
+local FORM = '%s@head.start..booked.form'
+local CALM = '@head.closed_until..offset.zero' -- closed_until and offset, or contended and booked, where there is nothing to tell
+local TURN = @TURN
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -38,27 +38,27 @@ local as_proposed = false -- the head begins with what a take or a reservation p
 local stepped = false -- the clock went back: the new offset must be stored
 local wrote = false -- the operation has written what it is for
 if head then
-  if #head ~= 249 then -- or an error, which is a table
+  if #head ~= @head.bytes then -- or an error, which is a table
     return {-1, 1, head.err}
   end
   as_proposed = ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
-  if not as_proposed and sub(head, 1, 4) ~= 'SLG2' then
+  if not as_proposed and sub(head, @head.magic) ~= '@head.magic.form' then
     return {-1, 1}
   end
   local sound
   sound, share, base, total, window, touched, oldest, newest, entries, opened =
     pcall(function(head, sub) -- what a function is given costs less than what it refers to
-      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
+      local share, base, total = sub(head, @head.share) + 0, sub(head, @head.base) + 0, sub(head, @head.total) + 0
       if total - base == share then -- full: most likely nothing will be entered
-        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+        return share, base, total, sub(head, @head.window) + 0, sub(head, @head.touched) + 0, sub(head, @head.oldest) + 0, sub(head, @head.newest) + 0
       end
-      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
-        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+      return share, base, total, sub(head, @head.window) + 0, sub(head, @head.touched) + 0, sub(head, @head.oldest) + 0, sub(head, @head.newest) + 0,
+        sub(head, @head.entries) + 0, sub(head, @head.opened) + 0
     end, head, sub)
-  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+  if sound and not (as_proposed and find(head, CALM, @head.closed_until.from, true) == @head.closed_until.from and find(head, CALM, @head.contended.from, true) == @head.contended.from) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
-      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
-        sub(head, 234, 249) + 0
+      return sub(head, @head.epoch) + 0, sub(head, @head.target) + 0, sub(head, @head.closed_until) + 0, sub(head, @head.offset) + 0, sub(head, @head.contended) + 0,
+        sub(head, @head.booked) + 0
     end)
     --@include slidinglog_rest
   end

@@ -8,5 +8,5 @@ if newest > now then
   if member.err then
     return {-1, 2, member.err}
   end
-  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
+  ahead = (total - (member[1] and sub(member[1], @entry.before) or before)) % TURN
 end

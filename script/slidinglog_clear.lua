@@ -1,4 +1,4 @@
---@needs FORM LAYOUT epoch find format head now offset share start target total window
+--@needs FORM LAYOUT away epoch format head now offset share start target total window
 --@sets share
 -- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
 --
@@ -6,17 +6,13 @@
 if not head then
   return {0, 0, 0}
 end
--- A slot on its way tells of a key that is not there only that it is not here.
 local kind = redis.pcall('TYPE', KEYS[2])
-if kind.err and not find(kind.err, 'non local key', 1, true) then
+if kind.err and not away(kind) then
   return {-1, 2, kind.err}
 end
 local logged = kind.ok and kind.ok ~= 'none'
 if logged then
-  local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
-  if member.err or #member[1] ~= 42 then
-    return {-1, 2, member.err}
-  end
+  --@include slidinglog_foreign
 end
 if share > target then
   share = target

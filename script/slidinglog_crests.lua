@@ -8,15 +8,15 @@
 --@include slidinglog_rest
 local limit = (as_proposed or share < target) and share or target
 local crests, room = {{now, used, used}}, limit - used
-local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '@MOST_CRESTS') or {}
 if later.err then
   return {wrote and -5 or -1, 2, later.err}
 end
-if #later < 16 then
+if #later < @MOST_CRESTS then
   local sound = pcall(function()
     local starts, ends = {now}, {}
     for i, member in ipairs(later) do
-      starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
+      starts[i + 1], ends[i] = sub(member, @entry.date) - sub(member, @entry.span), sub(member, @entry.before) + 0
     end
     starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
     room = limit
@@ -24,7 +24,7 @@ if #later < 16 then
       local first = base
       if start - window > cut then
         local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
-        first = member and sub(member, 17, 31) + 0 or before
+        first = member and sub(member, @entry.before) + 0 or before
       end
       local held = (ends[i] - first) % TURN
       crests[i] = {start, held, (ends[i] - base) % TURN}

@@ -14,7 +14,7 @@ local merged = false -- the grant joined an entry
 if granted > 0 or renew or rewrite then
   -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
   if trimmed then
-    local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
+    local done = redis.pcall('SETRANGE', KEYS[1], '0', '@head.magic.form')
     if type(done) == 'table' and done.err then
       return {-2, done.err}
     end
@@ -41,17 +41,17 @@ if granted > 0 or renew or rewrite then
         return {-1, 2, later.err}
       end
       local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
-      local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
+      local place, from = later[1] and sub(later[1], @entry.before) + 0 or before, date
       local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
-      local ended = last and sub(last, 1, 16) + 0
+      local ended = last and sub(last, @entry.date) + 0
       -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
       -- granted now, and leave no room for anybody else.
-      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window
-        and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
-        place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
+      if last and (ended == date or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - ended + sub(last, @entry.span)) * @RESOLUTION < window
+        and (place - sub(last, @entry.before)) % TURN * @LUMP < share)) then
+        place, from, merged = sub(last, @entry.before) + 0, ended - sub(last, @entry.span), true
       end
       if ended ~= date then
-        add[3], add[4] = format('%d', date), format('%16d%15d%11d', date, place, date - from)
+        add[3], add[4] = format('%d', date), format('@entry.form', date, place, date - from)
         if merged then
           remove[3] = last
         end
@@ -60,9 +60,9 @@ if granted > 0 or renew or rewrite then
         oldest = date
       end
       for _, member in ipairs(later) do
-        local ahead = sub(member, 1, 16)
+        local ahead = sub(member, @entry.date)
         add[#add + 1] = format('%d', ahead + 0)
-        add[#add + 1] = ahead .. format('%15d', (sub(member, 17, 31) + granted) % TURN) .. sub(member, 32, 42)
+        add[#add + 1] = ahead .. format('@entry.before.form', (sub(member, @entry.before) + granted) % TURN) .. sub(member, @entry.span)
         remove[#remove + 1] = member
       end
       if #add > 2 then
@@ -79,19 +79,19 @@ if granted > 0 or renew or rewrite then
         entries, renew = entries + 1, true
       end
       before = (before + granted) % TURN
-    elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
+    elseif date == newest or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - opened) * @RESOLUTION < window and (date == now or newest > now)) then
       newest, merged = date, true
     else
       --@include slidinglog_rest
       if total ~= before then
-        added = format('%16d%15d%11d', newest, before, newest - opened)
+        added = format('@entry.form', newest, before, newest - opened)
         local done = redis.pcall('ZADD', KEYS[2], format('%d', newest), added)
         if type(done) == 'table' then
           if sub(done.err, 1, 9) == 'WRONGTYPE' then
             return {-1, 2}
           end
           -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
-          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
+          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, '@NOT_HERE', 1, true)
           if not merged then
             return {-2, done.err}
           end
@@ -115,17 +115,17 @@ if granted > 0 or renew or rewrite then
   end
   if trimmed then
     local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
-    if type(removed) == 'table' and not find(removed.err, 'non local key', 1, true) then
+    if type(removed) == 'table' and not find(removed.err, '@NOT_HERE', 1, true) then
       if added then
         redis.pcall('ZREM', KEYS[2], added)
       end
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
+  local ttl, life = renew and sub(ARGV[2], @terms.head_life), renew and sub(ARGV[2], @terms.life) + 0
   if newest > now then
     local ahead = math.ceil((newest - now) / 1000)
-    booked, ttl, life = newest, format('%d', sub(ARGV[2], 73) + ahead), sub(ARGV[2], 60, 72) + ahead
+    booked, ttl, life = newest, format('%d', sub(ARGV[2], @terms.head_life) + ahead), sub(ARGV[2], @terms.life) + ahead
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
@@ -134,7 +134,7 @@ if granted > 0 or renew or rewrite then
   end
   local done
   if merged and not (renew or rewrite or stepped) then
-    done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
+    done = redis.pcall('SETRANGE', KEYS[1], '@head.newest.at', format('@head.newest..total.form', newest, total))
   else
     --@include slidinglog_rest
     local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
@@ -146,7 +146,7 @@ if granted > 0 or renew or rewrite then
     end
     written = true
   end
-  if done ~= 249 and done.err then -- SETRANGE tells the length
+  if done ~= @head.bytes and done.err then -- SETRANGE tells the length
     return {-2, done.err}
   end
   wrote = true
@@ -156,10 +156,7 @@ if granted > 0 or renew or rewrite then
     redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 
 local soonest, retry, reset = 0, 0, 0
@@ -168,11 +165,11 @@ local need = used + 1 - most -- permits that must leave before one can be grante
 if used > 0 then
   soonest = (oldest > 0 and oldest or newest) + window - now
   reset = newest + window - now
-  if not merged and total == (before or tonumber(sub(head, 172, 186))) then
+  if not merged and total == (before or tonumber(sub(head, @head.before))) then
     -- Refunds emptied the open entry: the last closed one leaves last.
     local member = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
     if member then
-      reset = sub(member, 1, 16) + window - now
+      reset = sub(member, @entry.date) + window - now
     end
   end
 end

@@ -11,7 +11,7 @@ local function leave(gone)
   while low < high do
     local middle = math.floor((low + high) / 2)
     local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-    local left = member and (sub(member, 17, 31) - base) % TURN or 0
+    local left = member and (sub(member, @entry.before) - base) % TURN or 0
     if left >= gone and left <= used then
       high = middle
     else
@@ -19,5 +19,5 @@ local function leave(gone)
     end
   end
   local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
-  return member and sub(member, 1, 16) + window - now or last
+  return member and sub(member, @entry.date) + window - now or last
 end

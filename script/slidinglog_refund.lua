@@ -1,6 +1,6 @@
---@needs FORM LAYOUT TURN base before booked closed_until contended cut damaged entries epoch format
---@needs head newest now offset oldest opened room share start stepped sub target total trimmed used
---@needs window
+--@needs FORM LAYOUT TURN base before booked closed closed_until contended cut damaged entries epoch
+--@needs format head newest now offset oldest opened room share start stepped sub target total
+--@needs trimmed used window
 --@sets before booked entries newest oldest opened share total used
 --@gives refunded
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
@@ -31,9 +31,9 @@ elseif oldest > 0 then
   end
   local sound = pcall(function()
     local holder = later[1]
-    if holder and at >= sub(holder, 1, 16) - sub(holder, 32, 42) then
-      local after = later[2] and sub(later[2], 17, 31) + 0 or before
-      local held = (after - sub(holder, 17, 31)) % TURN
+    if holder and at >= sub(holder, @entry.date) - sub(holder, @entry.span) then
+      local after = later[2] and sub(later[2], @entry.before) + 0 or before
+      local held = (after - sub(holder, @entry.before)) % TURN
       refunded = held < want and held or want
       emptied = refunded == held
     end
@@ -43,10 +43,7 @@ elseif oldest > 0 then
   end
 end
 
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 local lowered = false
 if share > target and closed == 0 then
   local held = used - refunded
@@ -60,7 +57,7 @@ end
 
 if refunded > 0 or lowered then
   -- The first write is one that needs memory: where the server refuses it, nothing has been written.
-  local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
+  local done = redis.pcall('SETRANGE', KEYS[1], '0', '@head.magic.form')
   if type(done) == 'table' then
     return {-2, done.err}
   end
@@ -80,9 +77,9 @@ if refunded > 0 or lowered then
       remove[3] = later[1]
     end
     for i = 2, #later do
-      local date = sub(later[i], 1, 16)
+      local date = sub(later[i], @entry.date)
       add[#add + 1] = format('%d', date + 0)
-      add[#add + 1] = date .. format('%15d', (sub(later[i], 17, 31) - refunded) % TURN) .. sub(later[i], 32, 42)
+      add[#add + 1] = date .. format('@entry.before.form', (sub(later[i], @entry.before) - refunded) % TURN) .. sub(later[i], @entry.span)
       remove[#remove + 1] = later[i]
     end
     if #add > 2 then
@@ -93,8 +90,8 @@ if refunded > 0 or lowered then
     end
     if emptied then
       entries = entries - 1
-      if oldest == sub(later[1], 1, 16) + 0 then
-        oldest = later[2] and sub(later[2], 1, 16) + 0 or 0
+      if oldest == sub(later[1], @entry.date) + 0 then
+        oldest = later[2] and sub(later[2], @entry.date) + 0 or 0
       end
     end
   end
@@ -102,8 +99,8 @@ if refunded > 0 or lowered then
     -- What was booked last is cancelled: the entry before it is the newest again.
     local last = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
     if last then
-      newest, before = sub(last, 1, 16) + 0, sub(last, 17, 31) + 0
-      opened = newest - sub(last, 32, 42)
+      newest, before = sub(last, @entry.date) + 0, sub(last, @entry.before) + 0
+      opened = newest - sub(last, @entry.span)
       redis.call('ZREM', KEYS[2], last)
       entries = entries - 1
       if oldest == newest then
@@ -117,10 +114,7 @@ if refunded > 0 or lowered then
   redis.call('SETRANGE', KEYS[1], '0',
     format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
-  local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
-  if type(done) == 'table' then
-    return {-2, done.err}
-  end
+  --@include stepped
 end
 --@include fair_restore
 local free = 0

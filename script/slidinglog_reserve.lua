@@ -8,7 +8,7 @@
 --       7.. the seat, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead, and pay if it is why nothing was booked, else 0.
 -- Refused: retry is the delay there would be.
-local MOST = 512 -- closed entries with which nothing is booked any more
+local MOST = @MOST_BOOKED -- closed entries with which nothing is booked any more
 local paced = 0
 local date, granted, free, refused = now, 0, 0, nil
 if closed == 0 and newest > now then

@@ -2,15 +2,16 @@
 --@sets date epoch target
 -- Reserve, after the permits were entered.
 if granted > 0 then
-  reply[6] = date
+  reply[@reply.at] = date
 else
   if retry >= 0 then
-    reply[8] = date - now
+    reply[@reply.retry] = date - now
   end
   date = now
 end
 if as_proposed then
-  epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
+  epoch, target = sub(ARGV[1], @proposal.epoch) + 0, sub(ARGV[1], @proposal.target) + 0
 end
-reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
-reply[16] = paced
+reply[@reply.closed] = closed
+reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
+reply[@reserve.delay], reply[@reserve.booked], reply[@reserve.paced] = date - now, ahead, paced

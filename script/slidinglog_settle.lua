@@ -1,46 +1,31 @@
---@needs TURN as_proposed before closed_until cut damaged epoch format newest now oldest proposed
---@needs share sub target total used window
+--@needs TURN as_proposed before befores closed damaged dates epoch newest now proposed share sub
+--@needs target total used window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share status
 --@sets trimmed used
---@gives closed written
+--@gives written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
---         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
---         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+--@layout proposal
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+--@layout terms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
-  if sub(ARGV[2], 1, 1) + 0 >= 2 then
+  if sub(ARGV[2], @terms.flags) + 0 >= 2 then
     status, closed_until = 3, now + window
   end
 end
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+--@include quarantine
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
 -- as the floor may be older than the loss.
 if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
-    local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
-    if log.err then
-      return {-1, 2, log.err}
-    end
-    local dates, befores = {}, {}
-    local sound = pcall(function()
-      for i, member in ipairs(log) do
-        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
-      end
-    end)
-    if not sound then
-      return {-1, 2}
-    end
+    --@include slidinglog_dates
     local count, first = #dates + 1, 1
     dates[count], befores[count], befores[count + 1] = newest, before, total
     held = 0
@@ -62,7 +47,7 @@ if share > target and closed == 0 and not as_proposed then
   end
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then
-  local floor = sub(ARGV[1], 34, 46) + 0
+  local floor = sub(ARGV[1], @proposal.floor) + 0
   if floor > target then
     floor = target
   end

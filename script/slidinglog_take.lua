@@ -6,7 +6,7 @@
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 the groups of asks and the seats, as fair.lua says
 -- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while participants contend what fair_settle.lua adds
 local date = now
-local MARK = '217' -- where in the head `contended` is, from 0
+local MARK = '@head.contended.at' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
 local free = 0
 if closed == 0 and newest > now then

@@ -4,11 +4,12 @@
 -- Take, after the permits were entered: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
   if as_proposed and epoch == 0 then -- not read, as calm
-    epoch, target = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0
+    epoch, target = sub(head, @head.epoch) + 0, sub(head, @head.target) + 0
   end
   --@include slidinglog_rest
   if groups == 0 and share > target and closed == 0 and used > 0 then -- when the share falls next
-    reply[7] = (oldest > 0 and oldest or newest) + window - now
+    reply[@reply.next] = (oldest > 0 and oldest or newest) + window - now
   end
-  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+  reply[@reply.start], reply[@reply.closed] = start, closed
+  reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
 end

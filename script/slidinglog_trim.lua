@@ -19,8 +19,8 @@ if oldest > 0 and oldest <= cut then
     damaged = redis.call('ZCARD', KEYS[2]) ~= entries
     if not member then
       base, oldest = before, 0
-    elseif #member == 42 and tonumber(sub(member, 1, 16)) and tonumber(sub(member, 17, 31)) then
-      oldest, base = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
+    elseif #member == @entry.bytes and tonumber(sub(member, @entry.date)) and tonumber(sub(member, @entry.before)) then
+      oldest, base = sub(member, @entry.date) + 0, sub(member, @entry.before) + 0
     else
       return {-1, 2}
     end

@@ -173,16 +173,16 @@ func checkDeadline(deadline int64) error {
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	p := &programs[takeProgram]
-	var n [takeNumbers + 3]int64
+	var n [takeWindow + 1]int64
 	length := takeNumbers
 	switch {
 	case len(reply) == shortReply:
 		length = shortReply
-		n[10], n[11], n[12] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
+		n[replyEpoch], n[replyTarget], n[replyShare] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
 	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmLeakyBucket:
-		length += 3
+		length = takeWindow + 1
 	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0:
-		length++
+		length = takeGave + 1
 	}
 	if len(reply) < length {
 		return TakeReply{}, malformed(p, "wrong length")
@@ -190,15 +190,15 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
-	if !natural(n[:7]) || !natural(n[8:]) || n[0] > int64(Lost) {
+	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) || n[replyStatus] > int64(Lost) {
 		return TakeReply{}, malformed(p, "out of range")
 	}
 	if len(r.Groups) > 0 {
-		n[1] = 0 // told to some
+		n[replyStart] = 0 // told to some
 	}
 	t := common(n[:])
 	if r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0 {
-		t.Gave = n[takeNumbers]
+		t.Gave = n[takeGave]
 	}
 	t.Grants = r.Room[:0]
 	most := t.Share
@@ -217,10 +217,10 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		return TakeReply{}, malformed(p, "the grants do not add up")
 	}
 	if r.Proposal.algorithm == AlgorithmLeakyBucket && t.Granted > 0 {
-		if t.Share == 0 || n[14] >= t.Share || n[15] < 1 {
+		if t.Share == 0 || n[takePart] >= t.Share || n[takeWindow] < 1 {
 			return TakeReply{}, malformed(p, "turns out of range")
 		}
-		t.pace(n[13], n[14], n[15])
+		t.pace(n[takeDelay], n[takePart], n[takeWindow])
 	}
 	return t, nil
 }
@@ -228,17 +228,18 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 const (
 	// shortReply is the length of a take's reply if permits were asked for, the layout in force is what was proposed, nobody contends and there is
 	// no quarantine.
-	shortReply = 9
+	shortReply = replyReset + 1
 	// takeNumbers is the length of a take's reply while nobody contends.
-	takeNumbers = 13
+	takeNumbers = replyShare + 1
 )
 
 // common is what the replies to takes and reservations have in common.
 func common(n []int64) TakeReply {
 	return TakeReply{
-		Status: Status(n[0]), Epoch: n[10], Target: n[11], Share: n[12], Start: n[1],
-		Before: n[2], Granted: n[3], Free: max(n[2]-n[3], 0), Used: n[4], At: n[5],
-		Next: duration(n[6]), Retry: wait(n[7]), Reset: duration(n[8]), Closed: duration(n[9]),
+		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare], Start: n[replyStart],
+		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
+		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
+		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
 	}
 }
 

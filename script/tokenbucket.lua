@@ -4,9 +4,11 @@
 --@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
 --
--- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far
---   208, unless all of it is empty: the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
---   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
+-- Its own columns: the date; the microseconds of refill that refunds have taken off it so far; then, unless all of it is empty, how many notes there are, the notes, at
+-- most @MOST_NOTES, by receipt, and what is booked ahead, at most @MOST_BOOKINGS, by date.
+--@layout tokens
+--@layout note
+--@layout booking
 --
 -- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
 -- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
@@ -30,22 +32,22 @@ local own_level = 0                            -- the level then
 local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
 
 local function parse(head)
-  date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
-  if #head > 207 then
-    local from = 210 + 29 * sub(head, 208, 209)
-    notes, bookings = sub(head, 210, from - 1), sub(head, from)
-    if from < 210 or from > 674 or from % 29 ~= 7 or from > #head + 1 then
+  date, part, returned, returned_part = sub(head, @tokens.date) + 0, sub(head, @tokens.part) + 0, sub(head, @tokens.returned) + 0, sub(head, @tokens.returned_part) + 0
+  if #head > @tokens.returned_part.to then
+    local from = @tokens.notes + @note.bytes * sub(head, @tokens.count)
+    notes, bookings = sub(head, @tokens.notes, from - 1), sub(head, from)
+    if from < @tokens.notes or from > @tokens.notes + @note.bytes[@MOST_NOTES] or from % @note.bytes ~= @tokens.notes % @note.bytes or from > #head + 1 then
       return false
     end
   end
-  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+  return #bookings % @booking.bytes == 0 and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
     and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
 
 local function text()
-  local own = format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned, returned_part)
+  local own = format('@tokens.date..returned_part.form', raised and own_date or date, raised and own_part or part, returned, returned_part)
   if notes ~= '' or bookings ~= '' then
-    return own .. format('%2d', #notes / 29) .. notes .. bookings
+    return own .. format('@tokens.count.form', #notes / @note.bytes) .. notes .. bookings
   end
   return own
 end
@@ -80,19 +82,19 @@ local function prepare_notes()
       return
     end
     local last = #notes
-    while last > 0 and sub(notes, last - 28, last - 13) + 0 > at do
-      last = last - 29
+    while last > 0 and sub(notes, @note.receipt[..last]) + 0 > at do
+      last = last - @note.bytes
     end
     local function entry(receipt, n)
-      return format('%16d%13d', receipt, n < 9999999999999 and n or 9999999999999)
+      return format('@note.form', receipt, n < 9999999999999 and n or 9999999999999)
     end
-    if last > 0 and sub(notes, last - 28, last - 13) + 0 == at then
-      notes = sub(notes, 1, last - 29) .. entry(at, sub(notes, last - 12, last) + permits) .. sub(notes, last + 1)
+    if last > 0 and sub(notes, @note.receipt[..last]) + 0 == at then
+      notes = sub(notes, 1, last - @note.bytes) .. entry(at, sub(notes, @note.permits[..last]) + permits) .. sub(notes, last + 1)
       return
     end
-    if #notes == 464 then
-      notes = entry(sub(notes, 1, 16) + 0, sub(notes, 17, 29) + sub(notes, 46, 58)) .. sub(notes, 59)
-      last = last > 29 and last - 29 or last
+    if #notes == @note.bytes[@MOST_NOTES] then
+      notes = entry(sub(notes, @note.receipt) + 0, sub(notes, @note.permits) + sub(notes, @note.permits[30])) .. sub(notes, @note.next[30])
+      last = last > @note.bytes and last - @note.bytes or last
     end
     notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
   end
@@ -112,8 +114,8 @@ local function prepare()
 
   function sum_booked()
     local sum = 0
-    for last = #bookings, 1, -45 do
-      sum = sum + sub(bookings, last - 12, last)
+    for last = #bookings, 1, -@booking.bytes do
+      sum = sum + sub(bookings, @booking.permits[..last])
     end
     return sum
   end
@@ -125,9 +127,9 @@ local function prepare()
       own_date, own_part, own_level = date, part, level
     end
     local later = 0
-    for last = #bookings, 1, -45 do
-      later = later + sub(bookings, last - 12, last)
-      at_least(sub(bookings, last - 44, last - 29) + 0, later)
+    for last = #bookings, 1, -@booking.bytes do
+      later = later + sub(bookings, @booking.permits[..last])
+      at_least(sub(bookings, @booking.date[..last]) + 0, later)
     end
     measure()
   end
@@ -142,16 +144,16 @@ local function prepare()
   -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
   function overflow()
     local later, from = sum_booked(), 1
-    while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
-      at_least(sub(bookings, from, from + 15) + 0, later)
-      local due = sub(bookings, from + 32, from + 44) + 0
+    while from < #bookings and sub(bookings, @booking.date[from]) + 0 <= now do
+      at_least(sub(bookings, @booking.date[from]) + 0, later)
+      local due = sub(bookings, @booking.permits[from]) + 0
       later = later - due
-      note(sub(bookings, from + 16, from + 31) + 0, due) -- it counts as granted now, after what was granted since it was booked
+      note(sub(bookings, @booking.receipt[from]) + 0, due) -- it counts as granted now, after what was granted since it was booked
       local us, rest = span(due, 0)
       if us < FAR then
         move_on(us, rest)
       end
-      from = from + 45
+      from = from + @booking.bytes
     end
     bookings = sub(bookings, from)
     if later > 0 then
@@ -217,7 +219,7 @@ if not as_proposed then
   -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
   -- refill at the old rate.
   --
-  -- ARGV[4] of a take that asks for nothing, if anything: permits(13) for so much new room(13); for less room as much less
+  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less room as much less
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
@@ -228,8 +230,8 @@ if not as_proposed then
     date, part = now, 0
     measure()
     local keep = had
-    if TAKES and room > was and ARGV[4] and #ARGV[4] == 26 then
-      local gift, rise = sub(ARGV[4], 1, 13) + 0, sub(ARGV[4], 14, 26) + 0
+    if TAKES and room > was and ARGV[4] and #ARGV[4] == @gift.bytes then
+      local gift, rise = sub(ARGV[4], @gift.permits) + 0, sub(ARGV[4], @gift.room) + 0
       if room - was < rise then
         gift = muldiv(gift, room - was, 0, rise)
       end
@@ -272,7 +274,7 @@ end
 if not TAKES then
   function promise(n, after)
     local us = retry(n)
-    return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
+    return us >= 0 and us < after and after or us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end
 
   function book(n, us)
@@ -281,10 +283,10 @@ if not TAKES then
     if us > 0 then
       bare()
       local last = #bookings
-      while last > 0 and sub(bookings, last - 44, last - 29) + 0 > now + us do
-        last = last - 45
+      while last > 0 and sub(bookings, @booking.date[..last]) + 0 > now + us do
+        last = last - @booking.bytes
       end
-      bookings = sub(bookings, 1, last) .. format('%16d%16d%13d', now + us, at, n) .. sub(bookings, last + 1)
+      bookings = sub(bookings, 1, last) .. format('@booking.form', now + us, at, n) .. sub(bookings, last + 1)
       yield() -- the date was rounded up
     end
     return at
@@ -295,12 +297,12 @@ if not TAKES then
   -- Takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
   local function cancel(n, at)
     local canceled = 0
-    for last = #bookings, 1, -45 do
-      if canceled < n and sub(bookings, last - 28, last - 13) + 0 == at then
-        local had = sub(bookings, last - 12, last) + 0
+    for last = #bookings, 1, -@booking.bytes do
+      if canceled < n and sub(bookings, @booking.receipt[..last]) + 0 == at then
+        local had = sub(bookings, @booking.permits[..last]) + 0
         local part = had < n - canceled and had or n - canceled
-        local entry = part < had and sub(bookings, last - 44, last - 13) .. format('%13d', had - part) or ''
-        bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
+        local entry = part < had and sub(bookings, @booking.date..receipt[..last]) .. format('@booking.permits.form', had - part) or ''
+        bookings = sub(bookings, 1, last - @booking.bytes) .. entry .. sub(bookings, last + 1)
         canceled = canceled + part
       end
     end
@@ -324,15 +326,15 @@ if not TAKES then
       return FAR
     end
     local permits = muldiv(share, us, more, window)
-    for last = #notes, 1, -29 do
-      if sub(notes, last - 28, last - 13) + 0 > at then
-        permits = permits - sub(notes, last - 12, last)
+    for last = #notes, 1, -@note.bytes do
+      if sub(notes, @note.receipt[..last]) + 0 > at then
+        permits = permits - sub(notes, @note.permits[..last])
       end
     end
     permits = permits > 0 and permits or 0
-    for last = #bookings, 1, -45 do
-      if sub(bookings, last - 28, last - 13) + 0 < at then
-        permits = permits + sub(bookings, last - 12, last)
+    for last = #bookings, 1, -@booking.bytes do
+      if sub(bookings, @booking.receipt[..last]) + 0 < at then
+        permits = permits + sub(bookings, @booking.permits[..last])
       end
     end
     return permits

@@ -2,8 +2,9 @@
 -- Token bucket, take, at the end: as meter_taken.lua, then permits that no longer have room, for a caller that asked for none.
 if not as_proposed or contending or closed > 0 or groups == 0 then
   --@include meter_rest
-  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+  reply[@reply.start], reply[@reply.closed] = start, closed
+  reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
   if groups == 0 then
-    reply[14] = gave
+    reply[@take.gave] = gave
   end
 end

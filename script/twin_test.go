@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -26,7 +27,7 @@ func (l *SlidingLog) head() string {
 	if len(l.closed) > 0 {
 		oldest = l.closed[0].date
 	}
-	return fmt.Sprintf("SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", l.epoch, l.target, l.share, l.start, l.window,
+	return columns.Head.Sprint(l.epoch, l.target, l.share, l.start, l.window,
 		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, l.fair.contended, l.booked)
 }
 
@@ -34,7 +35,7 @@ func (l *SlidingLog) head() string {
 func (l *SlidingLog) log() []string {
 	members := []string{}
 	for _, e := range l.closed {
-		members = append(members, fmt.Sprintf("%16d%15d%11d", e.date, e.before, e.date-e.opened))
+		members = append(members, columns.Entry.Sprint(e.date, e.before, e.date-e.opened))
 	}
 	return members
 }

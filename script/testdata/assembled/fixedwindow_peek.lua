@@ -1,4 +1,4 @@
--- fixedwindow_peek = meter_names + meter + fixedwindow + meter_load + meter_peek
+-- fixedwindow_peek = meter_names + meter + fixedwindow + meter_load + meter_peek with quarantine
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'FXW1', false
@@ -8,8 +8,10 @@ local MAGIC, TAKES = 'FXW1', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -54,8 +56,9 @@ end
 -- [fixedwindow.lua]
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
 --
--- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten
--- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
+-- next seven, which is blank if nothing is.
+-- windows  150 opened(16)  166 since(16)  182 count(13)  195 later(7 x 13)  = 285 bytes
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
 local ahead = false -- something is reserved in a later window
 local BLANK = '                                                                                           '
@@ -289,6 +292,8 @@ end
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

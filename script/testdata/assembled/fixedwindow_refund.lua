@@ -1,5 +1,5 @@
 -- fixedwindow_refund = meter_names + meter + fixedwindow + meter_load + meter_refund with
---   fair_restore, fair_account, fair_counters
+--   meter_store, stepped, fair_restore, fair_account, fair_book, fair_counters, fair_record
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'FXW1', false
@@ -9,8 +9,10 @@ local MAGIC, TAKES = 'FXW1', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -55,8 +57,9 @@ end
 -- [fixedwindow.lua]
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
 --
--- Its own fields: 150 opened(16): when the window began   166 since(16): what was granted earlier is forgotten
--- 182 counts(8 x 13): permits granted in it, and reserved in each of the next seven; those blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
+-- next seven, which is blank if nothing is.
+-- windows  150 opened(16)  166 since(16)  182 count(13)  195 later(7 x 13)  = 285 bytes
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
 local ahead = false -- something is reserved in a later window
 local BLANK = '                                                                                           '
@@ -304,12 +307,17 @@ if share > target and not closed then
   end
 end
 if refunded > 0 or lowered then
-  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+  -- [meter_store.lua]
+  -- One-string algorithms: writes the state, which keeps its time to live.
+  local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
+    .. text()
   local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
   if type(done) == 'table' and done.err then
     return {-2, done.err}
   end
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -331,40 +339,46 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
     -- [fair_account.lua]
-    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
-    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
-    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
-    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
-    local count, spare, heavy, weights = 1, 0, 0, 0
+    -- Fairness outside of takes: the account of one participant. Included where participants contend,
+    -- inside of a pcall.
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
-    local stored = count
-    local accounts = {} -- by slot: those looked at
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
-        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
         due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
         waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
+    -- The account of those who have none of their own.
     local function everybody()
-      if not accounts[0] then
-        accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
       end
-      return accounts[0]
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -452,7 +466,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -461,55 +476,69 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
+      s.seen = now
     end
-    -- A participant's own account and its slot, nil if it has none.
+    -- The slot of a participant's own account, or -1.
     local function find(id, slot)
-      local a
-      if slot > 0 and slot < stored then
-        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
-          a = parse(text)
+          b.accounts[slot] = parse(text)
+          return slot
         end
       end
-      if not a and stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
-        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+      if b.stored > 1 then
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          a = parse(sub(all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+          return slot
         end
       end
-      if not a then
-        return nil
-      end
-      accounts[slot] = a
-      if a.cell == 0 then
-        local s = everybody()
-        settle(a, s)
-        s.seen = now
+      return -1
+    end
+    -- A participant's own account, nil if it has none.
+    local function account_of(id, slot)
+      local a = b.accounts[find(id, slot)]
+      if a and a.cell == 0 then
+        settle(a)
       end
       return a
     end
     -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
     -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
-      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
       local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
       local capacity = full + floor(max(booking - e, 0) * 1000000)
-      if heavy == 0 and a.credit >= 0 then
+      if b.heavy == 0 and a.credit >= 0 then
         a.credit, a.filled = full, now
         return 0, full, capacity
       end
-      pour(a, e, heavy == 0 and full or capacity)
-      return heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and full or capacity)
+      return b.heavy == 0 and 0 or e, full, capacity
+    end
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
+    local function place(slot)
+      return format('%d', 151 + slot * 225)
+    end
+    local function record(a)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
-      for slot, a in pairs(accounts) do
-        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
-          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      for slot, a in pairs(b.accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
       end
     end
-    local a = find(ARGV[3], ARGV[4] + 0) or everybody()
+    local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
     local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
     local unused = refunded - floor(price / 1000000)

@@ -1,4 +1,5 @@
--- leakybucket_clear = meter_names + meter + bucket + leakybucket + meter_load + meter_clear
+-- leakybucket_clear = meter_names + meter + bucket + leakybucket + meter_load + meter_clear with
+--   meter_store
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'LKB1', false
@@ -8,8 +9,10 @@ local MAGIC, TAKES = 'LKB1', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -208,7 +211,8 @@ end
 -- [leakybucket.lua]
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
 --
--- Its own fields: 150 date(16)  166 part(13): when the next permit may act.
+-- Its own columns: when the next permit may act.
+-- leaky  150 date(16)  166 part(13)  = 178 bytes
 --
 -- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
 -- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
@@ -373,7 +377,10 @@ if share > target then
 end
 closed_until, contended = 0, 0
 begin()
-local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended) .. text()
+-- [meter_store.lua]
+-- One-string algorithms: writes the state, which keeps its time to live.
+local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
+  .. text()
 local done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
 if type(done) == 'table' and done.err then
   return {-2, done.err}

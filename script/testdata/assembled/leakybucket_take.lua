@@ -1,6 +1,7 @@
 -- leakybucket_take = meter_names + meter + bucket + leakybucket + meter_load + meter_adopt +
 --   meter_take + fair + meter_grant + meter_reply + leakybucket_taken + fair_settle + reply with
---   fair_counters, meter_rest
+--   adopt_late, adopt_lost, quarantine, fair_header, fair_book, fair_counters, meter_rest, stepped,
+--   fair_record, fair_begin
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'LKB1', true
@@ -10,8 +11,10 @@ local MAGIC, TAKES = 'LKB1', true
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -210,7 +213,8 @@ end
 -- [leakybucket.lua]
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
 --
--- Its own fields: 150 date(16)  166 part(13): when the next permit may act.
+-- Its own columns: when the next permit may act.
+-- leaky  150 date(16)  166 part(13)  = 178 bytes
 --
 -- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
 -- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
@@ -373,7 +377,9 @@ local status = 1
 local renew = false -- the state must be written
 local had = not as_proposed and {share, window, burst, target}
 if not head then
-  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  -- [adopt_late.lua]
+  -- Take and reserve where there is no state: it would take the caller's word for its share, so only
+  -- while that is confirmed.
   local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
@@ -381,14 +387,17 @@ if not head then
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
   epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
   window = sub(ARGV[2], 2, 14) + 0
-  local most = lasts()
+  local lasting = lasts()
+  -- [adopt_lost.lua]
+  -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
+  -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
-    left = most
+    left = lasting
   else
     local info = redis.pcall('INFO', 'server')
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < most and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = most - uptime * 1000000
+    if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      left = lasting - uptime * 1000000
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
@@ -415,6 +424,8 @@ elseif epoch < proposed then
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -459,13 +470,19 @@ local free = available
 -- [fair.lua]
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
---   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
--- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
---          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+--             next to count are of the sweep.
+-- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+--       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
+--       141 weights(11)  = 151 bytes
+-- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
+--          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
+--          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
+-- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
+-- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
@@ -493,36 +510,55 @@ if marked > 0 then
   end
 end
 if contending then
+  -- [fair_header.lua]
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
+  -- thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
   end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then
     header = ''
   end
   contending, book = pcall(function()
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
     b.stored, b.weights = b.count, weights
-    local placed = {}
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
-        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
-        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
+        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
+    end
+    -- The account of those who have none of their own.
+    local function everybody()
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+      end
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -610,7 +646,8 @@ if contending then
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -619,15 +656,7 @@ if contending then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
-    end
-    b.draw, b.lend = draw, lend
-    -- The account of those who have none of their own.
-    local function everybody()
-      if not b.accounts[0] then
-        b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
-      end
-      return b.accounts[0]
+      s.seen = now
     end
     -- The slot of a participant's own account, or -1.
     local function find(id, slot)
@@ -635,31 +664,32 @@ if contending then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = HEADER + slot * RECORD
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
           b.accounts[slot] = parse(text)
           return slot
         end
       end
       if b.stored > 1 then
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
-        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
           return slot
         end
       end
       return -1
     end
-
+    b.draw, b.lend = draw, lend
     for i = first, #asks, seat do
       local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
       local own = find(id, sub(asks, i + 16, i + 20) + 0)
       local a, newcomer, span = nil, nil, window
       if own < 0 then
-        if b.count <= MOST then
+        if b.count <= 1024 then
           own, b.count = b.count, b.count + 1
           newcomer = fresh(id, weight)
           b.accounts[own] = newcomer
@@ -669,9 +699,7 @@ if contending then
         a = b.accounts[own]
         span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
-          local s = everybody()
-          settle(a, s)
-          s.seen = now
+          settle(a)
         end
       end
       local away = span
@@ -716,7 +744,7 @@ if contending then
     b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = free
     for i = 1, groups do
-      local at = 29 * i - 24
+      local at = 5 - 29 + 29 * i
       local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
       local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
       local a = entry.a
@@ -829,6 +857,8 @@ if renew then
     return {-2, done.err}
   end
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -853,7 +883,9 @@ if not start then
     return {-1, 1}
   end
 end
-reply[2], reply[10], reply[11], reply[12], reply[13], reply[14], reply[15], reply[16] = start, closed, epoch, target, share, delay, part, window
+reply[2], reply[10] = start, closed
+reply[11], reply[12], reply[13] = epoch, target, share
+reply[14], reply[15], reply[16] = delay, part, window
 -- [fair_settle.lua]
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
 --
@@ -871,7 +903,7 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
+    local b = book
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
@@ -932,17 +964,22 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
     local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
+      return format('%d', 151 + slot * 225)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+      -- [fair_begin.lua]
+      -- Fairness: begins a book with the account of those who have none of their own.
+      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+        'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -956,7 +993,7 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local often = b.heavy > 0 and 20 or max(20, floor(200 * 16 / max(16, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
@@ -971,16 +1008,16 @@ if contending then
       light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
         sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
     end
-    local whole = upcoming == 0 and b.count <= SLICE
+    local whole = upcoming == 0 and b.count <= 16
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', 151 + (from + 16) * 225 - 1))
     local moved
-    for _ = 1, SLICE do
+    for _ = 1, 16 do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * RECORD
+      local at = (upcoming - from) * 225
       local line = moved
       if not line then
         line = text
@@ -990,23 +1027,23 @@ if contending then
       local idle = max(now - sub(line, at + 25, at + 40), 0)
       local demand = sub(line, at + 41, at + 56) + 0
       if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * (4 - 1)))
       end
       local gone = idle >= 2 * window
       if upcoming == 0 then
         gone = false
       elseif not gone and b.count > 896 then
         local once = sub(line, at + 93, at + 105) + 0 == 0
-        if b.count > MOST and not once then -- who wants hardly anything makes room
-          gone = demand * 8 * MOST < share * 1000
+        if b.count > 1024 and not once then -- who wants hardly anything makes room
+          gone = demand * 8 * 1024 < share * 1000
         else
-          gone = once and idle * (b.count > MOST and 8 or 2) >= window
+          gone = once and idle * (b.count > 1024 and 8 or 2) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', 151 + (b.count + 1) * 225 - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
@@ -1040,7 +1077,7 @@ if contending then
         end
       else
         b.spare, b.heavy = capacity, lowest
-        for _ = 1, SLICE do
+        for _ = 1, 16 do
           local below, above = 0, 0
           for i = 1, count do
             if demands[i] * b.heavy < weights[i] * b.spare then
@@ -1060,7 +1097,7 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
   end)
 end
 -- [reply.lua]

@@ -1,4 +1,22 @@
--- record_read = record_read
+-- record_read = record + record_read
+-- [record.lua]
+-- A limit's record, part 1 of reading and writing it.
+--
+-- KEYS[1]  record: HASH epoch, settled (0, 1), born (us of this node's clock), blob
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local record = redis.pcall('HMGET', KEYS[1], 'epoch', 'settled', 'born', 'blob')
+if record.err then
+  return {-1, 1, record.err}
+end
+local status, epoch, settled, born, blob = 0, 0, 0, now, ''
+if record[1] or record[2] or record[3] or record[4] or redis.call('EXISTS', KEYS[1]) == 1 then
+  status, epoch, settled = 1, tonumber(record[1] or ''), tonumber(record[2] or '')
+  born, blob = tonumber(record[3] or ''), record[4]
+  if not (epoch and epoch >= 1 and (settled == 0 or settled == 1) and born and blob) then
+    return {-1, 1}
+  end
+end
 -- [record_read.lua]
 -- Read a limit's record and, for a participant, say that it is there.
 --
@@ -6,22 +24,8 @@
 --       of which the second may not be declared: see fewer.lua. Then nobody is counted.
 -- ARGV  1 participant ('': pure read, nothing is written)  2 participant's time to live us  3 record's time to live ms
 -- Reply status (1; 0 no record; -1 with the number of the foreign key; -2 with the server's refusal), epoch, settled, now us, age us, participants, blob
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 local MOST, STEP = 10000, 64 -- members, and members forgotten in one call
-local record = redis.pcall('HMGET', KEYS[1], 'epoch', 'settled', 'born', 'blob')
-if record.err then
-  return {-1, 1, record.err}
-end
-local status, epoch, settled, age, blob = 0, 0, 0, 0, ''
-if record[1] or record[2] or record[3] or record[4] or redis.call('EXISTS', KEYS[1]) == 1 then
-  status, epoch, settled, blob = 1, tonumber(record[1] or ''), tonumber(record[2] or ''), record[4]
-  local born = tonumber(record[3] or '')
-  if not (epoch and epoch >= 1 and (settled == 0 or settled == 1) and born and blob) then
-    return {-1, 1}
-  end
-  age = now > born and now - born or 0
-end
+local age = now > born and now - born or 0
 local kind = KEYS[2] and redis.call('TYPE', KEYS[2]).ok or 'none'
 if kind ~= 'none' and kind ~= 'zset' then
   return {-1, 2}

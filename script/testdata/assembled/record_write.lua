@@ -1,4 +1,22 @@
--- record_write = record_write
+-- record_write = record + record_write
+-- [record.lua]
+-- A limit's record, part 1 of reading and writing it.
+--
+-- KEYS[1]  record: HASH epoch, settled (0, 1), born (us of this node's clock), blob
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local record = redis.pcall('HMGET', KEYS[1], 'epoch', 'settled', 'born', 'blob')
+if record.err then
+  return {-1, 1, record.err}
+end
+local status, epoch, settled, born, blob = 0, 0, 0, now, ''
+if record[1] or record[2] or record[3] or record[4] or redis.call('EXISTS', KEYS[1]) == 1 then
+  status, epoch, settled = 1, tonumber(record[1] or ''), tonumber(record[2] or '')
+  born, blob = tonumber(record[3] or ''), record[4]
+  if not (epoch and epoch >= 1 and (settled == 0 or settled == 1) and born and blob) then
+    return {-1, 1}
+  end
+end
 -- [record_write.lua]
 -- Write a limit's record by compare-and-set on its epoch.
 --
@@ -6,18 +24,8 @@
 -- ARGV  1 expected epoch (0 absent, -1 write if newer)  2 epoch  3 settled  4 time to live ms  5 age at birth us  6 blob
 -- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), written (0, 1), epoch, settled, now us, age us,
 --       blob as stored ('' if it is the caller's, or if there is no record: epoch 0)
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local record = redis.pcall('HMGET', KEYS[1], 'epoch', 'settled', 'born', 'blob')
-if record.err then
-  return {-1, 1, record.err}
-end
-local epoch, settled, born, blob = 0, 0, now - ARGV[5], ''
-if record[1] or record[2] or record[3] or record[4] or redis.call('EXISTS', KEYS[1]) == 1 then
-  epoch, settled, born, blob = tonumber(record[1] or ''), tonumber(record[2] or ''), tonumber(record[3] or ''), record[4]
-  if not (epoch and epoch >= 1 and (settled == 0 or settled == 1) and born and blob) then
-    return {-1, 1}
-  end
+if status == 0 then
+  born = now - ARGV[5]
 end
 local expected, mine, mine_settled = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local write

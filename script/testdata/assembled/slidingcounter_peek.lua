@@ -1,4 +1,5 @@
--- slidingcounter_peek = meter_names + meter + slidingcounter + meter_load + meter_peek
+-- slidingcounter_peek = meter_names + meter + slidingcounter + meter_load + meter_peek with
+--   quarantine
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'SCN1', false
@@ -8,8 +9,10 @@ local MAGIC, TAKES = 'SCN1', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -54,8 +57,10 @@ end
 -- [slidingcounter.lua]
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
--- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
--- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
+-- first, each with the date of its newest grant. A cell takes grants for window / 16.
+-- counter  150 used(13)  163 opened(16)  179 since(16)  195 cells(to the end)
+-- cell  1 date(16)  17 permits(13)  30 next(to the end)
 -- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
@@ -224,7 +229,7 @@ if not TAKES then
       used_now = used_now + n
       local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
       if newest > now and (date - newest) * 16 < window then
-        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12, size) + n)
       else
         cells = cells .. format('%16d%13d', date, n)
       end
@@ -281,6 +286,8 @@ end
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now

@@ -1,6 +1,7 @@
 -- slidingcounter_reserve = meter_names + meter + slidingcounter + meter_load + meter_adopt +
 --   meter_ahead + fair_charge + meter_reserve + meter_reply + meter_reserved + fair_charged with
---   fair_account, fair_counters, meter_rest
+--   adopt_late, adopt_lost, quarantine, fair_header, fair_account, fair_book, fair_counters,
+--   fair_record, fair_begin, meter_rest, stepped
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
 local MAGIC, TAKES = 'SCN1', false
@@ -10,8 +11,10 @@ local MAGIC, TAKES = 'SCN1', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -56,8 +59,10 @@ end
 -- [slidingcounter.lua]
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
 --
--- Its own fields: 150 used(13)   163 opened(16): when the newest cell opened (0: it is closed)   179 since(16): what was granted earlier is forgotten
--- 195 cells, oldest first: date of the newest grant(16), permits(13) each. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
+-- first, each with the date of its newest grant. A cell takes grants for window / 16.
+-- counter  150 used(13)  163 opened(16)  179 since(16)  195 cells(to the end)
+-- cell  1 date(16)  17 permits(13)  30 next(to the end)
 -- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
@@ -226,7 +231,7 @@ if not TAKES then
       used_now = used_now + n
       local newest = size > 0 and sub(cells, size - 28, size - 13) + 0 or 0
       if newest > now and (date - newest) * 16 < window then
-        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12) + n)
+        cells = sub(cells, 1, size - 29) .. format('%16d%13d', date, sub(cells, size - 12, size) + n)
       else
         cells = cells .. format('%16d%13d', date, n)
       end
@@ -284,7 +289,9 @@ local status = 1
 local renew = false -- the state must be written
 local had = not as_proposed and {share, window, burst, target}
 if not head then
-  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  -- [adopt_late.lua]
+  -- Take and reserve where there is no state: it would take the caller's word for its share, so only
+  -- while that is confirmed.
   local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
@@ -292,14 +299,17 @@ if not head then
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
   epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
   window = sub(ARGV[2], 2, 14) + 0
-  local most = lasts()
+  local lasting = lasts()
+  -- [adopt_lost.lua]
+  -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
+  -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
-    left = most
+    left = lasting
   else
     local info = redis.pcall('INFO', 'server')
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < most and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = most - uptime * 1000000
+    if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      left = lasting - uptime * 1000000
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
@@ -326,6 +336,8 @@ elseif epoch < proposed then
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -366,50 +378,59 @@ local ahead = booked()
 -- there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
+  -- [fair_header.lua]
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
+  -- thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
   end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then
     header = ''
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
     -- [fair_account.lua]
-    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
-    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
-    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
-    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
-    local count, spare, heavy, weights = 1, 0, 0, 0
+    -- Fairness outside of takes: the account of one participant. Included where participants contend,
+    -- inside of a pcall.
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
-    local stored = count
-    local accounts = {} -- by slot: those looked at
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
-        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
         due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
         waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
+    -- The account of those who have none of their own.
     local function everybody()
-      if not accounts[0] then
-        accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
       end
-      return accounts[0]
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -497,7 +518,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -506,60 +528,74 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
+      s.seen = now
     end
-    -- A participant's own account and its slot, nil if it has none.
+    -- The slot of a participant's own account, or -1.
     local function find(id, slot)
-      local a
-      if slot > 0 and slot < stored then
-        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
-          a = parse(text)
+          b.accounts[slot] = parse(text)
+          return slot
         end
       end
-      if not a and stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
-        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+      if b.stored > 1 then
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          a = parse(sub(all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+          return slot
         end
       end
-      if not a then
-        return nil
-      end
-      accounts[slot] = a
-      if a.cell == 0 then
-        local s = everybody()
-        settle(a, s)
-        s.seen = now
+      return -1
+    end
+    -- A participant's own account, nil if it has none.
+    local function account_of(id, slot)
+      local a = b.accounts[find(id, slot)]
+      if a and a.cell == 0 then
+        settle(a)
       end
       return a
     end
     -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
     -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
-      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
       local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
       local capacity = full + floor(max(booking - e, 0) * 1000000)
-      if heavy == 0 and a.credit >= 0 then
+      if b.heavy == 0 and a.credit >= 0 then
         a.credit, a.filled = full, now
         return 0, full, capacity
       end
-      pour(a, e, heavy == 0 and full or capacity)
-      return heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and full or capacity)
+      return b.heavy == 0 and 0 or e, full, capacity
+    end
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
+    local function place(slot)
+      return format('%d', 151 + slot * 225)
+    end
+    local function record(a)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
-      for slot, a in pairs(accounts) do
-        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
-          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      for slot, a in pairs(b.accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
       end
     end
-    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
-    own = find(id, ARGV[8] + 0)
+    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0
+    own = account_of(id, ARGV[8] + 0)
     local a = own or everybody()
-    if not own and count <= MOST then
+    if not own and b.count <= 1024 then
       newcomer = fresh(id, weight)
-      accounts[count], count = newcomer, count + 1
+      b.accounts[b.count], b.count = newcomer, b.count + 1
     end
     a.weight = weight
     roll(a)
@@ -568,10 +604,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local e, full, capacity = fill(a, permits)
     local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+      wait = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
     end
     return wait, again, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
@@ -590,11 +626,15 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+        local promised = b.promised
+        -- [fair_begin.lua]
+        -- Fairness: begins a book with the account of those who have none of their own.
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+          'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
       end
       save()
-      if count ~= stored then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', count))
+      if b.count ~= b.stored then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', b.count))
       end
     end
   end)
@@ -654,6 +694,8 @@ if renew then
     return {-2, done.err}
   end
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -679,15 +721,18 @@ if not start then
     return {-1, 1}
   end
 end
-reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, delay, booked()
-reply[16] = paced
+reply[10] = closed
+reply[11], reply[12], reply[13] = epoch, target, share
+reply[14], reply[15], reply[16] = delay, booked(), paced
 -- [fair_charged.lua]
--- Fairness, the end of reservations: what fair_charge.lua has to write down.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
+-- ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local date = reply[14] + reply[16]
-  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
-    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
+  local late, retry = reply[14] + reply[16], reply[8]
+  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+    local filled = math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1))
+    late = math.max(0, retry - math.min(filled, 1e15))
   end
-  pcall(charge, granted, date)
+  pcall(charge, granted, late)
 end
 return reply

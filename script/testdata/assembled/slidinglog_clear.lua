@@ -1,9 +1,9 @@
--- slidinglog_clear = slidinglog + slidinglog_clear with slidinglog_rest
+-- slidinglog_clear = slidinglog + away + slidinglog_clear with slidinglog_rest, slidinglog_foreign
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -13,10 +13,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -83,6 +86,12 @@ if head then
     stepped = true
   end
 end
+-- [away.lua]
+-- Whether a server said that a key is not there although only its slot is on its way: then it is
+-- not known whether there is one.
+local function away(reply)
+  return string.find(reply.err, 'non local key', 1, true)
+end
 -- [slidinglog_clear.lua]
 -- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
 --
@@ -90,13 +99,14 @@ end
 if not head then
   return {0, 0, 0}
 end
--- A slot on its way tells of a key that is not there only that it is not here.
 local kind = redis.pcall('TYPE', KEYS[2])
-if kind.err and not find(kind.err, 'non local key', 1, true) then
+if kind.err and not away(kind) then
   return {-1, 2, kind.err}
 end
 local logged = kind.ok and kind.ok ~= 'none'
 if logged then
+  -- [slidinglog_foreign.lua]
+  -- Sliding log: there is something where the log belongs, is it a log?
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
   if member.err or #member[1] ~= 42 then
     return {-1, 2, member.err}

@@ -1,14 +1,17 @@
--- slidinglog_drop = slidinglog_drop
--- [slidinglog_drop.lua]
--- Drop: delete all keys of a shard, if they are ours. Needs no clock, so it stands alone.
---
--- KEYS  1 head  2 log  3 book
--- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted, -2 with the server's refusal)
-local function away(reply) -- a slot on its way tells of a key that is not there only that it is not here
+-- slidinglog_drop = away + slidinglog_drop + drop with slidinglog_foreign
+-- [away.lua]
+-- Whether a server said that a key is not there although only its slot is on its way: then it is
+-- not known whether there is one.
+local function away(reply)
   return string.find(reply.err, 'non local key', 1, true)
 end
+-- [slidinglog_drop.lua]
+-- Sliding log, drop: whether head and log are ours. Needs no clock.
+--
+-- KEYS  1 head  2 log  3 book
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or #head ~= 249 or string.sub(head, 1, 4) ~= 'SLG2') then
+if head and (type(head) ~= 'string' or #head ~= 249
+  or string.sub(head, 1, 4) ~= 'SLG2') then
   return {-1, 1, head.err}
 end
 local kind = redis.pcall('TYPE', KEYS[2])
@@ -16,17 +19,24 @@ if kind.err and not away(kind) then
   return {-1, 2, kind.err}
 end
 if kind.ok and kind.ok ~= 'none' then
+  -- [slidinglog_foreign.lua]
+  -- Sliding log: there is something where the log belongs, is it a log?
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
   if member.err or #member[1] ~= 42 then
     return {-1, 2, member.err}
   end
 end
-local book = redis.pcall('GETRANGE', KEYS[3], '0', '2')
+-- [drop.lua]
+-- Drop, once the state is known to be ours: deletes all keys of a shard, if the book is ours, too.
+--
+-- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
+--       -2 with the server's refusal)
+local book = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '2')
 if type(book) == 'table' and away(book) then
   book = ''
 end
 if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
-  return {-1, 3, book.err}
+  return {-1, #KEYS, book.err}
 end
 local gone = 0
 for _, key in ipairs(KEYS) do

@@ -1,10 +1,10 @@
 -- slidinglog_peek = slidinglog + slidinglog_cut + slidinglog_trim + slidinglog_peek with
---   slidinglog_rest, slidinglog_crests
+--   slidinglog_rest, quarantine, slidinglog_crests, slidinglog_dates
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -14,10 +14,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -137,6 +140,8 @@ end
 if damaged then
   return {-1, 2}
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -197,26 +202,27 @@ if newest > now then
   if room < 0 then
     room = 0
   end
-  for i, crest in ipairs(crests) do
-    reply[3 * i + 8], reply[3 * i + 9], reply[3 * i + 10] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
+  for _, crest in ipairs(crests) do
+    local last = #reply
+    reply[last + 1], reply[last + 2], reply[last + 3] = crest[1] > now and crest[1] - now or 0, crest[2], crest[3]
   end
   reply[10] = #crests
 end
 if used > 0 then
+  -- [slidinglog_dates.lua]
+  -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
+  local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
+  if log.err then
+    return {-1, 2, log.err}
+  end
   local dates, befores = {}, {}
-  if oldest > 0 then
-    local members = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf')
-    if members.err then
-      return {-1, 2, members.err}
+  local sound = pcall(function()
+    for i, member in ipairs(log) do
+      dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
     end
-    local sound = pcall(function()
-      for i, member in ipairs(members) do
-        dates[i], befores[i] = sub(member, 1, 16) + 0, sub(member, 17, 31) + 0
-      end
-    end)
-    if not sound then
-      return {-1, 2}
-    end
+  end)
+  if not sound then
+    return {-1, 2}
   end
   befores[#befores + 1] = before
   if total ~= before then

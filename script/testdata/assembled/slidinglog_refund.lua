@@ -1,10 +1,11 @@
 -- slidinglog_refund = slidinglog + slidinglog_cut + slidinglog_trim + slidinglog_refund with
---   slidinglog_rest, fair_restore, fair_account, fair_counters, slidinglog_crests
+--   slidinglog_rest, quarantine, stepped, fair_restore, fair_account, fair_book, fair_counters,
+--   fair_record, slidinglog_crests
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -14,10 +15,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -166,6 +170,8 @@ elseif oldest > 0 then
   end
 end
 
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -240,6 +246,8 @@ if refunded > 0 or lowered then
   redis.call('SETRANGE', KEYS[1], '0',
     format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -261,40 +269,46 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
     -- [fair_account.lua]
-    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
-    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
-    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
-    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
-    local count, spare, heavy, weights = 1, 0, 0, 0
+    -- Fairness outside of takes: the account of one participant. Included where participants contend,
+    -- inside of a pcall.
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
-    local stored = count
-    local accounts = {} -- by slot: those looked at
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
-        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
         due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
         waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
+    -- The account of those who have none of their own.
     local function everybody()
-      if not accounts[0] then
-        accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
       end
-      return accounts[0]
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -382,7 +396,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -391,55 +406,69 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
+      s.seen = now
     end
-    -- A participant's own account and its slot, nil if it has none.
+    -- The slot of a participant's own account, or -1.
     local function find(id, slot)
-      local a
-      if slot > 0 and slot < stored then
-        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
-          a = parse(text)
+          b.accounts[slot] = parse(text)
+          return slot
         end
       end
-      if not a and stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
-        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+      if b.stored > 1 then
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          a = parse(sub(all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+          return slot
         end
       end
-      if not a then
-        return nil
-      end
-      accounts[slot] = a
-      if a.cell == 0 then
-        local s = everybody()
-        settle(a, s)
-        s.seen = now
+      return -1
+    end
+    -- A participant's own account, nil if it has none.
+    local function account_of(id, slot)
+      local a = b.accounts[find(id, slot)]
+      if a and a.cell == 0 then
+        settle(a)
       end
       return a
     end
     -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
     -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
-      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
       local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
       local capacity = full + floor(max(booking - e, 0) * 1000000)
-      if heavy == 0 and a.credit >= 0 then
+      if b.heavy == 0 and a.credit >= 0 then
         a.credit, a.filled = full, now
         return 0, full, capacity
       end
-      pour(a, e, heavy == 0 and full or capacity)
-      return heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and full or capacity)
+      return b.heavy == 0 and 0 or e, full, capacity
+    end
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
+    local function place(slot)
+      return format('%d', 151 + slot * 225)
+    end
+    local function record(a)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
-      for slot, a in pairs(accounts) do
-        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
-          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      for slot, a in pairs(b.accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
       end
     end
-    local a = find(ARGV[3], ARGV[4] + 0) or everybody()
+    local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
     local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
     local unused = refunded - floor(price / 1000000)

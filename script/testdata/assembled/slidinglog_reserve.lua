@@ -1,12 +1,13 @@
 -- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
---   fair_charged with slidinglog_rest, fair_account, fair_counters, slidinglog_crests,
---   slidinglog_leave
+--   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, quarantine,
+--   slidinglog_dates, fair_header, fair_account, fair_book, fair_counters, fair_record, fair_begin,
+--   slidinglog_crests, slidinglog_leave, stepped
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -16,10 +17,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -94,7 +98,9 @@ local renew, rewrite = false, false -- write the whole head, with a new time to 
 local discard = false               -- the log is the remains of a lost state
 local span = window
 if not head then
-  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  -- [adopt_late.lua]
+  -- Take and reserve where there is no state: it would take the caller's word for its share, so only
+  -- while that is confirmed.
   local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
@@ -104,18 +110,28 @@ if not head then
   window = sub(ARGV[2], 2, 14) + 0
   discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
   if discard then
+    -- [slidinglog_foreign.lua]
+    -- Sliding log: there is something where the log belongs, is it a log?
     local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
     if member.err or #member[1] ~= 42 then
       return {-1, 2, member.err}
     end
   end
-  if discard or sub(ARGV[2], 1, 1) % 2 == 1 then
+  local lasting = window
+  if discard then
     left = window
   else
-    local info = redis.pcall('INFO', 'server')
-    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < window and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = window - uptime * 1000000
+    -- [adopt_lost.lua]
+    -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
+    -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
+    if sub(ARGV[2], 1, 1) % 2 == 1 then
+      left = lasting
+    else
+      local info = redis.pcall('INFO', 'server')
+      local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+      if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+        left = lasting - uptime * 1000000
+      end
     end
   end
   status = 2
@@ -174,11 +190,12 @@ local used = (total - base) % TURN
 -- [slidinglog_settle.lua]
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
---         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
---         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+-- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+-- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 life(13)
+--        73 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -187,6 +204,8 @@ if damaged then
     status, closed_until = 3, now + window
   end
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -197,6 +216,8 @@ if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    -- [slidinglog_dates.lua]
+    -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
     local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
     if log.err then
       return {-1, 2, log.err}
@@ -268,50 +289,59 @@ end
 -- there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
+  -- [fair_header.lua]
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
+  -- thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
   end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then
     header = ''
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
     -- [fair_account.lua]
-    -- Fairness outside of takes: an account of the book. To be included where participants contend, inside of a pcall; wants header, which begins the book or
-    -- is empty. The functions are those of fair.lua, and their arithmetic that of fairness.Book.
-    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
-    local RECORD_FORM = '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
-    local count, spare, heavy, weights = 1, 0, 0, 0
+    -- Fairness outside of takes: the account of one participant. Included where participants contend,
+    -- inside of a pcall.
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
+    local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
+    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      count, spare, heavy, weights = sub(header, 5, 9) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0, sub(header, 141, 151) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
-    local stored = count
-    local accounts = {} -- by slot: those looked at
+    local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
+    b.stored, b.weights = b.count, weights
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
-    local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
-    end
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0, used = sub(text, 106, 118) + 0,
-        used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
         due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
         waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
     end
+    -- The account of those who have none of their own.
     local function everybody()
-      if not accounts[0] then
-        accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], place(0), format('%d', HEADER + RECORD - 1)))
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
       end
-      return accounts[0]
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -399,7 +429,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -408,60 +439,74 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
+      s.seen = now
     end
-    -- A participant's own account and its slot, nil if it has none.
+    -- The slot of a participant's own account, or -1.
     local function find(id, slot)
-      local a
-      if slot > 0 and slot < stored then
-        local text = redis.call('GETRANGE', KEYS[#KEYS], place(slot), format('%d', HEADER + (slot + 1) * RECORD - 1))
+      if placed[id] then
+        return placed[id]
+      end
+      if slot > 0 and slot < b.stored then
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
-          a = parse(text)
+          b.accounts[slot] = parse(text)
+          return slot
         end
       end
-      if not a and stored > 1 then
-        local all = redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + stored * RECORD - 1))
-        local at = string.find(all, '#' .. id, HEADER + RECORD + 1, true)
+      if b.stored > 1 then
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          a = parse(sub(all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+          return slot
         end
       end
-      if not a then
-        return nil
-      end
-      accounts[slot] = a
-      if a.cell == 0 then
-        local s = everybody()
-        settle(a, s)
-        s.seen = now
+      return -1
+    end
+    -- A participant's own account, nil if it has none.
+    local function account_of(id, slot)
+      local a = b.accounts[find(id, slot)]
+      if a and a.cell == 0 then
+        settle(a)
       end
       return a
     end
     -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
     -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
-      local e = heavy == 0 and share or min(a.weight * spare / heavy / 1000, share)
+      local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
       local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
       local capacity = full + floor(max(booking - e, 0) * 1000000)
-      if heavy == 0 and a.credit >= 0 then
+      if b.heavy == 0 and a.credit >= 0 then
         a.credit, a.filled = full, now
         return 0, full, capacity
       end
-      pour(a, e, heavy == 0 and full or capacity)
-      return heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and full or capacity)
+      return b.heavy == 0 and 0 or e, full, capacity
+    end
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
+    local function place(slot)
+      return format('%d', 151 + slot * 225)
+    end
+    local function record(a)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
-      for slot, a in pairs(accounts) do
-        redis.call('SETRANGE', KEYS[#KEYS], place(slot),
-          format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved))
+      for slot, a in pairs(b.accounts) do
+        redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(a))
       end
     end
-    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0, nil, nil
-    own = find(id, ARGV[8] + 0)
+    local id, weight, own, newcomer = ARGV[7], ARGV[9] + 0
+    own = account_of(id, ARGV[8] + 0)
     local a = own or everybody()
-    if not own and count <= MOST then
+    if not own and b.count <= 1024 then
       newcomer = fresh(id, weight)
-      accounts[count], count = newcomer, count + 1
+      b.accounts[b.count], b.count = newcomer, b.count + 1
     end
     a.weight = weight
     roll(a)
@@ -470,10 +515,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local e, full, capacity = fill(a, permits)
     local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+      wait = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
     end
     return wait, again, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
@@ -492,11 +537,15 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
       end
       if header == '' then
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+        local promised = b.promised
+        -- [fair_begin.lua]
+        -- Fairness: begins a book with the account of those who have none of their own.
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+          'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
       end
       save()
-      if count ~= stored then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', count))
+      if b.count ~= b.stored then
+        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d', b.count))
       end
     end
   end)
@@ -802,6 +851,8 @@ if granted > 0 or renew or rewrite then
     redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -981,15 +1032,18 @@ end
 if as_proposed then
   epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
 end
-reply[10], reply[11], reply[12], reply[13], reply[14], reply[15] = closed, epoch, target, share, date - now, ahead
-reply[16] = paced
+reply[10] = closed
+reply[11], reply[12], reply[13] = epoch, target, share
+reply[14], reply[15], reply[16] = date - now, ahead, paced
 -- [fair_charged.lua]
--- Fairness, the end of reservations: what fair_charge.lua has to write down.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
+-- ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local date = reply[14] + reply[16]
-  if granted == 0 and date == 0 and reply[8] >= 0 and reply[8] <= ARGV[4] + 0 then -- too much is booked ahead: there may be room then
-    date = math.max(0, reply[8] - math.min(math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1)), 1e15))
+  local late, retry = reply[14] + reply[16], reply[8]
+  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+    local filled = math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1))
+    late = math.max(0, retry - math.min(filled, 1e15))
   end
-  pcall(charge, granted, date)
+  pcall(charge, granted, late)
 end
 return reply

@@ -1,11 +1,13 @@
 -- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
---   slidinglog_rest, slidinglog_crests, fair_counters, slidinglog_leave
+--   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, quarantine, slidinglog_dates,
+--   slidinglog_crests, fair_header, fair_book, fair_counters, stepped, slidinglog_leave,
+--   fair_record, fair_begin
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
--- KEYS[1]  head: the fixed-width string described below
--- KEYS[2]  log:  ZSET of closed entries; score = date, member = date (16), total before the entry (15), date - opening (11)
+-- KEYS[1]  head: a string
+-- KEYS[2]  log: a ZSET of closed entries, by date
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
 -- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
@@ -15,10 +17,13 @@
 -- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
 -- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Layout of the head, 1-based:   1 magic(4)      5 epoch(16)     21 target(13)   34 share(13)   47 start(13)
---   60 window(13)   73 closed_until(16)  89 offset(16)   105 touched(16) 121 entries(4)  125 base(15)
---  140 oldest(16)  156 opened(16)      172 before(15)   187 newest(16)  203 total(15)   218 contended(16)    234 booked(16)   = 249 bytes
--- The last two are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
+--       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
+--       218 contended(16)  234 booked(16)  = 249 bytes
+-- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
 -- if what was booked ahead still made the log hold more than the share (under a longer window).
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
@@ -93,7 +98,9 @@ local renew, rewrite = false, false -- write the whole head, with a new time to 
 local discard = false               -- the log is the remains of a lost state
 local span = window
 if not head then
-  -- A state that does not exist would take the caller's word for its share: only while that is confirmed.
+  -- [adopt_late.lua]
+  -- Take and reserve where there is no state: it would take the caller's word for its share, so only
+  -- while that is confirmed.
   local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
@@ -103,18 +110,28 @@ if not head then
   window = sub(ARGV[2], 2, 14) + 0
   discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
   if discard then
+    -- [slidinglog_foreign.lua]
+    -- Sliding log: there is something where the log belongs, is it a log?
     local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')
     if member.err or #member[1] ~= 42 then
       return {-1, 2, member.err}
     end
   end
-  if discard or sub(ARGV[2], 1, 1) % 2 == 1 then
+  local lasting = window
+  if discard then
     left = window
   else
-    local info = redis.pcall('INFO', 'server')
-    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < window and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = window - uptime * 1000000
+    -- [adopt_lost.lua]
+    -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
+    -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
+    if sub(ARGV[2], 1, 1) % 2 == 1 then
+      left = lasting
+    else
+      local info = redis.pcall('INFO', 'server')
+      local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+      if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+        left = lasting - uptime * 1000000
+      end
     end
   end
   status = 2
@@ -173,11 +190,12 @@ local used = (total - base) % TURN
 -- [slidinglog_settle.lua]
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle: magic(4), epoch(16), target(13), floor(13) in place of the share; of epoch 0,
---         which creates nothing, magic(4) and 0
---       2 flags(1): 1 seen + 2 quarantine, window us(13), known us(16): how long the limit is known to have existed, burst(13),
---         deadline us(16): the node's time until which a state may be created with a share; 0: no end, -1: not at all,
---         time to live of log and accounts ms(13), and to the end, not padded: time to live of the head ms
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+-- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+-- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 life(13)
+--        73 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -186,6 +204,8 @@ if damaged then
     status, closed_until = 3, now + window
   end
 end
+-- [quarantine.lua]
+-- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then
   closed = closed_until - now
@@ -196,6 +216,8 @@ if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
     -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    -- [slidinglog_dates.lua]
+    -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
     local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
     if log.err then
       return {-1, 2, log.err}
@@ -305,13 +327,19 @@ end
 -- [fair.lua]
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account, fixed-width, 1-based, see fairness/text.go:
---   header  1 magic(4)  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)  58 began(16)  74 light(20)  94 heavy(11)
---           105 claims(20)  125 weight(11)  136 count(5)  141 weights(11)
---   record  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)  93 cell(13)  106 used(13)
---           119 used before(13)  132 turned(16)  148 turned before(16)  164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)
--- ARGV[3]  groups(3), 1 if seats carry reports(1), then size(13), count(13), seat(3) of each group; then of each seat: id(16), slot or -1(5),
---          weight in thousandths(7) [, turned away since the last report in thousandths of a permit(16), permits that blocked callers wait for(16)]
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+--             next to count are of the sweep.
+-- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+--       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
+--       141 weights(11)  = 151 bytes
+-- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
+--          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
+--          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
+-- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
+-- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
 -- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
@@ -339,36 +367,55 @@ if marked > 0 then
   end
 end
 if contending then
+  -- [fair_header.lua]
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
+  -- thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
   end
-  if sub(header, 4, 4) ~= '5' then -- of another version: thrown away
+  if sub(header, 4, 4) ~= '5' then
     header = ''
   end
   contending, book = pcall(function()
+    -- [fair_book.lua]
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
+    -- `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local HEADER, RECORD, MOST = 151, 225, 1024
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised, b.spare, b.heavy = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0, sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
+      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
     b.stored, b.weights = b.count, weights
-    local placed = {}
+    local placed = {} -- slots of accounts, by id
     local cell, here = (now - now % window) / window, window - now % window
 
     local function fresh(id, weight)
-      return {id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0, turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0}
+      return {
+        id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
+        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+      }
     end
     local function parse(text)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0, claim = sub(text, 41, 56) + 0,
-        filled = sub(text, 57, 72) + 0, credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0, turned = sub(text, 132, 147) + 0,
-        turned_before = sub(text, 148, 163) + 0, due = sub(text, 164, 179) + 0,
-        denied = sub(text, 180, 195) + 0, waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
+        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
+        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
+        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
+        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
+        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
+        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
       }
+    end
+    -- The account of those who have none of their own.
+    local function everybody()
+      if not b.accounts[0] then
+        b.accounts[0] = header == '' and fresh('****************', 1000)
+          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+      end
+      return b.accounts[0]
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
@@ -456,7 +503,8 @@ if contending then
       draw(a, full)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
-    local function settle(a, s)
+    local function settle(a)
+      local s = everybody()
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
@@ -465,15 +513,7 @@ if contending then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
       state(s, 0, window, 0)
-    end
-    b.draw, b.lend = draw, lend
-    -- The account of those who have none of their own.
-    local function everybody()
-      if not b.accounts[0] then
-        b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], format('%d', HEADER), format('%d', HEADER + RECORD - 1)))
-      end
-      return b.accounts[0]
+      s.seen = now
     end
     -- The slot of a participant's own account, or -1.
     local function find(id, slot)
@@ -481,31 +521,32 @@ if contending then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = HEADER + slot * RECORD
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + RECORD - 1))
+        local at = 151 + slot * 225
+        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
         if sub(text, 1, 17) == '#' .. id then
           b.accounts[slot] = parse(text)
           return slot
         end
       end
       if b.stored > 1 then
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', HEADER + b.stored * RECORD - 1)) -- once for all seats
-        local at = string.find(b.all, '#' .. id, HEADER + RECORD + 1, true)
+        -- Once for all seats.
+        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if at then
-          slot = (at - 1 - HEADER) / RECORD
-          b.accounts[slot] = parse(sub(b.all, at, at + RECORD - 1))
+          slot = (at - 1 - 151) / 225
+          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
           return slot
         end
       end
       return -1
     end
-
+    b.draw, b.lend = draw, lend
     for i = first, #asks, seat do
       local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
       local own = find(id, sub(asks, i + 16, i + 20) + 0)
       local a, newcomer, span = nil, nil, window
       if own < 0 then
-        if b.count <= MOST then
+        if b.count <= 1024 then
           own, b.count = b.count, b.count + 1
           newcomer = fresh(id, weight)
           b.accounts[own] = newcomer
@@ -515,9 +556,7 @@ if contending then
         a = b.accounts[own]
         span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
-          local s = everybody()
-          settle(a, s)
-          s.seen = now
+          settle(a)
         end
       end
       local away = span
@@ -562,7 +601,7 @@ if contending then
     b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = free
     for i = 1, groups do
-      local at = 29 * i - 24
+      local at = 5 - 29 + 29 * i
       local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
       local entry = b.entries[sub(asks, at + 26, at + 28) + 1]
       local a = entry.a
@@ -806,6 +845,8 @@ if granted > 0 or renew or rewrite then
     redis.call('PEXPIRE', KEYS[2], format('%d', life))
   end
 elseif stepped then
+  -- [stepped.lua]
+  -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
   local done = redis.pcall('SETRANGE', KEYS[1], '88', format('%16d', offset))
   if type(done) == 'table' then
     return {-2, done.err}
@@ -990,7 +1031,8 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   if groups == 0 and share > target and closed == 0 and used > 0 then -- when the share falls next
     reply[7] = (oldest > 0 and oldest or newest) + window - now
   end
-  reply[2], reply[10], reply[11], reply[12], reply[13] = start, closed, epoch, target, share
+  reply[2], reply[10] = start, closed
+  reply[11], reply[12], reply[13] = epoch, target, share
 end
 -- [fair_settle.lua]
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
@@ -1009,7 +1051,7 @@ if contending then
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b, RECORD, HEADER, SLICE, MOST = book, 225, 151, 16, 1024
+    local b = book
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
       local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
@@ -1070,17 +1112,22 @@ if contending then
       reply[#reply + 1] = retry
     end
 
-    local HEADER_FORM, RECORD_FORM = 'SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', '#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d'
+    -- [fair_record.lua]
+    -- Fairness: how an account is written, and where.
     local function place(slot)
-      return format('%d', HEADER + slot * RECORD)
+      return format('%d', 151 + slot * 225)
     end
     local function record(a)
-      return format(RECORD_FORM, a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before, a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+      return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
+        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
-      redis.call('SET', KEYS[#KEYS], format(HEADER_FORM, 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]), 'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+      -- [fair_begin.lua]
+      -- Fairness: begins a book with the account of those who have none of their own.
+      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+        'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1094,7 +1141,7 @@ if contending then
     end
 
     -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
-    local often = b.heavy > 0 and 20 or max(20, floor(200 * SLICE / max(SLICE, b.count)))
+    local often = b.heavy > 0 and 20 or max(20, floor(200 * 16 / max(16, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
@@ -1109,16 +1156,16 @@ if contending then
       light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
         sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
     end
-    local whole = upcoming == 0 and b.count <= SLICE
+    local whole = upcoming == 0 and b.count <= 16
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', HEADER + (from + SLICE) * RECORD - 1))
+    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', 151 + (from + 16) * 225 - 1))
     local moved
-    for _ = 1, SLICE do
+    for _ = 1, 16 do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * RECORD
+      local at = (upcoming - from) * 225
       local line = moved
       if not line then
         line = text
@@ -1128,23 +1175,23 @@ if contending then
       local idle = max(now - sub(line, at + 25, at + 40), 0)
       local demand = sub(line, at + 41, at + 56) + 0
       if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * 3))
+        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * (4 - 1)))
       end
       local gone = idle >= 2 * window
       if upcoming == 0 then
         gone = false
       elseif not gone and b.count > 896 then
         local once = sub(line, at + 93, at + 105) + 0 == 0
-        if b.count > MOST and not once then -- who wants hardly anything makes room
-          gone = demand * 8 * MOST < share * 1000
+        if b.count > 1024 and not once then -- who wants hardly anything makes room
+          gone = demand * 8 * 1024 < share * 1000
         else
-          gone = once and idle * (b.count > MOST and 8 or 2) >= window
+          gone = once and idle * (b.count > 1024 and 8 or 2) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', HEADER + (b.count + 1) * RECORD - 1))
+          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', 151 + (b.count + 1) * 225 - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
@@ -1178,7 +1225,7 @@ if contending then
         end
       else
         b.spare, b.heavy = capacity, lowest
-        for _ = 1, SLICE do
+        for _ = 1, 16 do
           local below, above = 0, 0
           for i = 1, count do
             if demands[i] * b.heavy < weights[i] * b.spare then
@@ -1198,7 +1245,7 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format(HEADER_FORM, b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0', format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
   end)
 end
 -- [reply.lua]

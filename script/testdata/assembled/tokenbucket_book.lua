@@ -8,8 +8,10 @@ local MAGIC, TAKES = 'TKB3', false
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
 -- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
 --
--- Layout, 1-based:   1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)  73 closed_until(16)
---   89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16): see fair.lua  150 the algorithm's own
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--        150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
 -- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
@@ -208,9 +210,12 @@ end
 -- [tokenbucket.lua]
 -- Token bucket: what is in it may be used at once.
 --
--- Its own fields: 150 date(16)  166 part(13)  179 returned(16) and its part(13): microseconds of refill that refunds have taken off the date so far
---   208, unless all of it is empty: the number of notes(2), the notes, at most 16, by receipt: receipt(16) permits(13)
---   then what is booked ahead, at most 64, by date: date(16) receipt(16) permits(13)
+-- Its own columns: the date; the microseconds of refill that refunds have taken off it so far; then, unless all of it is empty, how many notes there are, the notes, at
+-- most 16, by receipt, and what is booked ahead, at most 64, by date.
+-- tokens  150 date(16)  166 part(13)  179 returned(16)  195 returned_part(13)  208 count(2)
+--         210 notes(to the end)
+-- note  1 receipt(16)  17 permits(13)  30 next(to the end)
+-- booking  1 date(16)  17 receipt(16)  33 permits(13)  = 45 bytes
 --
 -- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
 -- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
@@ -238,7 +243,7 @@ local function parse(head)
   if #head > 207 then
     local from = 210 + 29 * sub(head, 208, 209)
     notes, bookings = sub(head, 210, from - 1), sub(head, from)
-    if from < 210 or from > 674 or from % 29 ~= 7 or from > #head + 1 then
+    if from < 210 or from > 210 + 464 or from % 29 ~= 210 % 29 or from > #head + 1 then
       return false
     end
   end
@@ -421,7 +426,7 @@ if not as_proposed then
   -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
   -- refill at the old rate.
   --
-  -- ARGV[4] of a take that asks for nothing, if anything: permits(13) for so much new room(13); for less room as much less
+  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less room as much less
   function reshape()
     if target == 0 and burst > 0 then
       return measure()

@@ -1,24 +1,29 @@
--- tokenbucket_drop = meter_names + meter_drop
--- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
-local MAGIC, TAKES = 'TKB3', false
--- [meter_drop.lua]
--- One-string algorithms, drop: delete a shard's state and book, if they are ours. Needs no clock.
---
--- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted, -2 with the server's refusal)
-local function away(reply) -- a slot on its way tells of a key that is not there only that it is not here
+-- tokenbucket_drop = away + meter_drop + drop
+-- [away.lua]
+-- Whether a server said that a key is not there although only its slot is on its way: then it is
+-- not known whether there is one.
+local function away(reply)
   return string.find(reply.err, 'non local key', 1, true)
 end
+-- [meter_drop.lua]
+-- One-string algorithms, drop: whether the state is ours. Needs no clock.
+--
+-- KEYS  1 state  2 book
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or string.sub(head, 1, 4) ~= MAGIC) then
+if head and (type(head) ~= 'string' or string.sub(head, 1, 4) ~= 'TKB3') then
   return {-1, 1, head.err}
 end
-local book = redis.pcall('GETRANGE', KEYS[2], '0', '2')
+-- [drop.lua]
+-- Drop, once the state is known to be ours: deletes all keys of a shard, if the book is ours, too.
+--
+-- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
+--       -2 with the server's refusal)
+local book = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '2')
 if type(book) == 'table' and away(book) then
   book = ''
 end
 if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
-  return {-1, 2, book.err}
+  return {-1, #KEYS, book.err}
 end
 local gone = 0
 for _, key in ipairs(KEYS) do

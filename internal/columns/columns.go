@@ -1,0 +1,163 @@
+// Package columns describes the strings of fixed width that scripts keep in Redis or are given: one
+// table each, from which Lua and Go have their offsets, widths and formats.
+package columns
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Table is a string of columns, one behind the other. Numbers are padded with blanks on the left:
+// zeros would read as octal on miniredis.
+type Table struct {
+	Name    string // by which scripts know it
+	Before  int    // bytes in front of the first column
+	Columns []Column
+}
+
+// Column is one value.
+type Column struct {
+	Name  string
+	Width int    // bytes; 0: to the end of the string
+	Times int    // how often it stands there; 0: once
+	Fixed string // what always stands there, instead of a width
+	Text  bool   // text of just that width; else an integer
+}
+
+func (c *Column) width() int {
+	if c.Fixed != "" {
+		return len(c.Fixed)
+	}
+	return c.Width
+}
+
+func (c *Column) bytes() int { return c.width() * max(c.Times, 1) }
+
+func (c *Column) form() string {
+	switch {
+	case c.Fixed != "":
+		return c.Fixed
+	case c.Text:
+		return "%s"
+	case c.Width == 0:
+		return ""
+	}
+	return strings.Repeat("%"+strconv.Itoa(c.Width)+"d", max(c.Times, 1))
+}
+
+func (c *Column) zero() string {
+	if c.Text || c.Fixed != "" {
+		return c.Fixed
+	}
+	return strings.Repeat(fmt.Sprintf("%*d", c.Width, 0), max(c.Times, 1))
+}
+
+// Bytes is the number of bytes up to the end of the last column.
+func (t *Table) Bytes() int {
+	size := t.Before
+	for i := range t.Columns {
+		size += t.Columns[i].bytes()
+	}
+	return size
+}
+
+// Form is the format, as both fmt and Lua's string.format take it, of all columns.
+func (t *Table) Form() string { return t.forms(0, len(t.Columns)) }
+
+func (t *Table) forms(from, to int) string {
+	var all strings.Builder
+	for i := from; i < to; i++ {
+		all.WriteString(t.Columns[i].form())
+	}
+	return all.String()
+}
+
+// Sprint writes the columns, of which those that are not fixed have the values.
+func (t *Table) Sprint(values ...any) string { return fmt.Sprintf(t.Form(), values...) }
+
+// Append writes as many columns as there are numbers, beginning with the one of that index, like
+// Sprint but without allocating. Every number must fit.
+func (t *Table) Append(text []byte, first int, numbers ...int64) []byte {
+	for i, n := range numbers {
+		text = pad(text, n, t.Columns[first+i].Width)
+	}
+	return text
+}
+
+func pad(text []byte, n int64, width int) []byte {
+	const blanks = "                    "
+	var room [20]byte
+	digits := strconv.AppendInt(room[:0], n, 10)
+	if width > len(digits) {
+		text = append(text, blanks[:width-len(digits)]...)
+	}
+	return append(text, digits...)
+}
+
+// Comment lists the columns with their widths, each behind where it begins, counted from 1, in
+// lines of at most so many bytes.
+func (t *Table) Comment(most int) (lines []string) {
+	line, at := t.Name, t.Before+1
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		word := fmt.Sprintf("  %d %s(%d)", at, c.Name, c.width())
+		switch {
+		case c.width() == 0:
+			word = fmt.Sprintf("  %d %s(to the end)", at, c.Name)
+		case c.Times > 1:
+			word = fmt.Sprintf("  %d %s(%d x %d)", at, c.Name, c.Times, c.width())
+		case c.Fixed != "":
+			word = fmt.Sprintf("  %d %s", at, c.Fixed)
+		}
+		if len(line)+len(word) > most {
+			lines, line = append(lines, line), strings.Repeat(" ", len(t.Name))
+		}
+		line += word
+		at += c.bytes()
+	}
+	if all := fmt.Sprintf("  = %d bytes", t.Bytes()); t.Columns[len(t.Columns)-1].width() > 0 {
+		line += all
+	}
+	return append(lines, line)
+}
+
+// Reader reads the columns of a string one after the other.
+type Reader struct {
+	table *Table
+	text  string
+	next  int
+	bad   bool
+}
+
+// Reader returns a reader of a string that has the table's columns.
+func (t *Table) Reader(text string) *Reader { return &Reader{table: t, text: text} }
+
+// Bad reports whether anything that was read was not what belongs there.
+func (r *Reader) Bad() bool { return r.bad }
+
+// Text returns the next column as it stands there, past those that are fixed.
+func (r *Reader) Text() string {
+	for r.next < len(r.table.Columns) {
+		c := &r.table.Columns[r.next]
+		r.next++
+		if len(r.text) < c.width() {
+			break
+		}
+		cut := r.text[:c.width()]
+		r.text = r.text[c.width():]
+		if c.Fixed == "" {
+			return cut
+		}
+		r.bad = r.bad || cut != c.Fixed
+	}
+	r.bad = true
+	return ""
+}
+
+// Number returns the next column, past those that are fixed.
+func (r *Reader) Number() int64 {
+	n, err := strconv.ParseInt(strings.TrimLeft(r.Text(), " "), 10, 64)
+	r.bad = r.bad || err != nil
+	return n
+}

@@ -1,0 +1,129 @@
+package columns
+
+import (
+	"strings"
+	"testing"
+)
+
+// Servers hold what earlier versions wrote: no stored string changes by accident.
+func TestStoredStringsStayAsTheyAre(t *testing.T) {
+	for _, c := range []struct {
+		table *Table
+		form  string
+		bytes int
+	}{
+		{&Head, "SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", 249},
+		{&Entry, "%16d%15d%11d", 42},
+		{&Meter, "%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
+		{&FixedWindow, "%16d%16d" + strings.Repeat("%13d", 8), 285},
+		{&SlidingCounter, "%13d%16d%16d", 194},
+		{&Cell, "%16d%13d", 29},
+		{&LeakyBucket, "%16d%13d", 178},
+		{&TokenBucket, "%16d%13d%16d%13d%2d", 209},
+		{&Note, "%16d%13d", 29},
+		{&Booking, "%16d%16d%13d", 45},
+		{&Book, "SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d", 151},
+		{&Account, "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d", 225},
+	} {
+		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {
+			t.Errorf("%s is %d bytes of %s", c.table.Name, c.table.Bytes(), c.table.Form())
+		}
+	}
+}
+
+func TestWhatScriptsCallColumns(t *testing.T) {
+	for name, want := range map[string]string{
+		"head.total":                     "203, 217",
+		"head.magic":                     "1, 4",
+		"head.bytes":                     "249",
+		"head.total.at":                  "202",
+		"head.total.end":                 "216",
+		"head.total.from":                "203",
+		"head.total.to":                  "217",
+		"head.total.width":               "15",
+		"head.newest..total":             "187, 217",
+		"head.newest..total.form":        "%16d%15d",
+		"head.magic..target.form":        "SLG2%16d%13d",
+		"head.contended..booked.zero":    strings.Repeat(strings.Repeat(" ", 15)+"0", 2),
+		"head.entries.blank":             "    ",
+		"cell.date[i]":                   "i, i + 15",
+		"cell.permits[i]":                "i + 16, i + 28",
+		"cell.permits[at + 1]":           "at + 17, at + 29",
+		"cell.date[..last]":              "last - 28, last - 13",
+		"cell.permits[..#cells]":         "#cells - 12, #cells",
+		"cell.date[..from - 1]":          "from - 29, from - 14",
+		"cell.permits[30]":               "46, 58",
+		"cell.next":                      "30",
+		"cell.next[30]":                  "59",
+		"cell.bytes[3]":                  "87",
+		"cell.form":                      "%16d%13d",
+		"windows.opened":                 "150, 165",
+		"windows.later#i":                "13 * i + 182, 13 * i + 194",
+		"windows.later.blank":            strings.Repeat(" ", 91),
+		"terms.head_life":                "73",
+		"account.mark..id":               "1, 17",
+		"booking.date..receipt[..index]": "index - 44, index - 13",
+	} {
+		if got, known := Lua(name); !known || got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{
+		"", "head", "head.nothing", "nothing.total", "head.total.nothing", "head.total..base", "head.total..", "cell.bytes[n]", "cell.date[i + j]",
+	} {
+		if got, known := Lua(name); known {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestReader(t *testing.T) {
+	text := Account.Sprint("0123456789abcdef", 7, 1, 2, 3, -4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+	if len(text) != Account.Bytes() {
+		t.Fatalf("%d bytes", len(text))
+	}
+	r := Account.Reader(text)
+	if id, weight := r.Text(), r.Number(); id != "0123456789abcdef" || weight != 7 || r.Bad() {
+		t.Errorf("%q, weight %d", id, weight)
+	}
+	for _, want := range []int64{1, 2, 3, -4, 5, 6, 7, 8, 9, 10, 11, 12, 13} {
+		if got := r.Number(); got != want || r.Bad() {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+	if r.Number(); !r.Bad() {
+		t.Error("read on behind the end")
+	}
+	for name, text := range map[string]string{"short": text[:30], "no mark": "x" + text[1:], "no number": text[:17] + "      x" + text[24:]} {
+		bad := Account.Reader(text)
+		_, _ = bad.Text(), bad.Number()
+		if bad.Number(); !bad.Bad() {
+			t.Errorf("%s: nothing is wrong", name)
+		}
+	}
+}
+
+func TestAppend(t *testing.T) {
+	if got, want := string(Cell.Append(nil, 0, 17, -1)), Cell.Sprint(17, -1); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := string(Terms.Append(nil, 5, 3, 12345)); got != "            312345" {
+		t.Errorf("%q", got)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		var room [64]byte
+		_ = Group.Append(room[:0], 0, 1, 2, 3)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestComment(t *testing.T) {
+	lines := strings.Join(Comment("entry", 40), "\n")
+	if want := "entry  1 date(16)  17 before(15)\n       32 span(11)  = 42 bytes"; lines != want {
+		t.Errorf("%s", lines)
+	}
+	if Comment("nothing", 40) != nil {
+		t.Error("a comment on nothing")
+	}
+}

@@ -1,0 +1,26 @@
+package script
+
+import (
+	"strconv"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
+
+// constants are the numbers that scripts have in common with their twins, by the names that
+// scripts write behind "@". Those of the fairness rule are fairness.Constants.
+var constants = func() map[string]string {
+	all := fairness.Constants()
+	for name, value := range map[string]int64{
+		"TURN": turn, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
+		"MOST_BOOKED": mostBooked, "MOST_CRESTS": mostCrests, "MAX_RELEASES": MaxReleases,
+		"MAX_CELLS": maxCells, "BOOK_CELLS": bookCells, "CELL_PART": cellPart,
+		"FAR": far, "MOST_NOTES": mostNotes, "MOST_BOOKINGS": mostBookings,
+	} {
+		all[name] = strconv.FormatInt(value, 10)
+	}
+	all["NOT_HERE"] = notHere
+	return all
+}()
+
+// notHere is in what servers say to that a script may not touch a key of a slot that is elsewhere.
+const notHere = "non local key"
