@@ -255,13 +255,17 @@ func (d *drawing) idle(p, l int) {
 
 func (d *drawing) suspended(p, l int) {
 	d.everybody(l)
-	d.add(step{Do: "suspend", P: p, For: pick(d, 10*time.Second, 45*time.Second, 64*time.Second, 5*time.Minute, 2*time.Hour), Then: time.Second})
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: time.Second}) // so that the suspension interrupts nothing
+	}
+	long := pick(d, 10*time.Second, 45*time.Second, 64*time.Second, 5*time.Minute, 2*time.Hour)
+	d.add(step{Do: "suspend", P: p, For: long, Then: time.Second})
 	other := d.who()
 	for range 1 + d.IntN(2) {
 		d.alter(other, l)
 		d.everybody(l)
 	}
-	d.add(step{Do: "rest", For: pick(d, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
+	d.add(step{Do: "rest", For: pick(d, long, long, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
 	d.everybody(l)
 	d.everybody(l)
 	d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per})

@@ -210,8 +210,8 @@ func (w *world) revise(s step) {
 	} else {
 		_, err = p.client.Limiter(ctx, l.name(), limit)
 	}
-	if err == nil && w.well() && p.works() && h.Limit() == limit {
-		l.changed(v, limit, 5*time.Second) // unlike SetLimit it does not say when every shard has heard
+	if err == nil && w.well() && p.works() && p.lists() && h.Limit() == limit {
+		l.changed(v, limit, 5*time.Second) // unlike SetLimit it does not say when every shard has heard, or that one is not listed
 	}
 	w.event("revise", l)
 }
@@ -317,9 +317,8 @@ func (w *world) reserve(s step) {
 	received, delay := w.now(), r.Delay()
 	if s.Mode == "cancel" && delay > 0 {
 		time.Sleep(min(s.For, delay/2))
-		if r.Cancel(ctx) == nil {
-			return
-		}
+		_ = r.Cancel(ctx)
+		return // who cancels uses nothing, even if nobody tells what came of it
 	}
 	w.mu.Lock()
 	l.ops = append(l.ops, history.Op{Start: sent + int64(delay), End: received + int64(delay), Permits: r.Permits()})
