@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,9 +88,9 @@ type player struct {
 // stalled is after how long a worker that says nothing is given up.
 const stalled = 2 * time.Minute
 
-func hirePlayer() (*player, error) {
-	p := &player{cmd: exec.Command(os.Args[0], "-test.run=^TestHistories$", "-test.timeout=0")}
-	p.cmd.Env = append(os.Environ(), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400", "GODEBUG=adaptivestackstart=1")
+func hirePlayer(binary string, env ...string) (*player, error) {
+	p := &player{cmd: exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0")}
+	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400", "GODEBUG=adaptivestackstart=1")
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -151,12 +152,16 @@ func (p *player) dismiss() {
 }
 
 // stage has a worker whenever one is needed.
-type stage struct{ player *player }
+type stage struct {
+	player *player
+	binary string   // that the worker runs; "": this one
+	env    []string // that it has beside ours
+}
 
 // play has some worker carry the order out.
 func (s *stage) play(o order) (report, error) {
 	if s.player == nil {
-		p, err := hirePlayer()
+		p, err := hirePlayer(cmp.Or(s.binary, os.Args[0]), s.env...)
 		if err != nil {
 			return report{}, err
 		}

@@ -1,0 +1,61 @@
+package shardlimit_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// A later version gives a limit an algorithm that this one does not know. A process of this version reads that again and
+// again. It uses its old shards for as long as they have state, and begins none anew.
+func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, servers := bubbledServers(t, 1)
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 100, Per: 100 * time.Millisecond, Shards: 1})
+		if got := all(t, l, 100); got != 100 {
+			t.Fatalf("%d of 100 permits", got)
+		}
+		ofTheFuture(t, servers[0])
+		time.Sleep(100 * time.Millisecond)
+		if got := all(t, l, 100); got != 100 {
+			t.Errorf("%d of 100 permits while the shards have state", got)
+		}
+		time.Sleep(6 * time.Second) // what was believed before is over
+		for _, key := range servers[0].Keys() {
+			if !strings.Contains(key, "}:r:") {
+				servers[0].Del(key) // as if the later version had taken the capacity, and that had been forgotten
+			}
+		}
+		for range 60 {
+			if d, _ := l.AllowUpTo(t.Context(), 100); d.Granted > 0 {
+				t.Fatalf("%d permits of a shard that began anew", d.Granted)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
+
+// ofTheFuture has the records on a server name another algorithm, as the next layout.
+func ofTheFuture(t *testing.T, m *miniredis.Miniredis) {
+	t.Helper()
+	for key := range recordsOn(t, m) {
+		now := m.HGet(key, "epoch")
+		epoch, err := strconv.ParseInt(now, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := strconv.FormatInt(epoch+1, 10)
+		blob := m.HGet(key, "blob")
+		changed := strings.Replace(strings.Replace(blob, `"epoch":`+now, `"epoch":`+next, 1), `"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
+		if len(changed) != len(blob)+len("of_the_future")-len("sliding_log") {
+			t.Fatalf("the record is not as expected: %s", blob)
+		}
+		m.HSet(key, "blob", changed, "epoch", next)
+	}
+}

@@ -1,0 +1,140 @@
+package shardlimit_test
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// This file is about what changes a limit, and who carries it.
+
+func (w *world) set(s step) {
+	p, l, h := w.who(s)
+	if h == nil {
+		return
+	}
+	v := l.changes(s.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var err error
+	if f := p.families[l.name()]; f != nil {
+		err = f.SetLimit(ctx, s.Limit)
+	} else {
+		err = h.SetLimit(ctx, s.Limit)
+	}
+	if err == nil && p.works() {
+		l.changed(v, h.Limit(), 0)
+	}
+	w.event("set", l)
+}
+
+// revise is a process that starts with code of a higher revision.
+func (w *world) revise(s step) {
+	p, l, h := w.who(s)
+	if h == nil {
+		return
+	}
+	limit := s.Limit
+	for _, v := range l.versions {
+		limit.Revision = max(limit.Revision, v.limit.Revision+1)
+	}
+	v := l.changes(limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var err error
+	if l.plan.Family {
+		_, err = p.client.Family(ctx, l.name(), limit)
+	} else {
+		_, err = p.client.Limiter(ctx, l.name(), limit)
+	}
+	if err == nil && w.well() && p.works() && p.lists() && h.Limit() == limit {
+		l.changed(v, limit, 5*time.Second) // unlike SetLimit it does not say when every shard has heard, or that one is not listed
+	}
+	w.event("revise", l)
+}
+
+func (w *world) rebalance(s step) {
+	_, l, h := w.who(s)
+	if h == nil || l.plan.Family {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = h.Rebalance(ctx)
+	w.event("rebalance", l)
+}
+
+// setNodes changes the nodes of one process, which then moves its limits.
+func (w *world) setNodes(s step) {
+	p, l, h := w.who(s)
+	if h == nil || slices.ContainsFunc(w.limit, func(l *watched) bool { return l.plan.Family }) {
+		return
+	}
+	w.give(p, s.List)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = h.Rebalance(ctx)
+	w.event("nodes", l)
+}
+
+// give tells a process which nodes there are. A draining node stays in the list.
+func (w *world) give(p *process, list []int) {
+	nodes := p.listed(p.plan.Nodes)
+	for i, n := range p.plan.Nodes {
+		nodes[i].Drain = !slices.Contains(list, n)
+	}
+	for _, n := range list {
+		if !slices.Contains(p.plan.Nodes, n) {
+			nodes = append(nodes, p.listed([]int{n})...)
+			p.plan.Nodes = append(slices.Clone(p.plan.Nodes), n)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = p.client.SetNodes(ctx, nodes)
+}
+
+// moveFamily gives all processes other nodes, as docs/operations.md asks where families are in use: all rest before and after.
+func (w *world) moveFamily(s step) {
+	w.wg.Wait()
+	for _, p := range w.procs {
+		if !p.works() {
+			return
+		}
+	}
+	pause := time.Duration(0)
+	for _, l := range w.limit {
+		for _, v := range l.versions {
+			pause = max(pause, 4*v.limit.Per)
+		}
+	}
+	time.Sleep(pause)
+	for _, p := range w.procs {
+		p.plan.Nodes = slices.Clone(s.List)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = p.client.SetNodes(ctx, p.listed(s.List))
+		cancel()
+	}
+	time.Sleep(pause)
+	w.event("move")
+}
+
+// remove deletes a limit. Others may still call, and whatever they get does not count.
+func (w *world) remove(s step) {
+	_, l, h := w.who(s)
+	if h == nil || l.plan.Family {
+		return
+	}
+	w.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = h.Delete(ctx)
+	for _, p := range w.procs {
+		if old := p.handles[l.name()]; old != nil && p.works() {
+			_, _ = old.Allow(ctx)
+			_, _ = old.Peek(ctx)
+		}
+	}
+	l.judge()
+	*l = watched{world: w, number: l.number, plan: l.plan, deleted: l.deleted + 1, events: []event{{"delete", w.now()}}}
+}

@@ -1,0 +1,234 @@
+package shardlimit_test
+
+import "time"
+
+// scene is a few steps that belong together.
+func (d *drawing) scene() {
+	p, l := d.who(), d.which()
+	if d.oneIn(3) {
+		d.use(p, l)
+		if d.oneIn(2) {
+			d.add(step{Do: "rest", For: d.pause()})
+		}
+		return
+	}
+	switch d.theme {
+	case "change":
+		d.changing(p, l)
+	case "idle":
+		d.idle(p, l)
+	case "suspend":
+		d.suspended(p, l)
+	case "records":
+		d.records(p, l)
+	case "crowd":
+		d.crowd(p, l)
+	case "family":
+		d.family(p, l)
+	case "lease":
+		d.lease(p, l)
+	case "faults":
+		d.faults(p, l)
+	case "rest":
+		d.rest(p, l)
+	default:
+		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest, d.bookings)(p, l)
+	}
+}
+
+// alter changes a limit in one of the ways there are.
+func (d *drawing) alter(p, l int) {
+	limit := d.change(l)
+	switch d.IntN(6) {
+	case 0:
+		d.add(step{Do: "revise", P: p, L: l, Limit: limit})
+	case 1:
+		if d.plan.Nodes > 1 && !d.plan.Limits[l].Family {
+			d.add(step{Do: "nodes", P: p, L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)]})
+			return
+		}
+		fallthrough
+	default:
+		d.add(step{Do: "set", P: p, L: l, Limit: limit})
+	}
+}
+
+func (d *drawing) changing(p, l int) {
+	d.everybody(l)
+	d.alter(p, l)
+	d.everybody(l)
+	if d.oneIn(4) {
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p, Then: pick(d, 0, time.Second)})
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
+	if d.oneIn(20) {
+		d.add(step{Do: "delete", P: p, L: l})
+	}
+}
+
+// idle is a process that knows a limit and does not use it while others change it.
+func (d *drawing) idle(p, l int) {
+	d.add(step{Do: "take", P: p, L: l})
+	other := d.who()
+	d.add(step{Do: "call", Mode: "allow", P: other, L: l, N: 1, Times: 1})
+	d.alter(other, l)
+	per := d.plan.Limits[l].Limit.Per
+	d.add(step{Do: "rest", For: pick(d, 60*time.Second+2*per, 61*time.Second+2*per, 62*time.Second+3*per, 90*time.Second+2*per)})
+	if d.oneIn(2) {
+		d.add(step{Do: "take", P: other, L: l})
+	}
+	d.add(step{Do: "call", Mode: pick(d, "tenants", "tenants", "sizes"), P: p, L: l, N: 60 + d.IntN(120), Size: 2, Times: 1, Aside: d.oneIn(2)})
+	d.add(step{Do: "take", P: other, L: l})
+	d.everybody(l)
+}
+
+func (d *drawing) suspended(p, l int) {
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: time.Second}) // so that the suspension interrupts nothing
+	}
+	long := pick(d, 10*time.Second, 45*time.Second, 64*time.Second, 5*time.Minute, 2*time.Hour)
+	d.add(step{Do: "suspend", P: p, For: long, Then: time.Second})
+	other := d.who()
+	for range 1 + d.IntN(2) {
+		d.alter(other, l)
+		d.everybody(l)
+	}
+	d.add(step{Do: "rest", For: pick(d, long, long, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
+	d.everybody(l)
+	d.everybody(l)
+	d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per})
+	d.everybody(l)
+}
+
+func (d *drawing) records(p, l int) {
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "save", Node: -1})
+	}
+	for range 1 + d.IntN(2) {
+		d.alter(d.who(), l)
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	switch d.IntN(4) {
+	case 0:
+		d.add(step{Do: "lose", Node: d.where()})
+	case 1:
+		d.add(step{Do: "restore", Mode: pick(d, "records", "node"), Node: d.where()})
+	case 2:
+		d.add(step{Do: "flush", Node: d.where()})
+	case 3:
+		d.add(step{Do: "restart", Node: d.where()})
+	}
+	if d.oneIn(3) {
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p})
+	}
+	d.everybody(l)
+	for range 2 {
+		d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per + 80*time.Second})
+		d.everybody(l)
+	}
+}
+
+// crowd is many callers at once who want more than one shard has.
+func (d *drawing) crowd(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{
+		Do: "call", Mode: pick(d, "n", "n", "tenants", "sizes"), P: p, L: l, N: 30 + d.IntN(150), Times: 1 + d.IntN(2),
+		Size: 1 + limit.Permits/int64(2+d.IntN(6)), For: limit.Per / 8,
+	})
+	d.add(step{Do: "rest", For: d.pause()})
+}
+
+func (d *drawing) family(p, l int) {
+	d.everybody(l)
+	if d.plan.Nodes > 1 && d.oneIn(3) {
+		d.add(step{Do: "move", List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)]})
+		if d.oneIn(2) {
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+	} else {
+		d.add(step{Do: "set", P: p, L: l, Limit: d.change(l)})
+	}
+	d.everybody(l)
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: d.pause()})
+	}
+}
+
+// lease is a busy process that holds permits ahead, while another changes the limit.
+func (d *drawing) lease(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: int(limit.Permits/2) + 1, For: time.Millisecond})
+	d.add(step{Do: "rest", For: pick(d, limit.Per, 2*limit.Per, limit.Per+limit.Lease, 5*time.Second)})
+	if d.oneIn(2) {
+		changed := limit
+		changed.Lease = pick(d, 0, 10*time.Millisecond, limit.Lease/2)
+		d.add(step{Do: "set", P: d.who(), L: l, Limit: changed})
+		d.add(step{Do: "rest", For: pick(d, limit.Lease, limit.Lease+limit.Per, limit.Lease+5*time.Second)})
+	}
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: 1})
+	d.add(step{Do: "rest", For: pick(d, 20*time.Millisecond, limit.Per-limit.Per/50, limit.Per/2)})
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 4, Times: int(limit.Permits) / 4, Aside: true})
+	for range 4 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: pick(d, limit.Per/4, 20*time.Millisecond)})
+	}
+}
+
+func (d *drawing) bookings(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "take", P: p, L: l})
+	d.add(step{Do: "reserve", Mode: pick(d, "", "cancel"), P: p, L: l, Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 2, Aside: true})
+	d.add(step{Do: "refund", P: p, L: l})
+	d.everybody(l)
+}
+
+func (d *drawing) faults(p, l int) {
+	if d.oneIn(3) {
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "down", Node: d.where(), For: pick(d, time.Second, 5*time.Second, time.Minute)})
+	case 1, 2:
+		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes), For: pick(d, 200*time.Millisecond, 2*time.Second, 15*time.Second)})
+	case 3:
+		per := d.plan.Limits[l].Limit.Per
+		d.add(step{Do: "clock", Node: d.where(), For: pick(d, -per/2, -2*per, -time.Minute, per/2, 2*per, time.Hour)})
+	case 4:
+		d.add(step{Do: pick(d, "flush", "restart"), Node: d.where()})
+	}
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.alter(d.who(), l)
+	}
+	d.everybody(l)
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
+}
+
+// rest looks whether what is free is had.
+func (d *drawing) rest(p, l int) {
+	d.add(step{Do: "settle", P: p, L: l})
+	for range 1 + d.IntN(2) {
+		d.add(step{Do: "free", P: d.who(), L: l, For: d.pause()})
+	}
+}
+
+// end is what every history ends with.
+func (d *drawing) end() {
+	for p := range d.plan.Procs {
+		d.add(step{Do: "start", P: p})
+	}
+	d.add(step{Do: "rest", For: 70 * time.Second})
+	for l := range d.plan.Limits {
+		d.everybody(l)
+		d.rest(d.who(), l)
+	}
+}
