@@ -1,6 +1,9 @@
 package shardlimit_test
 
 import (
+	"cmp"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,6 +102,32 @@ func TestDecisionsAreShortRecords(t *testing.T) {
 		}
 		if n := strings.Count(strings.TrimSpace(body), "\n") + 1; n > 12 {
 			t.Errorf("%s: %d lines", title, n)
+		}
+	}
+}
+
+// Every package of the repository says what it is for.
+func TestEveryPackageHasAComment(t *testing.T) {
+	comments := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == "testdata" {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err == nil {
+			comments[filepath.Dir(path)] = comments[filepath.Dir(path)] || file.Doc != nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, has := range comments {
+		if !has {
+			t.Errorf("no comment of the package in %s", dir)
 		}
 	}
 }
