@@ -8,9 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// Decision is the answer to one call. Everything in it comes from the same
-// reply as the verdict. It is a plain value; copies are equal, and only one of
-// them can be refunded.
+// Decision is the answer to one call, worked out from the replies that decided it. A denial from
+// memory counts on from the reply that is remembered. A Decision is a plain value; copies are equal,
+// and only one of them can be refunded.
 type Decision struct {
 	// Allowed is the verdict. For AllowUpTo it is Granted > 0.
 	Allowed bool

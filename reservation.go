@@ -59,29 +59,32 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// Reserve gets n permits, all of them, now or at the earliest instant at which
-// there is room for them: Delay tells how long to wait before using them. What is
-// reserved later, by any process, comes behind it, and calls for permits at once do not move
-// it, so a large reservation does not starve; under algorithms other than SlidingLog and FixedWindow it may
-// hold permits up that small calls could have had in the meantime. Cancel gives them back.
+// Reserve gets n permits, all of them, now or at the earliest instant at which there is room for
+// them. Delay tells how long to wait before using them, and Cancel gives them back.
 //
-// A process may have reserved ahead, at any time, one reservation of any size, or
-// several that are together no more than the limit divided by the number of
-// processes that use it; on each shard at most its share is reserved ahead.
-// Beyond that, or if a shard has no room for another booking (TokenBucket 64, SlidingCounter 24,
-// FixedWindow the next seven windows), the error is ErrTooManyReservations. Permits that cannot come
-// before the deadline of ctx are not reserved: ErrWaitTooLong. Other errors are
-// those of AllowN. While participants contend, a reservation is charged to this one like any grant: if its part
-// of the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations, too. While no shard answers, OnOutage decides: FailLocal reserves
-// within this process' part of the limit, FailOpen gives permits for at once.
+// Later reservations, by any process, come behind this one, and calls for permits at once do not
+// move it. So callers that want less do not starve a large reservation. Under algorithms other than
+// SlidingLog and FixedWindow, it may hold up permits that small calls could have had meanwhile.
 //
-// It works under every algorithm, and the bound of the algorithm holds for permits that are used
-// when they are due. Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve
-// gets the turns that AllowN would, with their Delay; while the queue has no room for n the error is ErrTooManyReservations, and
+// A process may have one reservation of any size outstanding, or several that are together no more
+// than the limit divided by the number of processes that use it. On each shard at most its share is
+// reserved ahead. ErrTooManyReservations means that this, or a shard, has no room for more: a shard
+// of a TokenBucket has room for 64 bookings, of a SlidingCounter for 24, of a FixedWindow for the
+// next seven windows. ErrWaitTooLong means that the permits cannot come before the deadline of ctx.
+// Other errors are those of AllowN.
+//
+// While participants contend, a reservation is charged to this one like any grant. If its part of
+// the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations,
+// too. While no shard answers, OnOutage decides: FailLocal reserves within this process' part of the
+// limit, FailOpen gives permits for at once.
+//
+// Every algorithm can reserve, and its bound holds for permits that are used when they are due.
+// Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve gets the turns that AllowN
+// would, with their Delay. While the queue has no room for n the error is ErrTooManyReservations.
 // Cancel works only for the newest turns, because others would leave holes.
 //
-// Reset forgets what was reserved, though not the promise to who holds it. After
-// SetLimit has lowered the limit, what was reserved before is still admitted.
+// Reset forgets what was reserved, though not the promise to its holder. After SetLimit has lowered
+// the limit, earlier reservations are still admitted.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return l.account.reserve(ctx, n)
 }

@@ -47,11 +47,13 @@ func (st *State) sum(ahead [][]forecast.Release, resets []time.Duration) (answer
 	return answered
 }
 
-// When is how long after the Peek n permits are free together, if nobody takes or
-// gives back any meanwhile: 0 if they are free, -1 if they never can be, because the
-// limit has less. They are free for a call: before what is reserved, if they fit there, and else behind it. Over more than about
-// 30 grants in a shard's window it may be late by a thirtieth of the window, and by more if that is behind a reservation; it is never early. What shards hold that did not answer, and what is still
-// moving between shards, is taken to come after a whole window.
+// When is how long after the Peek n permits are free together, if nobody takes or gives back any
+// meanwhile: 0 if they are free, -1 if they never can be, because the limit has less. They are free
+// for a call: before what is reserved, if they fit there, and else behind it.
+//
+// The answer is never early. With more than about 30 grants in a shard's window it may be late by a
+// thirtieth of the window, and by more behind a reservation. Permits of shards that did not answer,
+// and those that still move between shards, are taken to come after a whole window.
 func (st State) When(n int64) time.Duration {
 	if n > st.Limit.most() {
 		return -1

@@ -12,7 +12,7 @@ var (
 	quote     = regexp.MustCompile(`^\s*> ?`)
 	ruler     = regexp.MustCompile(`^\s*([-*_=]\s*){3,}$`)
 	verbatim  = regexp.MustCompile(`^\s*(\||#{1,6} |<|\[[^\]]+\]: )`)
-	picture   = regexp.MustCompile(`^\s*!\[[^\]]*\]\([^)]*\)$`)
+	picture   = regexp.MustCompile(`^\s*(!\[[^\]]*\]\([^)]*\)|<!--.*-->)$`)
 	hardBreak = regexp.MustCompile(`(\\|  )$`)
 )
 

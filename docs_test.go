@@ -1,0 +1,133 @@
+package shardlimit_test
+
+import (
+	"cmp"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testNames are all tests and fuzz targets of the repository, those of nested modules too.
+func testNames(t *testing.T) (names []string) {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// namedTests are the tests that a text names: whole, or only how they begin, with an ellipsis.
+var namedTests = regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)(…?)`")
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryPromiseNamesItsTests(t *testing.T) {
+	sections := strings.Split(document(t, "promises.md"), "\n## ")[1:]
+	for i, want := range []string{"P1 ", "P2 ", "P3 ", "P4 ", "P5 ", "P6 ", "P7 "} {
+		if i >= len(sections) || !strings.HasPrefix(sections[i], want) {
+			t.Fatalf("section %d is not %s", i+1, want)
+		}
+		_, tests, _ := strings.Cut(sections[i], "\n**Tests**\n")
+		if !namedTests.MatchString(tests) {
+			t.Errorf("%shas no test", want)
+		}
+	}
+	if len(sections) != 7 {
+		t.Errorf("%d promises", len(sections))
+	}
+}
+
+func TestTestsThatTheDocumentsNameExist(t *testing.T) {
+	names := testNames(t)
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		for _, m := range namedTests.FindAllStringSubmatch(document(t, filepath.Base(file)), -1) {
+			exists := slices.ContainsFunc(names, func(name string) bool {
+				return name == m[1] || m[2] != "" && strings.HasPrefix(name, m[1])
+			})
+			if !exists {
+				t.Errorf("%s names %s%s, which does not exist", file, m[1], m[2])
+			}
+		}
+	}
+}
+
+// A record of a decision says what was decided, why, what it costs and which test guards it, in at
+// most twelve lines.
+func TestDecisionsAreShortRecords(t *testing.T) {
+	records := strings.Split(document(t, "decisions.md"), "\n### ")[1:]
+	if len(records) < 50 {
+		t.Fatalf("%d records", len(records))
+	}
+	for _, record := range records {
+		record, _, _ = strings.Cut(record, "\n## ")
+		title, body, _ := strings.Cut(record, "\n")
+		rest := body
+		for _, field := range []string{"- **Decision:** ", "- **Why:** ", "- **Cost:** ", "- **Test:** "} {
+			_, after, found := strings.Cut(rest, "\n"+field)
+			if !found {
+				t.Errorf("%s: no %s", title, field)
+			}
+			rest = after
+		}
+		if !namedTests.MatchString(rest) {
+			t.Errorf("%s: no test", title)
+		}
+		if n := strings.Count(strings.TrimSpace(body), "\n") + 1; n > 12 {
+			t.Errorf("%s: %d lines", title, n)
+		}
+	}
+}
+
+// Every package of the repository says what it is for.
+func TestEveryPackageHasAComment(t *testing.T) {
+	comments := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == "testdata" {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err == nil {
+			comments[filepath.Dir(path)] = comments[filepath.Dir(path)] || file.Doc != nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, has := range comments {
+		if !has {
+			t.Errorf("no comment of the package in %s", dir)
+		}
+	}
+}
