@@ -77,7 +77,7 @@ func (a *alone) clear() {
 // except in the background whether the limit was changed.
 func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 	c := a.core
-	c.refresh()
+	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
 	decideHere(c.alone.of(c.client, a.who.name), d, *limit, n, upTo)
 }
@@ -85,7 +85,7 @@ func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 // peekApart is the state of a limit of Scope PerParticipant: that of the participant.
 func (a *account) peekApart(limit Limit, epoch int64) State {
 	c := a.core
-	c.refresh()
+	c.Refresh()
 	p := c.alone.of(c.client, a.who.name).Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),

@@ -17,9 +17,8 @@ import (
 type ask struct {
 	seat  *seat // whom it is for
 	n     int64
-	table *table // in force when the call began; nil unless it is the first of a call
-	since int64  // when the call began, on the client's clock
-	upTo  bool   // take what there is, up to n; else all or nothing
+	since int64 // when the call began, on the process' clock
+	upTo  bool  // take what there is, up to n; else all or nothing
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
@@ -57,7 +56,7 @@ const unknownRetry = time.Duration(-1)
 func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
 	l := s.lane
 	a.seat = s
-	if age := time.Duration(now - a.since); age > l.core.client.cfg.CallTimeout/2 {
+	if age := time.Duration(now - a.since); age > l.env.callTimeout/2 {
 		return l.askLate(ctx, a, age)
 	}
 	return l.fill(ctx, a)
@@ -65,7 +64,7 @@ func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
 
 // askLate is ask for a call that may run out of time before a batch does.
 func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) error {
-	left := l.core.client.cfg.CallTimeout - age
+	left := l.env.callTimeout - age
 	if left <= 0 {
 		return errTooLate
 	}
@@ -91,7 +90,7 @@ func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
 		return false, err
 	}
 	var link *trace.Link
-	if l.core.client.tel.Tracing {
+	if l.env.telemetry.Tracing {
 		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
 	l.join(a)
@@ -140,8 +139,8 @@ func (l *lane) heed(ctx context.Context, a *ask, err error) error {
 
 // askAgain is for an ask whose batch was dissolved.
 func (l *lane) askAgain(ctx context.Context, a *ask) error {
-	age := l.core.client.now() - a.since
-	if age > boarding(l.core.client) {
+	age := l.env.clock.Now() - a.since
+	if age > l.env.boarding() {
 		return errTooLate
 	}
 	return l.askLate(ctx, a, time.Duration(age))
@@ -151,4 +150,8 @@ func (l *lane) askAgain(ctx context.Context, a *ask) error {
 // than half of the call timeout, or a call that a stalled shard has held up for
 // half its time could not be served by another; less than all, for the sake of
 // the others on board.
-func boarding(c *Client) int64 { return int64(c.cfg.CallTimeout / 4 * 3) }
+func (e *env) boarding() int64 { return int64(e.callTimeout / 4 * 3) }
+
+// hurried reports whether a call has so little time left that it must have waited in a queue of this
+// process before. What was held up by one stalled shard has about a half.
+func (e *env) hurried(left time.Duration) bool { return left < e.callTimeout/8*3 }

@@ -232,17 +232,17 @@ func (b *batch) grant(asks []int64) (lost int64) {
 func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 
 // unclaimed is what the batch was granted for callers who have left: the last of each class. The batch has landed.
-func (b *batch) unclaimed() (d Decision) {
+func (b *batch) unclaimed() (parts []part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
 			p := part{seat: k.seat, at: b.at, n: k.unclaimed() * k.size, from: b.now}
 			if b.paced != nil {
 				p.at = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
 			}
-			d.addPart(p, 0)
+			parts = append(parts, p)
 		}
 	}
-	return d
+	return parts
 }
 
 // read puts what the batch has for an ask into it, once at most.

@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -24,19 +23,31 @@ import (
 // grounded is a lane that nobody flies: the test moves its batches by itself.
 func grounded(tb testing.TB) *lane {
 	tb.Helper()
-	c := &Client{clock: clock.Clock{Base: time.Now()}}
-	c.cfg.CallTimeout, c.cfg.Logger = 100*time.Millisecond, slog.New(slog.DiscardHandler)
-	c.cfg.MeterProvider, c.cfg.TracerProvider = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
+	e := &env{clock: &clock.Clock{Base: time.Now()}, callTimeout: 100 * time.Millisecond, closed: new(atomic.Bool)}
 	var err error
-	if c.tel, err = telemetry.New(&c.clock, c.cfg.MeterProvider, c.cfg.TracerProvider, c.gauges); err != nil {
+	if e.telemetry, err = telemetry.New(e.clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil); err != nil {
 		tb.Fatal(err)
 	}
-	co := &core{client: c, metrics: telemetry.NewLimiter("l", SlidingLog.String())}
-	co.accounts.own = newAccount(co, newParticipant("p", 1))
-	n := node.New(node.Spec{Name: "n"}, &c.clock, c.cfg.Logger)
+	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.clock, Telemetry: e.telemetry})
 	n.Close() // it cannot be reached
-	return &lane{core: co, node: n, flying: allFly}
+	l := newLane(e, way{limit: &quietLimit{}, metrics: telemetry.NewLimiter("l", "sliding_log"), node: n}, &terms{})
+	l.flying = allFly
+	l.limit.(*quietLimit).own = newSeat(&member{id: "p", weight: 1000}, l)
+	return l
 }
+
+// quietLimit is a limit that has no other shards and hears nothing.
+type quietLimit struct{ own *seat }
+
+func (*quietLimit) Refresh()                        {}
+func (*quietLimit) KnownFor() time.Duration         { return 0 }
+func (*quietLimit) Confirmed(_, _ int64) int64      { return 0 }
+func (*quietLimit) Confirm(context.Context) error   { return nil }
+func (*quietLimit) Heard(*lane, news)               {}
+func (*quietLimit) Elsewhere(*lane) int64           { return 0 }
+func (*quietLimit) Returned()                       {}
+func (*quietLimit) GiveBack([]part) int64           { return 0 }
+func (*quietLimit) Failed(_ *lane, err error) error { return err }
 
 // allFly says that there is a flier for every batch, so that none begins by itself.
 const allFly = 1<<maxFlights - 1
@@ -69,12 +80,7 @@ func (l *lane) serve(free int64) *batch {
 }
 
 // seat is that of the process itself.
-func (l *lane) seat() *seat {
-	a := l.core.accounts.own
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.seat(l)
-}
+func (l *lane) seat() *seat { return l.limit.(*quietLimit).own }
 
 // outcomeOf is what one caller of a lane got.
 type outcomeOf struct {
@@ -86,7 +92,7 @@ type outcomeOf struct {
 // call asks on a goroutine of its own.
 func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	o := new(outcomeOf)
-	now := l.core.client.now()
+	now := l.env.clock.Now()
 	go func() {
 		a := ask{n: n, upTo: upTo, since: now}
 		o.err = l.seat().ask(ctx, &a, now)
@@ -228,7 +234,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		young := l.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
-		behind.take(&ask{n: 1, since: l.core.client.now()})
+		behind.take(&ask{n: 1, since: l.env.clock.Now()})
 		l.tail.next, l.tail = behind, behind
 		if b := l.serve(9); b != behind {
 			t.Error("a call departed too late")
@@ -281,7 +287,7 @@ func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
 			case <-stop:
 				return
 			default:
-				extra := ask{n: 1, seat: l.seat(), since: l.core.client.now()}
+				extra := ask{n: 1, seat: l.seat(), since: l.env.clock.Now()}
 				l.join(&extra)
 				l.mu.Unlock()
 				l.serve(many())
@@ -298,7 +304,7 @@ func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
 // For the race detector: everybody joins, leaves and reads at once.
 func TestABatchUnderLoad(t *testing.T) {
 	l := grounded(t)
-	l.core.client.cfg.CallTimeout = time.Hour
+	l.env.callTimeout = time.Hour
 	var callers sync.WaitGroup
 	land := keepFlying(t, l, func() int64 { return rand.Int64N(40) })
 	shared, cancel := context.WithCancel(t.Context())
@@ -313,7 +319,7 @@ func TestABatchUnderLoad(t *testing.T) {
 				case 1:
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
-				now := l.core.client.now()
+				now := l.env.clock.Now()
 				_ = l.seat().ask(ctx, &ask{n: 1 + int64(i%3), upTo: i%5 == 0, since: now}, now)
 				end()
 			}

@@ -9,10 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -44,7 +42,7 @@ func (a *account) book(ctx context.Context, t *table, n, least, deadline, since,
 	var failure error
 	failed := make(map[*seat]bool)
 	for range bookAttempts {
-		if failure == nil && c.client.now()-since > boarding(c.client) {
+		if failure == nil && c.client.now()-since > c.client.lanes.boarding() {
 			return Decision{}, 0, c.noBooking(ctx, t, errTooLate, nil)
 		}
 		at, wanted, err := a.plan(ctx, t, n, since, failed)
@@ -69,8 +67,10 @@ func (a *account) book(ctx context.Context, t *table, n, least, deadline, since,
 // partError tells which shard could not be booked, so that the others are tried.
 type partError struct {
 	seat *seat
-	*ShardError
+	error
 }
+
+func (e *partError) Unwrap() error { return e.error }
 
 // noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
 func (c *core) noBooking(ctx context.Context, t *table, err, failure error) error {
@@ -117,14 +117,14 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*seat]bool) (at int64, wanted []part, err error) {
 	c, visit := a.core, a.view(t).visit
 	if len(visit) == 1 && !t.split {
-		if s := visit[0]; failed[s] || !s.lane.ready(c.client.now()) {
+		if s := visit[0]; failed[s] || !s.lane.usable(c.client.now()) {
 			return 0, nil, node.ErrAway
 		}
 		return 0, []part{{seat: visit[0], n: n}}, nil
 	}
 	began := c.client.now()
 	offers := c.offers(ctx, visit, since, failed)
-	if len(offers) == 0 && hurried(c.client.cfg.CallTimeout-time.Duration(began-since), c.client) {
+	if len(offers) == 0 && c.client.lanes.hurried(c.client.cfg.CallTimeout-time.Duration(began-since)) {
 		return 0, nil, errTooLate
 	}
 	if len(offers) == 0 {
@@ -155,7 +155,7 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 	var wg sync.WaitGroup
 	for _, s := range seats {
 		l := s.lane
-		if failed[s] || left <= 0 || !l.ready(c.client.now()) {
+		if failed[s] || left <= 0 || !l.usable(c.client.now()) {
 			continue
 		}
 		wg.Go(func() {
@@ -165,7 +165,7 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 			}
 			received := c.client.now()
 			o := offer{seat: s}
-			o.Weight = l.terms.Load().most
+			o.Weight = l.most()
 			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.room(&peek)))
 			if peek.Status == script.Absent {
 				o.Free = o.Weight
@@ -236,7 +236,7 @@ func (c *core) bookAll(ctx context.Context, wanted []part, at, deadline, since, 
 	var wg sync.WaitGroup
 	for _, w := range wanted {
 		wg.Go(func() {
-			b, err := w.seat.book(ctx, w.n, at, deadline, since, windows)
+			b, err := w.seat.book(ctx, c, w.n, at, deadline, since, windows)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -275,79 +275,30 @@ func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
 const bookingTicket = 1 << 63
 
 // book reserves n permits on the shard.
-func (s *seat) book(ctx context.Context, n, at, deadline, since, windows int64) (booked, error) {
-	l, c, t := s.lane, s.lane.core, s.lane.terms.Load()
-	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
+func (s *seat) book(ctx context.Context, c *core, n, at, deadline, since, windows int64) (booked, error) {
+	now := c.client.now()
+	left := c.client.cfg.CallTimeout - time.Duration(now-since)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	e, err := l.endpoint(ctx)
-	if err != nil {
-		return booked{}, &partError{s, l.fail(err)}
+	if deadline != 0 && max(at, now) > max(deadline, now) {
+		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, time.Duration(at-now))
 	}
-	sent := c.client.now()
-	most := 2 * MaxWindow
-	if deadline != 0 {
-		most = max(0, time.Duration(deadline-sent))
-	}
-	least := max(0, time.Duration(at-sent))
-	if least > most {
-		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, least)
-	}
-	req := reserveRequest(t.proposal, n, least, most, windows*t.most)
-	req.Known, req.Seen, req.Seat = c.knownFor(), l.remembers(sent), s.name()
-	req.Seat.Waiting = min(n, fairness.MaxReport)
-	r, received, err := l.reserve(ctx, e, t, req)
-	for tries := 1; err == nil && r.Status == script.Absent && t.epoch != 0; tries++ {
-		if err = l.insist(ctx, &r.TakeReply, tries); err == nil {
-			t = l.terms.Load()
-			passed := time.Duration(c.client.now() - sent)
-			req.Proposal, req.MaxBooked = t.proposal, windows*t.most
-			req.MinDelay, req.MaxDelay = max(0, req.MinDelay-passed), max(0, req.MaxDelay-passed)
-			sent += int64(passed)
-			r, received, err = l.reserve(ctx, e, t, req)
-		}
-	}
-	if err != nil {
-		if !script.NotExecuted(err) {
-			c.client.tel.Lost(c.metrics, n)
-		}
-		if mustShun(err) {
-			l.shun(err)
-		}
-		if hurried(left, c.client) && errors.Is(err, context.DeadlineExceeded) {
-			return booked{}, errTooLate
-		}
-		return booked{}, &partError{s, l.fail(err)}
-	}
-	l.known.learn(sent, received, t.window, &r.TakeReply)
-	c.notice(l, t, &r.TakeReply)
+	r, sent, received, err := s.reserve(ctx, n, at, deadline, windows)
 	switch {
+	case err != nil && c.client.lanes.hurried(left) && errors.Is(err, context.DeadlineExceeded) && !script.NotExecuted(err):
+		return booked{}, errTooLate
+	case err != nil:
+		return booked{}, &partError{s, s.lane.fail(err)}
 	case r.Full:
 		return booked{}, &fullError{r.Booked, received + int64(r.Again)}
 	case r.Paced > 0:
 		return booked{}, &pacedError{received + int64(r.Paced)}
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{s, l.fail(errShareTooSmall)}
+		return booked{}, &partError{s, s.lane.fail(errShareTooSmall)}
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
 	return booked{part{s, r.At, n, sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
-// reserve makes one script call, and tells breaker and telemetry.
-func (l *lane) reserve(ctx context.Context, e *node.Endpoint, t *terms, req *script.ReserveRequest) (script.ReserveReply, int64, error) {
-	c := l.core.client
-	sent := c.now()
-	req.Deadline = l.deadline(t.epoch)
-	r, err := e.Scripts.Reserve(ctx, l.ref, req)
-	received := c.now()
-	l.reportSince(e, sent, err)
-	c.tel.End(ctx, nil, &telemetry.Call{Operation: telemetry.Reserve, Limiter: l.core.metrics, Node: l.node.Sets, Shard: l.tag, Serves: 1}, time.Duration(received-sent), err)
-	return r, received, err
-}
-
 var errShareTooSmall = errors.New("its share is less than was asked for")
-
-func reserveRequest(p *script.Proposal, n int64, least, most time.Duration, booked int64) *script.ReserveRequest {
-	return &script.ReserveRequest{Proposal: p, Permits: n, MinDelay: least, MaxDelay: most, MaxBooked: booked}
-}

@@ -20,6 +20,7 @@ type Client struct {
 	clock    clock.Clock
 	who      participant // the process itself
 	nodes    *node.Fleet
+	lanes    *env // what all lanes share
 	tel      *telemetry.Telemetry
 	visitors *visitors // other participants that are remembered
 
@@ -52,12 +53,13 @@ func New(cfg Config) (*Client, error) {
 		families: make(map[string]*Family),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.nodes = node.NewFleet(node.Settings{
-		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Prefix: cfg.KeyPrefix, CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
-	}, specsOf(cfg.Nodes))
 	if c.tel, err = telemetry.New(&c.clock, cfg.MeterProvider, cfg.TracerProvider, c.gauges); err != nil {
 		return nil, err
 	}
+	c.nodes = node.NewFleet(node.Settings{
+		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Telemetry: c.tel, Prefix: cfg.KeyPrefix, CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
+	}, specsOf(cfg.Nodes))
+	c.lanes = &env{clock: &c.clock, telemetry: c.tel, callTimeout: cfg.CallTimeout, closed: &c.closed}
 	return c, nil
 }
 

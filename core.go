@@ -273,23 +273,15 @@ func (c *core) lane(s shard.Shard, t *terms) *lane {
 	if t == nil {
 		t = noTerms(s.Algorithm)
 	}
-	l := newLane(c, n, s, t)
-	if old != nil { // the node has moved: if it comes without its data, that is a loss of memory
-		l.known.usedAt.Store(old.known.usedAt.Load())
+	l := newLane(c.client.lanes, c.wayTo(n, s), t)
+	if old != nil { // the node has moved
+		l.follows(old)
 	}
 	if c.lanes == nil {
 		c.lanes = make(map[place]*lane)
 	}
 	c.lanes[at] = l
 	return l
-}
-
-// refresh has the limit's record read again in good time.
-func (c *core) refresh() { c.record().refresh() }
-
-// knownFor is how long the limit is known to have existed.
-func (c *core) knownFor() time.Duration {
-	return c.record().age()
 }
 
 // record is the register that holds the limit: the family's for a key.
@@ -300,25 +292,11 @@ func (c *core) record() *register {
 	return c.register
 }
 
-// notice compares a reply with what the process believed.
-func (c *core) notice(l *lane, t *terms, r *script.TakeReply) {
-	if r.Status == script.Lost || r.Status == script.Fresh && c.family == nil {
-		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares the limit
-		// next must find ours there: now, and not when this process happens to read it again.
-		c.record().syncSoon()
-	}
-	if r.Status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.Name)
-	}
-	if r.Epoch > t.epoch {
-		c.record().behind(r.Epoch)
-	}
-}
-
 // free adds up what was free on the shards this process has heard from.
 func (t *table) free() (n int64) {
 	for _, l := range t.lanes {
-		n += l.known.free.Load()
+		free, _ := l.free()
+		n += free
 	}
 	return n
 }
@@ -327,7 +305,7 @@ func (t *table) free() (n int64) {
 func (t *table) resetAfter(now int64) time.Duration {
 	var last int64
 	for _, l := range t.lanes {
-		last = max(last, l.known.resetAt.Load())
+		last = max(last, l.resetAt())
 	}
 	return time.Duration(max(0, last-now))
 }

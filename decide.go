@@ -8,6 +8,12 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
+// call is a call for permits: its first ask, and the table in force when it began. It lies on the caller's stack.
+type call struct {
+	ask
+	table *table
+}
+
 // decide is every call that answers at once. since is when it began, 0 for now: a call on several
 // limits is older than what it asks of one of them.
 //
@@ -15,7 +21,7 @@ import (
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
 func (a *account) decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
-	first := ask{n: n, upTo: upTo, since: since}
+	first := call{ask: ask{n: n, upTo: upTo, since: since}}
 	boarded, err := a.begin(ctx, &first, d)
 	if boarded {
 		first.sleep()
@@ -48,7 +54,7 @@ func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
 
 // begin is decide up to where the caller sleeps. If boarded is false it is over.
 // Else the caller must call sleep and then end.
-func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded bool, err error) {
+func (a *account) begin(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	n := first.n
 	if first.since == 0 {
 		first.since = a.core.client.now()
@@ -76,8 +82,8 @@ func (a *account) begin(ctx context.Context, first *ask, d *Decision) (boarded b
 }
 
 // end is the rest of decide, after the caller has slept.
-func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
-	err := a.settle(ctx, first, first.seat.lane.wake(ctx, first), d)
+func (a *account) end(ctx context.Context, first *call, d *Decision) error {
+	err := a.settle(ctx, first, first.seat.lane.wake(ctx, &first.ask), d)
 	err = a.informed(ctx, first, d, err)
 	a.decided(ctx, first, d, err)
 	return err
@@ -85,7 +91,7 @@ func (a *account) end(ctx context.Context, first *ask, d *Decision) error {
 
 // informed goes on with a call that got nothing, where a shard has just told it of another layout: what
 // is free may be on shards that this process does not know yet.
-func (a *account) informed(ctx context.Context, first *ask, d *Decision, err error) error {
+func (a *account) informed(ctx context.Context, first *call, d *Decision, err error) error {
 	c, t := a.core, first.table
 	if err != nil || d.Granted > 0 || d.Degraded || t == nil {
 		return err
@@ -116,7 +122,7 @@ func (a *account) informed(ctx context.Context, first *ask, d *Decision, err err
 }
 
 // decided tells fairness and telemetry how a call ended.
-func (a *account) decided(ctx context.Context, first *ask, d *Decision, err error) {
+func (a *account) decided(ctx context.Context, first *call, d *Decision, err error) {
 	if err == nil && d.Granted < first.n {
 		a.turnedAway(d, first.n)
 	}
@@ -178,13 +184,27 @@ func (c *core) permits(t *table) int64 {
 
 // current is the table in force, nil if the limit could not be declared yet or was deleted.
 func (c *core) current() *table {
-	if c.family != nil {
-		c.family.update(c)
-		return c.table.Load()
-	}
-	t := c.table.Load()
-	if t == nil && !c.deletion.is() {
+	t := c.known()
+	if t == nil && c.family != nil {
+		c.family.core.current()
+	} else if t == nil && !c.deletion.is() {
 		c.register.syncSoon()
 	}
 	return t
+}
+
+// known is the table in force, as current, but has nothing looked up.
+func (c *core) known() *table {
+	if c.family != nil {
+		c.family.update(c)
+	}
+	return c.table.Load()
+}
+
+// limitNow is the limit in force, as far as this process has heard.
+func (c *core) limitNow() Limit {
+	if t := c.known(); t != nil {
+		return t.limit
+	}
+	return c.declaration()
 }

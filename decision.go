@@ -45,14 +45,6 @@ type Decision struct {
 	lease  *lease        // when the permits were held in advance; ticket is then their place in it
 }
 
-// part is what one shard granted.
-type part struct {
-	seat *seat // where, and of whom
-	at   int64 // the shard's own time of the grant, microseconds
-	n    int64
-	from int64 // since when the participant holds them, on the client's clock
-}
-
 // State is what Peek found: the limit, its layout and what is in use.
 type State struct {
 	Limit   Limit

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -87,9 +86,7 @@ func (r *register) delete(ctx context.Context) error {
 	}
 	t := c.table.Load()
 	if t != nil {
-		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane, e *node.Endpoint) error {
-			return e.Scripts.Drop(ctx, ln.ref)
-		}))
+		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane) error { return ln.drop(ctx) }))
 	}
 	c.vanish(t)
 	return errors.Join(errs...)
@@ -121,7 +118,7 @@ func (c *core) vanish(t *table) {
 	c.deletion.set(true)
 	c.table.Store(nil)
 	for _, ln := range c.lanes {
-		ln.known.forget(c.client.now())
+		ln.forget(c.client.now())
 	}
 	c.mu.Unlock()
 	r := c.register

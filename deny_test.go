@@ -17,7 +17,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		l.serve(1)
 		synctest.Wait()
 		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
-		l.known.shutUntil.Store(l.core.client.now() + int64(time.Second))
+		l.known.shutUntil.Store(l.env.clock.Now() + int64(time.Second))
 		l.ground(l.fly)
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
@@ -49,14 +49,14 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		l.serve(1)
 		synctest.Wait()
 		behind := l.call(t.Context(), 1, false)
-		l.seat().notBefore.Store(l.core.client.now() + int64(time.Second))
+		l.seat().notBefore.Store(l.env.clock.Now() + int64(time.Second))
 		l.ground(l.fly)
 		synctest.Wait()
 		if first.granted != 1 || !behind.ended.Load() || behind.err != nil || behind.granted != 0 || behind.retry != unknownRetry {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
 		}
-		now := l.core.client.now()
-		other := newAccount(l.core, newParticipant("other", 1)).seat(l)
+		now := l.env.clock.Now()
+		other := newSeat(&member{id: "other", weight: 1000}, l)
 		b := newBatch(l)
 		b.take(&ask{n: 1, seat: l.seat(), since: now})
 		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {
@@ -118,10 +118,4 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 			t.Errorf("two permits in %s, three in %s", two.retry, three.retry)
 		}
 	})
-	seen := attempt{retry: unknownRetry}
-	for _, told := range []struct{ retry, want time.Duration }{{7, 7}, {9, 7}, {3, 3}, {0, 0}} {
-		if seen.told(told.retry); seen.retry != told.want {
-			t.Errorf("after %d: %d, want %d", told.retry, seen.retry, told.want)
-		}
-	}
 }

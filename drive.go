@@ -145,40 +145,13 @@ func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, [
 	return newDriver(r, layout).round(ctx, true)
 }
 
-// propose offers a layout to the shard without asking for permits.
-func (l *lane) propose(ctx context.Context, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
-	proposal, err := l.core.proposal(layout, s, floor)
+// propose offers a layout to a shard without asking for permits.
+func (c *core) propose(ctx context.Context, l *lane, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
+	proposal, err := c.proposal(layout, s, floor)
 	if err != nil {
 		return script.TakeReply{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.core.client.cfg.CallTimeout)
-	defer cancel()
-	e, err := l.endpoint(ctx)
-	if err != nil {
-		return script.TakeReply{}, err
-	}
-	req := &script.TakeRequest{Proposal: proposal, Known: l.core.knownFor(), Gift: gift}
-	var sent int64
-	var reply script.TakeReply
-	for tries := 1; ; tries++ {
-		sent = l.core.client.now()
-		req.Seen, req.Deadline = l.remembers(sent), l.deadline(layout.Epoch)
-		reply, err = e.Scripts.Take(ctx, l.ref, req)
-		l.reportSince(e, sent, err)
-		if err == nil && reply.Status == script.Absent {
-			if err = l.insist(ctx, &reply, tries); err == nil {
-				continue
-			}
-		}
-		break
-	}
-	if err != nil {
-		return script.TakeReply{}, err
-	}
-	if reply.Share <= reply.Target { // else Next does not tell when a permit is free
-		l.known.learn(sent, l.core.client.now(), layout.Span(), &reply) // a raised share is used at once
-	}
-	return reply, nil
+	return l.propose(ctx, &terms{epoch: layout.Epoch, window: layout.Span(), proposal: proposal}, gift)
 }
 
 // settle stores that all capacity has arrived.

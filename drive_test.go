@@ -41,11 +41,7 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 		}
 		for _, s := range next.Shards {
 			l := mine.core.laneTo(s)
-			e, err := l.endpoint(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r, err := e.Scripts.Peek(t.Context(), l.ref); err != nil || r.Epoch < next.Epoch {
+			if r, err := l.peek(t.Context(), time.Second); err != nil || r.Epoch < next.Epoch {
 				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.tag, r.Epoch, err, next.Epoch)
 			}
 		}
@@ -66,7 +62,7 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 		later := *next
 		later.Epoch += 1000
 		l := r.core.laneTo(next.Shards[0])
-		if _, err := l.propose(t.Context(), later, next.Shards[0], 0, script.Gift{}); err != nil {
+		if _, err := r.core.propose(t.Context(), l, later, next.Shards[0], 0, script.Gift{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.putInForce(t.Context(), *next); !errors.Is(err, errOvertaken) {

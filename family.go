@@ -83,10 +83,7 @@ func (f *Family) Name() string { return f.core.name }
 
 // Limit is the limit in force for each key, as far as this process has heard.
 func (f *Family) Limit() Limit {
-	if t := f.core.current(); t != nil {
-		return t.limit
-	}
-	return f.core.declaration()
+	return f.core.limitNow()
 }
 
 // SetLimit changes the limit of every key, as Limiter.SetLimit does for one,
@@ -140,7 +137,7 @@ func (f *Family) proposal(terms script.Terms) (*script.Proposal, error) {
 
 // update gives a key the layout that follows from the family's.
 func (f *Family) update(c *core) {
-	ft := f.core.current()
+	ft := f.core.table.Load()
 	if ft == nil || c.invalid != nil || c.from.Load() == ft {
 		return
 	}

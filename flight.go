@@ -43,29 +43,25 @@ func newFlight(l *lane, flier int) *flight {
 	return f
 }
 
-// hurried reports whether a call has so little time left that it must have waited in a queue of this
-// process before. What was held up by one stalled shard has about a half.
-func hurried(left time.Duration, c *Client) bool { return left < c.cfg.CallTimeout/8*3 }
-
 // run sends the batch and hands out the answers. It reports false if the
 // watchdog has given the call up before it ended, and another goroutine flies now.
 func (f *flight) run(b *batch) bool {
-	l, c := f.lane, f.lane.core.client
-	now := c.now()
+	l, e := f.lane, f.lane.env
+	now := e.clock.Now()
 	f.batch, f.groups = b, b.groups(f.groups[:0])
-	budget := c.cfg.CallTimeout - time.Duration(now-b.oldest)
+	budget := e.callTimeout - time.Duration(now-b.oldest)
 	if l.terms.Load().shards > 1 {
-		budget = min(budget, c.cfg.CallTimeout/2)
+		budget = min(budget, e.callTimeout/2)
 	}
-	f.hurry = hurried(budget, c)
+	f.hurry = e.hurried(budget)
 	f.sent.Store(false)
 	f.over.Store(false)
-	f.ctx.at = c.time(now + int64(budget))
+	f.ctx.at = e.clock.At(now + int64(budget))
 	f.watch.Reset(budget)
-	if c.closed.Load() { // Close may have looked for flights before this one began
+	if e.closed.Load() { // Close may have looked for flights before this one began
 		f.ctx.expire()
 	}
-	reply, received, err := f.call(&f.ctx, now)
+	reply, received, err := f.call(&f.ctx)
 	inTime := f.watch.Stop() && !f.ctx.over.Load() // the watchdog is set twice
 	if !f.over.CompareAndSwap(false, true) {
 		return false
@@ -81,63 +77,54 @@ func (f *flight) run(b *batch) bool {
 	return true
 }
 
-// call makes the script call, learns from the reply and tells breaker and telemetry.
-func (f *flight) call(ctx context.Context, now int64) (reply script.TakeReply, received int64, err error) {
-	l := f.lane
-	e, err := l.endpoint(ctx)
-	if err != nil {
-		return reply, now, err
-	}
-	l.core.refresh()
-	t := l.terms.Load()
+// call makes the script call.
+func (f *flight) call(ctx context.Context) (reply script.TakeReply, received int64, err error) {
 	f.seats = f.seats[:0]
-	for _, s := range f.batch.seats {
-		f.seats = append(f.seats, s.report(t.shards))
-	}
-	f.req.Groups, f.req.Seats = f.groups, f.seats
-	reply, received, err = f.take(ctx, e, t, now)
-	for tries := 1; err == nil && reply.Status == script.Absent && t.epoch != 0; tries++ {
-		f.sent.Store(false) // nothing was executed
-		if err = l.insist(ctx, &reply, tries); err == nil {
-			err = unsentAfter(ctx)
-		}
-		if err == nil {
-			now, t = l.core.client.now(), l.terms.Load()
-			reply, received, err = f.take(ctx, e, t, now)
-		}
-	}
-	if err == nil {
-		f.req.SeatRoom = reply.Seats
-		l.known.learn(now, received, t.window, &reply)
-		for i, s := range f.batch.seats {
-			s.learn(now, received, &reply, i)
-		}
-		l.core.notice(l, t, &reply)
-	}
+	err = f.lane.present(ctx, nil, func(t *terms) (script.Status, int64, error) {
+		var err error
+		received, err = f.take(ctx, t, &reply)
+		return reply.Status, reply.At, err
+	})
 	return reply, received, err
 }
 
-// take makes one script call under these terms, and tells breaker and telemetry.
-func (f *flight) take(ctx context.Context, e *node.Endpoint, t *terms, now int64) (reply script.TakeReply, received int64, err error) {
+// take makes one script call under these terms, and learns from the reply.
+func (f *flight) take(ctx context.Context, t *terms, reply *script.TakeReply) (received int64, err error) {
 	l := f.lane
-	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.core.knownFor(), l.remembers(now), l.deadline(t.epoch)
-	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
-	about := telemetry.Call{Operation: telemetry.Take, Limiter: l.core.metrics, Node: l.node.Sets, Shard: l.tag, Serves: f.batch.calls()}
-	ctx, span := l.core.client.tel.Start(ctx, &about, f.batch.links)
-	f.sent.Store(true)
-	reply, err = e.Scripts.Take(ctx, l.ref, &f.req)
-	received = l.core.client.now()
-	if !f.late(err) {
-		l.report(e, err)
+	ctx, c, err := l.begin(ctx, telemetry.Take, f.batch.calls(), l.env.callTimeout/8*3, f.batch.links)
+	if err != nil {
+		return 0, err
 	}
-	l.core.client.tel.End(ctx, span, &about, time.Duration(received-now), err)
-	return reply, received, err
+	if len(f.seats) == 0 {
+		l.limit.Refresh()
+		for _, s := range f.batch.seats {
+			f.seats = append(f.seats, s.report(t.shards))
+		}
+	}
+	f.req.Groups, f.req.Seats = f.groups, f.seats
+	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.limit.KnownFor(), l.remembers(c.Sent), l.deadline(t.epoch)
+	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
+	f.sent.Store(true)
+	*reply, err = c.Scripts.Take(ctx, l.ref, &f.req)
+	received = c.finish(ctx, err)
+	switch {
+	case err != nil:
+	case reply.Status == script.Absent && t.epoch != 0:
+		f.sent.Store(false) // nothing was executed
+	default:
+		f.req.SeatRoom = reply.Seats
+		c.heard(t, received, reply)
+		for i, s := range f.batch.seats {
+			s.learn(c.Sent, received, reply, i)
+		}
+	}
+	return received, err
 }
 
 // deliver hands the grants out, by the rule the script used.
 func (f *flight) deliver(r *script.TakeReply, received int64) {
 	b := f.batch
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.elsewhere()
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.limit.Elsewhere(f.lane)
 	if f.lane.paced {
 		reply := *r
 		b.paced = &reply
@@ -156,10 +143,7 @@ func (f *flight) late(err error) bool {
 func (f *flight) refuse(err error) {
 	l := f.lane
 	if f.sent.Load() && !script.NotExecuted(err) {
-		l.core.client.tel.Lost(l.core.metrics, f.wanted())
-	}
-	if mustShun(err) {
-		l.shun(err)
+		l.env.telemetry.Lost(l.metrics, f.wanted())
 	}
 	if f.late(err) {
 		l.land(f.batch, nil, l.fail(fmt.Errorf("%w: %w", errTooLate, err)))
@@ -183,8 +167,8 @@ func (f *flight) ring() {
 	l.air[f.flier].Store(nil) // the goroutine of this one may never come back
 	f.batch.keep()            // or come back late, and look
 	if f.sent.Load() {
-		if e := l.node.Known(l.slot); e != nil && !f.hurry {
-			l.report(e, context.DeadlineExceeded)
+		if !f.hurry {
+			l.node.Silence(l.slot)
 		}
 		f.refuse(context.DeadlineExceeded)
 	} else {

@@ -30,7 +30,7 @@ const (
 // what the other one gave back. Within a process one collection runs at a time.
 func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
 	c := a.core
-	if seen.now-since > boarding(c.client) {
+	if seen.now-since > c.client.lanes.boarding() {
 		return v.denied(seen, n, since, false, d)
 	}
 	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
@@ -72,7 +72,7 @@ func (c *core) myTurn(ctx context.Context, since int64) error {
 		return nil
 	default:
 	}
-	late := time.NewTimer(time.Duration(since + boarding(c.client) - c.client.now()))
+	late := time.NewTimer(time.Duration(since + c.client.lanes.boarding() - c.client.now()))
 	defer late.Stop()
 	select {
 	case c.collect <- struct{}{}:
@@ -124,10 +124,10 @@ func (g *collection) plan(now int64) (wanted []part) {
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted
 	for i, s := range g.view.seats {
 		// A shard that paces this participant may yet have some of the permits.
-		if g.empty.has(i) || !s.lane.ready(now) {
+		if g.empty.has(i) || !s.lane.usable(now) {
 			continue
 		}
-		if s.lane.known.shut(now) {
+		if s.lane.shut(now) {
 			g.seen.reached = true
 			continue
 		}
@@ -136,7 +136,7 @@ func (g *collection) plan(now int64) (wanted []part) {
 		wanted, place = append(wanted, part{seat: s, n: n}), append(place, i)
 	}
 	for k, i := range place {
-		if most := wanted[k].seat.lane.terms.Load().most; !g.asked.has(i) && wanted[k].n < most {
+		if most := wanted[k].seat.lane.most(); !g.asked.has(i) && wanted[k].n < most {
 			more := min(most-wanted[k].n, lacks)
 			wanted[k].n += more
 			lacks -= more
@@ -153,14 +153,6 @@ func (g *collection) plan(now int64) (wanted []part) {
 		}
 	}
 	return chosen
-}
-
-// expected is how many permits the shard has, as far as this process knows.
-func (l *lane) expected(now int64) int64 {
-	if !l.known.heard.Load() || now >= l.known.resetAt.Load() {
-		return l.terms.Load().most
-	}
-	return l.known.free.Load()
 }
 
 // take asks each shard for its part, all at once. The error is the caller's end.
@@ -198,7 +190,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 	c := g.core
 	for try := range collectTries {
 		now := c.client.now()
-		if now-g.since > boarding(c.client) || c.client.closed.Load() || ctx.Err() != nil {
+		if now-g.since > c.client.lanes.boarding() || c.client.closed.Load() || ctx.Err() != nil {
 			return c.gone(ctx, nil)
 		}
 		var found []int64
@@ -211,7 +203,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		g.giveBack(ctx)
 		took := c.client.now() - now
-		left := g.since + boarding(c.client) - c.client.now()
+		left := g.since + c.client.lanes.boarding() - c.client.now()
 		clock.Sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
 	}
 	return c.gone(ctx, nil)

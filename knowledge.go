@@ -74,6 +74,12 @@ func (k *knowledge) shut(now int64) bool { return now < k.shutUntil.Load() }
 // open forgets that the shard was out of permits, after some were given back.
 func (k *knowledge) open() { k.shutUntil.Store(0) }
 
+// returned notes that permits were given back, and what is free since.
+func (k *knowledge) returned(free int64) {
+	k.open()
+	k.free.Store(free)
+}
+
 // forget forgets everything, and does not learn from calls that were sent before now.
 func (k *knowledge) forget(now int64) {
 	k.mu.Lock() // a reply that is taken in now must not be forgotten by half

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"math/bits"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Errors that end an ask without its being sent: another shard may be asked for the same permits.
@@ -41,15 +41,9 @@ type lane struct {
 	flying  uint8        // who will look for the head: a bit for each flier
 	_       [24]byte     // to the end of a cache line
 
-	core      *core
-	slot      int
-	node      *node.Node
-	algorithm string
-	bursty    bool // its algorithm has a burst
-	paced     bool // its permits have turns: LeakyBucket
-	tag       string
-	ref       script.ShardRef
-	terms     atomic.Pointer[terms]
+	env *env
+	way
+	terms atomic.Pointer[terms]
 
 	spare   atomic.Pointer[batch]              // to be used again
 	air     [maxFlights]atomic.Pointer[flight] // each changed only by its flier
@@ -70,20 +64,59 @@ type terms struct {
 	proposal *script.Proposal // what it claims for a shard without state is subject to lane.deadline
 }
 
-// noTerms are those of a shard that this process has no layout for: they find what is there and create nothing.
-func noTerms(algorithm string) *terms {
-	a, _ := algorithmNamed(algorithm)
-	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
-	return &terms{shards: 1, proposal: p}
+// env is what the lanes of a process share.
+type env struct {
+	clock       *clock.Clock
+	telemetry   *telemetry.Telemetry
+	callTimeout time.Duration
+	closed      *atomic.Bool // no calls are made any more
 }
 
-func newLane(c *core, n *node.Node, s shard.Shard, t *terms) *lane {
-	tag := shard.Tag(s.Slot)
-	l := &lane{core: c, slot: s.Slot, node: n, algorithm: s.Algorithm, tag: tag}
+// way is where a lane leads.
+type way struct {
+	limit     owner
+	metrics   *telemetry.Limiter
+	node      *node.Node
+	slot      int
+	tag       string // of the shard's keys
+	algorithm string
+	ref       script.ShardRef
+	bursty    bool // its algorithm has a burst
+	paced     bool // its permits have turns: a leaky bucket
+}
+
+// owner is the limit that a lane is of. It is asked and told something with a script call, never with each call for permits.
+type owner interface {
+	// Refresh has the limit's record read again in good time.
+	Refresh()
+	// KnownFor is how long the limit is known to have existed.
+	KnownFor() time.Duration
+	// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
+	Confirmed(epoch, elapsed int64) (until int64)
+	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
+	Confirm(ctx context.Context) error
+	// Heard compares what a shard said with what the process believed.
+	Heard(l *lane, n news)
+	// Elsewhere is what was free on the other shards of the limit, as last heard.
+	Elsewhere(l *lane) int64
+	// Returned tells that permits came back to a shard.
+	Returned()
+	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
+	GiveBack(parts []part) (lost int64)
+	// Failed is the error of a call to the shard as callers see it.
+	Failed(l *lane, err error) error
+}
+
+// news is what a shard said of itself in reply to a call that believed in an epoch.
+type news struct {
+	operation       telemetry.Operation
+	status          script.Status
+	believed, epoch int64
+}
+
+func newLane(e *env, w way, t *terms) *lane {
+	l := &lane{env: e, way: w}
 	l.terms.Store(t)
-	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		l.ref, l.bursty, l.paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, tag, c.id), a.bursty(), a == LeakyBucket
-	}
 	return l
 }
 
@@ -162,7 +195,7 @@ func (l *lane) depart(flier int) *batch {
 		l.flights++
 		b.sent, b.number = true, l.flights
 		l.mu.Unlock()
-		if l.core.client.now()-b.oldest <= boarding(l.core.client) {
+		if l.env.clock.Now()-b.oldest <= l.env.boarding() {
 			return b
 		}
 		l.land(b, nil, errDissolved)
@@ -172,7 +205,7 @@ func (l *lane) depart(flier int) *batch {
 // fly sends batches until nobody waits.
 func (l *lane) fly(flier int) {
 	for b := l.depart(flier); b != nil; b = l.depart(flier) {
-		if now := l.core.client.now(); b.singles() && (l.known.shut(now) || b.heldBack(now)) {
+		if now := l.env.clock.Now(); b.singles() && (l.known.shut(now) || b.heldBack(now)) {
 			l.deny(b, now)
 			continue
 		}
@@ -188,21 +221,6 @@ func (l *lane) fly(flier int) {
 		// that the next batch carries all of them and not every other one.
 		runtime.Gosched()
 	}
-}
-
-// elsewhere is what was free on the other shards of the limit, as last heard.
-func (l *lane) elsewhere() int64 {
-	t := l.core.table.Load()
-	if t == nil || !t.split {
-		return 0
-	}
-	n := int64(0)
-	for _, other := range t.lanes {
-		if other != l {
-			n += other.known.free.Load()
-		}
-	}
-	return n
 }
 
 // deny answers a batch that boarded while the call before it was under way, which has
@@ -225,7 +243,7 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	l.mu.Unlock()
 	if lost > 0 {
-		go l.giveBack(b) // ends soon: see core.giveBack
+		go l.giveBack(b) // ends soon: see owner.GiveBack
 	}
 	switch {
 	case watchers == 1:
@@ -239,11 +257,9 @@ func (l *lane) land(b *batch, asks []int64, err error) {
 // giveBack returns what a batch was granted for callers who had left before the reply came. Nobody
 // uses it, and it would be missing for a whole window. What cannot be returned counts as lost.
 func (l *lane) giveBack(b *batch) {
-	d := b.unclaimed()
-	if lost := l.core.giveBack(d); lost > 0 {
-		l.core.client.tel.Lost(l.core.metrics, lost)
+	if lost := l.limit.GiveBack(b.unclaimed()); lost > 0 {
+		l.env.telemetry.Lost(l.metrics, lost)
 	}
-	l.core.accounts.wake() // somebody may have been refused meanwhile
 }
 
 // abandon ends the calls that are under way without waiting for their replies.
@@ -275,66 +291,52 @@ func (l *lane) remembers(now int64) bool {
 	return used != 0 && time.Duration(now-used) < l.terms.Load().window
 }
 
-// mustShun reports whether calls that end so would end so again: other data under the
-// shard's keys, or a user who may not run what a script calls.
-func mustShun(err error) bool {
-	text, _ := script.Said(err)
-	return errors.Is(err, script.ErrForeignState) || strings.HasPrefix(text, "ACL failure in script") ||
-		strings.HasPrefix(text, "The user executing the script") || strings.HasPrefix(text, "NOPERM")
-}
+// fail is the error of a call to the shard as callers see it.
+func (l *lane) fail(err error) error { return l.limit.Failed(l, err) }
 
-// shun keeps calls away for a while from keys that hold somebody else's data.
-func (l *lane) shun(found error) {
-	l.shunned.Store(&found)
-	l.shunUntil.Store(l.core.client.now() + int64(time.Second))
-}
+// most is how many permits the shard can grant at once, as far as the layout says.
+func (l *lane) most() int64 { return l.terms.Load().most }
 
-// endpoint is the connected endpoint of the shard. Where ctx has ended there is none: what
-// is not sent any more must not count as a timeout of the node.
-func (l *lane) endpoint(ctx context.Context) (*node.Endpoint, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// shut reports whether the shard is known to have nothing to give.
+func (l *lane) shut(now int64) bool { return l.known.shut(now) }
+
+// free is what was free after the last reply; heard is false if there was none.
+func (l *lane) free() (n int64, heard bool) { return l.known.free.Load(), l.known.heard.Load() }
+
+// freeAt is when a permit comes back, if none was free after the last reply.
+func (l *lane) freeAt() int64 { return l.known.freeAt.Load() }
+
+// resetAt is when the shard is unused again.
+func (l *lane) resetAt() int64 { return l.known.resetAt.Load() }
+
+// answered reports whether a reply came at that time or later.
+func (l *lane) answered(since int64) bool { return l.known.answered.Load() >= since }
+
+// expected is how many permits the shard has, as far as this process knows.
+func (l *lane) expected(now int64) int64 {
+	free, heard := l.free()
+	if !heard || now >= l.resetAt() {
+		return l.most()
 	}
-	return l.node.Endpoint(ctx, l.slot)
+	return free
 }
 
-// ready reports whether the node is believed to answer. If its breaker's pause
-// is over, a probe that spends nothing is sent in the background.
-func (l *lane) ready(now int64) bool {
-	if l.node.Ready(l.slot) {
-		return now >= l.shunUntil.Load()
+// left is how many permits the shard would have left to give, as last heard and if all who wait for
+// an answer are granted one. If it was not heard from it has its share.
+func (l *lane) left() int64 {
+	free, heard := l.free()
+	if !heard {
+		free = l.most()
 	}
-	if e := l.node.Known(l.slot); e == nil {
-		l.node.Redial(now)
-	} else if e.Breaker.ClaimProbe(now) {
-		go l.probe(e)
-	}
-	return false
+	return free - l.waiting.Load()
 }
 
-func (l *lane) probe(e *node.Endpoint) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.core.client.cfg.CallTimeout)
-	defer cancel()
-	_, err := e.Scripts.Peek(ctx, l.ref)
-	l.report(e, err)
-}
+// forget forgets what was heard of the shard before now.
+func (l *lane) forget(now int64) { l.known.forget(now) }
 
-// report tells the breaker how a call ended. A call that was not sent in its time tells nothing.
-func (l *lane) report(e *node.Endpoint, err error) { l.node.Report(e, err) }
-
-// reportSince is report for a call that its caller may have ended, or that had only what was left of a call timeout. That there was no answer
-// tells something of the node only if the call had half of the timeout, which is what a call has at least that nobody hurries.
-func (l *lane) reportSince(e *node.Endpoint, sent int64, err error) {
-	hurried := time.Duration(l.core.client.now()-sent) < l.core.client.cfg.CallTimeout/2
-	if hurried && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-		return
-	}
-	l.report(e, err)
-}
-
-func (l *lane) fail(err error) *ShardError {
-	return &ShardError{Limiter: l.core.name, Shard: l.tag, Node: l.node.Name, Err: err}
-}
+// follows has the lane take over, from another one to the same shard on a node that has moved, when the
+// shard was used last: if it comes without its data, that is a loss of memory.
+func (l *lane) follows(old *lane) { l.known.usedAt.Store(old.known.usedAt.Load()) }
 
 // notSentError is an ask that surely was not executed.
 type notSentError struct{ cause, reason error }

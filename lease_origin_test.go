@@ -4,18 +4,21 @@ import (
 	"maps"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
 // Wherever in a lease permits are, also after it was regrouped, they are those of the shards that granted them.
 func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
-	ground := grounded(t)
+	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
+	c.client.closed.Store(true) // nothing is given back
+	leases := &newAccount(c, newParticipant("p", 1)).leases
 	seats := []*seat{{}, {}, {}}
 	rapid.Check(t, func(t *rapid.T) {
-		leases := &ground.core.accounts.own.leases
 		l := &lease{until: math.MaxInt64}
 		granted, found := map[part]int64{}, map[part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {

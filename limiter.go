@@ -50,7 +50,7 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 		err = l.account.fromLease(ctx, 1, &d)
 		return d, err
 	}
-	first := ask{n: 1}
+	first := call{ask: ask{n: 1}}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
 		first.sleep()
@@ -70,7 +70,7 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 		err = l.account.fromLease(ctx, n, &d)
 		return d, err
 	}
-	first := ask{n: n}
+	first := call{ask: ask{n: n}}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
 		first.sleep()
@@ -116,10 +116,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 // Limit is the limit in force, as far as this process has heard. Before the
 // limiter could be declared it is the limit that the code declares.
 func (l *Limiter) Limit() Limit {
-	if t := l.core.current(); t != nil {
-		return t.limit
-	}
-	return l.core.declaration()
+	return l.core.limitNow()
 }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it
@@ -161,10 +158,9 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return l.core.resetApart(ctx)
 	}
 	defer l.core.record().stir()
-	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane, e *node.Endpoint) error {
-		_, err := e.Scripts.Clear(ctx, ln.ref)
+	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane) error {
+		err := ln.clear(ctx)
 		if err == nil {
-			ln.known.reset()
 			l.core.ahead.Store(nil)
 		}
 		return err
@@ -182,7 +178,7 @@ func (l *Limiter) ownLimit(method string) error {
 }
 
 // everyShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane, *node.Endpoint) error) error {
+func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane) error) error {
 	if c.invalid != nil {
 		return c.invalid
 	}
@@ -204,12 +200,7 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 			if _, unknown := algorithmNamed(s.Algorithm); unknown != nil {
 				err = unknown // this version does not know its keys
 			} else if ln != nil {
-				var e *node.Endpoint
-				if e, err = ln.endpoint(ctx); err == nil {
-					sent := c.client.now()
-					err = op(ctx, ln, e)
-					ln.reportSince(e, sent, err)
-				}
+				err = op(ctx, ln)
 			}
 			if err != nil {
 				errs[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err}
@@ -252,8 +243,8 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}
-	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *node.Endpoint) error {
-		r, err := e.Scripts.Peek(ctx, ln.ref)
+	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane) error {
+		r, err := ln.peek(ctx, c.client.cfg.CallTimeout)
 		i := t.layout.Index(ln.slot, ln.node.Name, ln.algorithm)
 		if i < 0 {
 			return err // the layout changed in between
@@ -261,9 +252,6 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		s := &st.Shards[i]
 		s.Err = err
 		if err == nil {
-			if r.Epoch > t.layout.Epoch { // a process that only looks learns of another layout, too
-				c.record().behind(r.Epoch)
-			}
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
 			reopens(&r, t.layout)
 			resets[i], ahead[i] = r.Reset, forecast.Releases(r.Beside, r.Closed, 0, ln.room(&r))

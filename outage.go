@@ -55,8 +55,8 @@ func unavailable(cause error) error {
 func (t *table) absence(now int64) error {
 	away := t.closed
 	for _, l := range t.lanes {
-		if now < l.shunUntil.Load() {
-			return l.fail(*l.shunned.Load())
+		if found := l.shunning(now); found != nil {
+			return l.fail(found)
 		}
 		if away == nil && !l.node.Ready(l.slot) {
 			away = l.fail(l.node.Away(l.slot))

@@ -46,7 +46,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, l := range t.lanes {
-		if !l.ready(c.client.now()) {
+		if !l.usable(c.client.now()) {
 			continue
 		}
 		if left <= 0 {
@@ -79,10 +79,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 func (o *outlook) include(l *lane, t *table, peek *script.PeekReply, received int64) (free int64) {
 	reopens(peek, t.layout)
 	if free = peek.Free; peek.Status == script.Absent && t.layout.Settled {
-		free = l.terms.Load().most // it begins with its share when it is first asked
-	}
-	if free > 0 {
-		l.known.open() // it was empty and got permits back, perhaps from a collection of another process
+		free = l.most() // it begins with its share when it is first asked
 	}
 	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.room(peek)))
 	return free

@@ -227,12 +227,7 @@ func (a *account) refuses(t *table, n, now int64) bool {
 // has its share.
 func (t *table) spare() (n int64) {
 	for _, l := range t.lanes {
-		if l.known.heard.Load() {
-			n += l.known.free.Load()
-		} else {
-			n += l.terms.Load().most
-		}
-		n -= l.waiting.Load()
+		n += l.left()
 	}
 	return n
 }

@@ -71,9 +71,9 @@ func (q *queue) note(short bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if short {
-		q.unserved.Store(q.wanted)
+		q.account.wanted.Store(q.wanted)
 	} else {
-		q.unserved.Store(0)
+		q.account.wanted.Store(0)
 	}
 }
 
@@ -134,7 +134,7 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	}
 	e := q.line.Front()
 	if e == nil {
-		q.unserved.Store(0)
+		q.account.wanted.Store(0)
 		q.pumping = false
 		return 0, false, false
 	}

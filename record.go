@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -117,19 +118,16 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()
 	}
-	c, n := r.core.client, r.core.client.nodes.Node(place.Node)
+	c := r.core.client
 	within, cancel := context.WithTimeout(ctx, max(c.cfg.CallTimeout, readPatience))
 	defer cancel()
-	e, ref, err := r.at(within, place)
-	probe := err == nil && !e.Breaker.Ready() && hasTime(ctx) && e.Breaker.ClaimProbe(c.now())
-	switch {
-	case err != nil:
-	case !probe && !e.Breaker.Ready():
-		err = n.Away(place.Slot)
-	default:
-		got.record, err = e.Scripts.ReadRecord(within, ref, req)
-		if err == nil || probe || ctx.Err() == nil { // else the caller's haste tells nothing of the node
-			n.Report(e, err)
+	n, ref, err := r.at(place)
+	if err == nil {
+		var call node.Call
+		within, call, err = n.BeginUnlessAway(within, place.Slot, r.about(telemetry.ReadRecord, place), c.cfg.CallTimeout/2, hasTime(ctx))
+		if err == nil {
+			got.record, err = call.Scripts.ReadRecord(within, ref, req)
+			call.Finish(within, err)
 		}
 	}
 	if err == nil {
@@ -153,15 +151,41 @@ func hasTime(ctx context.Context) bool {
 	return !ok || time.Until(until) > readPatience
 }
 
-// at is the endpoint and the keys of one place of the record.
-func (r *register) at(ctx context.Context, p shard.Location) (*node.Endpoint, script.RecordRef, error) {
+// at is the node and the keys of one place of the record.
+func (r *register) at(p shard.Location) (*node.Node, script.RecordRef, error) {
 	ref := script.RecordKeys(r.core.client.cfg.KeyPrefix, shard.Tag(p.Slot), r.core.id)
-	n := r.core.client.nodes.Node(p.Node)
-	if n == nil {
-		return nil, ref, node.ErrStranger
+	if n := r.core.client.nodes.Node(p.Node); n != nil {
+		return n, ref, nil
 	}
-	e, err := n.Endpoint(ctx, p.Slot)
-	return e, ref, err
+	return nil, ref, node.ErrStranger
+}
+
+func (r *register) about(op telemetry.Operation, p shard.Location) telemetry.Call {
+	return telemetry.Call{Operation: op, Limiter: r.core.metrics, Shard: shard.Tag(p.Slot)}
+}
+
+// run makes one call to a place of the record.
+func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Location, do func(context.Context, *script.Endpoint, script.RecordRef) error) error {
+	n, ref, err := r.at(p)
+	if err != nil {
+		return err
+	}
+	ctx, call, err := n.Begin(ctx, p.Slot, r.about(op, p), r.core.client.cfg.CallTimeout/2, nil)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, call.Scripts, ref)
+	call.Finish(ctx, err)
+	return err
+}
+
+// put writes one place of the record, if the epoch there is the expected one.
+func (r *register) put(ctx context.Context, p shard.Location, req script.WriteRecordRequest) (record script.Record, written bool, err error) {
+	err = r.run(ctx, telemetry.WriteRecord, p, func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) (err error) {
+		record, written, err = e.WriteRecord(ctx, ref, req)
+		return err
+	})
+	return record, written, err
 }
 
 func (r *register) keep() time.Duration {
@@ -207,16 +231,12 @@ func newer(a, b script.Record) bool {
 // or that is newer: then the layout is not to be used before the record was read again.
 func (r *register) write(ctx context.Context, at shard.Location, expect int64, layout shard.Layout) (written, agreed bool, err error) {
 	layout = r.asStored(layout)
-	e, ref, err := r.at(ctx, at)
-	if err != nil {
-		return false, false, err
-	}
 	req, err := r.request(layout)
 	if err != nil {
 		return false, false, err
 	}
 	req.Expect = expect
-	_, written, err = e.Scripts.WriteRecord(ctx, ref, req)
+	_, written, err = r.put(ctx, at, req)
 	if err != nil || !written {
 		return false, false, err
 	}
@@ -259,20 +279,13 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 			continue
 		}
 		wg.Go(func() {
-			e, ref, err := r.at(ctx, p)
-			if err != nil {
-				if r.strict && !errors.Is(err, node.ErrStranger) {
-					disputed.Store(true)
-				}
-				return
-			}
 			req := req
 			req.Expect = script.ExpectOlder
 			if epoch, read := r.there[p]; read {
 				req.Expect = epoch // somebody may have begun there meanwhile: that must not be covered up
 			}
-			record, written, err := e.Scripts.WriteRecord(ctx, ref, req)
-			if err != nil && r.strict {
+			record, written, err := r.put(ctx, p, req)
+			if err != nil && r.strict && !errors.Is(err, node.ErrStranger) {
 				disputed.Store(true)
 			}
 			if err != nil || written {

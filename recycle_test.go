@@ -83,7 +83,7 @@ func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 // For the race detector: batches that are used again and again.
 func TestSmallBatchesUnderLoad(t *testing.T) {
 	l := grounded(t)
-	l.core.client.cfg.CallTimeout = time.Hour
+	l.env.callTimeout = time.Hour
 	var callers sync.WaitGroup
 	land := keepFlying(t, l, func() int64 { return 9 })
 	shared, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestSmallBatchesUnderLoad(t *testing.T) {
 				case 4:
 					ctx, end = context.WithCancel(shared)
 				}
-				now := l.core.client.now()
+				now := l.env.clock.Now()
 				a := ask{n: int64(i + 1), since: now}
 				if err := l.seat().ask(ctx, &a, now); err == nil && a.granted != a.n {
 					t.Errorf("%d of %d granted", a.granted, a.n)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/striped"
-	"github.com/shardlimit/shardlimit/script"
 )
 
 // refund gives back what the decision was granted, once. A part that surely was
@@ -88,7 +87,7 @@ func refundAll(ctx context.Context, parts []part, due int64) []returned {
 		}
 		back := func() {
 			for k := i; k >= 0; k = newest(p.seat, k) {
-				all[k] = p.seat.refund(ctx, parts[k], due)
+				all[k].unsent, all[k].err = p.seat.refund(ctx, parts[k], due)
 			}
 		}
 		if i == len(parts)-1 {
@@ -99,34 +98,6 @@ func refundAll(ctx context.Context, parts []part, due int64) []returned {
 	}
 	wg.Wait()
 	return all
-}
-
-// refund gives back part of what the shard granted to the participant. What was reserved counts as
-// held until it is due, however early it is cancelled: others were told to come back then.
-func (s *seat) refund(ctx context.Context, p part, due int64) returned {
-	l := s.lane
-	if !l.ready(l.core.client.now()) {
-		return returned{true, l.node.Away(l.slot)}
-	}
-	e, err := l.endpoint(ctx)
-	if err != nil {
-		return returned{true, err}
-	}
-	sent := l.core.client.now()
-	r, err := e.Scripts.Refund(ctx, l.ref, script.RefundRequest{
-		Permits: p.n, At: p.at, Seat: s.name(), Held: time.Duration(max(sent, due) - p.from),
-	})
-	l.reportSince(e, sent, err)
-	if err != nil {
-		return returned{script.NotExecuted(err), err}
-	}
-	if r.Refunded > 0 {
-		l.known.open()
-		l.core.ahead.Store(nil)
-		l.known.free.Store(r.Free)
-		l.core.record().stir()
-	}
-	return returned{}
 }
 
 // handBack is giveBack on behalf of a call that began at since. It goes on in
@@ -188,18 +159,4 @@ func (d *Decision) parts() []part {
 		return nil
 	}
 	return append([]part{d.first}, d.more...)
-}
-
-// peek reads the shard's state.
-func (l *lane) peek(ctx context.Context, timeout time.Duration) (script.PeekReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	e, err := l.endpoint(ctx)
-	if err != nil {
-		return script.PeekReply{}, err
-	}
-	sent := l.core.client.now()
-	r, err := e.Scripts.Peek(ctx, l.ref)
-	l.reportSince(e, sent, err)
-	return r, err
 }

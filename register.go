@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -227,10 +228,9 @@ func (r *register) drop(ctx context.Context) (errs []error, reached bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
 	for _, p := range r.places() {
-		e, ref, err := r.at(ctx, p)
-		if err == nil {
-			err = e.Scripts.DropRecord(ctx, ref)
-		}
+		err := r.run(ctx, telemetry.DropRecord, p, func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) error {
+			return e.DropRecord(ctx, ref)
+		})
 		reached = reached || err == nil || node.IsAnswer(err)
 		if err != nil {
 			errs = append(errs, &ShardError{Limiter: r.core.name, Shard: shard.Tag(p.Slot), Node: p.Node, Err: err})

@@ -93,7 +93,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 // open reports whether a call may go to the shard at this place of the order.
 func (v *view) open(i int, now, size int64, done *tried) bool {
 	s := v.seats[i]
-	return !done.has(i) && !s.shut(now) && s.lane.terms.Load().most >= size && s.lane.ready(now)
+	return !done.has(i) && !s.shut(now) && s.lane.most() >= size && s.lane.usable(now)
 }
 
 // turn is the place in the order of the shard whose turn it is, or k turns later.
@@ -109,10 +109,10 @@ func (t *table) turn(now, k int64) int {
 func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
 	empty = true
 	for _, s := range v.visit {
-		if !s.lane.ready(now) {
+		if !s.lane.usable(now) {
 			continue
 		}
-		if at := max(s.lane.known.freeAt.Load(), s.notBefore.Load()); !reachable || at < next {
+		if at := max(s.lane.freeAt(), s.pacedUntil()); !reachable || at < next {
 			next = at
 		}
 		reachable = true
@@ -125,7 +125,7 @@ func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
 func (v *view) pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, s := range v.visit {
-		first = min(first, max(s.notBefore.Load()-now, 0))
+		first = min(first, max(s.pacedUntil()-now, 0))
 	}
 	return time.Duration(first)
 }
@@ -133,18 +133,18 @@ func (v *view) pause(now int64) time.Duration {
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
 func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
-	first := ask{n: n, since: since, table: t}
+	first := call{ask: ask{n: n, since: since}, table: t}
 	boarded, err := a.board(ctx, &first, d)
 	if boarded {
 		first.sleep()
-		err = a.settle(ctx, &first, first.seat.lane.wake(ctx, &first), d)
+		err = a.settle(ctx, &first, first.seat.lane.wake(ctx, &first.ask), d)
 	}
 	return err
 }
 
 // board is the first step of whole: it puts the first ask of a call on a batch, as
 // lane.board does, or decides the call without.
-func (a *account) board(ctx context.Context, first *ask, d *Decision) (boarded bool, err error) {
+func (a *account) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	t := first.table
 	if t.limit.Scope == PerParticipant {
 		a.apart(&t.limit, first.n, false, d)
@@ -159,19 +159,19 @@ func (a *account) board(ctx context.Context, first *ask, d *Decision) (boarded b
 		return false, a.unasked(ctx, v, first.n, first.since, d)
 	}
 	first.seat = v.seats[i]
-	if boarded, err = first.seat.lane.board(ctx, first); boarded {
+	if boarded, err = first.seat.lane.board(ctx, &first.ask); boarded {
 		return true, nil
 	}
 	return false, a.settle(ctx, first, err, d)
 }
 
 // settle is the last step of whole, with the answer to the first ask or err.
-func (a *account) settle(ctx context.Context, first *ask, err error, d *Decision) error {
+func (a *account) settle(ctx context.Context, first *call, err error, d *Decision) error {
 	if err == nil && first.granted == first.n {
-		a.core.take(first.table, first, d)
+		a.core.take(first.table, &first.ask, d)
 		return nil
 	}
-	return a.spill(ctx, a.view(first.table), first, err, d)
+	return a.spill(ctx, a.view(first.table), &first.ask, err, d)
 }
 
 // unasked ends a call that has no shard to go to.
@@ -195,7 +195,7 @@ type attempt struct {
 // failed takes in why a shard did not answer. A call whose time was up while the shard was answering
 // others of this process has waited in a queue of ours: that is no failure of the node.
 func (a *attempt) failed(s *seat, since int64, err error) {
-	if errors.Is(err, errTooLate) && s.lane.known.answered.Load() >= since {
+	if errors.Is(err, errTooLate) && s.lane.answered(since) {
 		a.queued = true
 		return
 	}
@@ -222,7 +222,7 @@ func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *D
 				refused++
 			}
 			if next.retry != unknownRetry {
-				seen.told(max(next.retry, time.Duration(v.seats[i].notBefore.Load()-seen.now)))
+				seen.told(max(next.retry, time.Duration(v.seats[i].pacedUntil()-seen.now)))
 			}
 		} else {
 			if e := a.core.gone(ctx, err); e != nil {
@@ -265,7 +265,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 	paced, fits := false, false
 	for _, s := range v.seats {
 		paced = paced || s.paced(now)
-		fits = fits || s.lane.terms.Load().most >= n
+		fits = fits || s.lane.most() >= n
 	}
 	return paced && fits
 }

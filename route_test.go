@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -21,8 +22,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range tables {
 		t := &table{participants: heard}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			l := &lane{slot: i, node: &node.Node{}}
-			l.terms.Store(&terms{most: 1})
+			l := newLane(nil, way{slot: i, node: &node.Node{}}, &terms{most: 1})
 			t.order = append(t.order, l)
 		}
 		tables[p] = newAccount(nil, newParticipant("p", 1)).view(t)
@@ -129,6 +129,16 @@ func TestBusyCallsStayTogether(t *testing.T) {
 				t.Fatalf("turn %d: a call goes to place %d, where it is alone", k, i)
 			}
 			table.order[i].waiting.Add(1)
+		}
+	}
+}
+
+// What one shard tells is not forgotten for another that tells nothing.
+func TestTheShortestWaitThatWasToldCounts(t *testing.T) {
+	seen := attempt{retry: unknownRetry}
+	for _, told := range []struct{ retry, want time.Duration }{{7, 7}, {9, 7}, {3, 3}, {0, 0}} {
+		if seen.told(told.retry); seen.retry != told.want {
+			t.Errorf("after %d: %d, want %d", told.retry, seen.retry, told.want)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // ParticipantState is how a participant stands while the participants of a limit
@@ -45,8 +44,8 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 	var mu sync.Mutex
 	all := make(map[string]ParticipantState)
 	answered := false
-	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane, e *node.Endpoint) error {
-		book, err := e.Scripts.Book(ctx, ln.ref)
+	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane) error {
+		book, err := ln.participants(ctx)
 		if err != nil {
 			return err
 		}

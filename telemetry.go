@@ -16,9 +16,9 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			continue
 		}
 		for _, l := range t.lanes {
-			free := int64(-1)
-			if l.known.heard.Load() {
-				free = l.known.free.Load()
+			free, heard := l.free()
+			if !heard {
+				free = -1
 			}
 			g.Shard(co.name, l.tag, l.node.Name, l.ready(now), free)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -28,8 +27,6 @@ type queue struct {
 	woken     bool   // since the head last asked
 	upsets    uint64 // how often usage was forgotten or the limit changed
 	reach     int64  // how many more turns of a leaky bucket than one the pump may ask for; only the pump uses it
-
-	unserved atomic.Int64 // permits that the line still wanted when it last could not be served
 }
 
 // waiter is one blocked call.

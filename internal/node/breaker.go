@@ -29,12 +29,12 @@ type breaker struct {
 	probing bool
 }
 
-// Ready reports whether calls may be sent.
-func (b *breaker) Ready() bool { return !b.open.Load() }
+// ready reports whether calls may be sent.
+func (b *breaker) ready() bool { return !b.open.Load() }
 
-// ClaimProbe reports whether the caller shall probe now. Whoever gets true must
+// claimProbe reports whether the caller shall probe now. Whoever gets true must
 // call succeeded, timedOut or broke afterwards.
-func (b *breaker) ClaimProbe(now int64) bool {
+func (b *breaker) claimProbe(now int64) bool {
 	if !b.open.Load() || now < b.probeAt.Load() {
 		return false
 	}

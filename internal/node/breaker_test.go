@@ -11,10 +11,10 @@ const ms = int64(time.Millisecond)
 
 func TestBreakerOpensAtOnceOnABrokenConnection(t *testing.T) {
 	var b breaker
-	if !b.Ready() {
+	if !b.ready() {
 		t.Fatal("a new breaker is open")
 	}
-	if !b.broke(0) || b.Ready() {
+	if !b.broke(0) || b.ready() {
 		t.Fatal("a broken connection did not open it")
 	}
 	if b.broke(0) {
@@ -25,24 +25,24 @@ func TestBreakerOpensAtOnceOnABrokenConnection(t *testing.T) {
 func TestBreakerForgivesOneTimeoutButNotTwoInARow(t *testing.T) {
 	var b breaker
 	for range 3 {
-		if b.timedOut(0) || !b.Ready() {
+		if b.timedOut(0) || !b.ready() {
 			t.Fatal("one timeout opened it")
 		}
 		b.succeeded()
 	}
 	b.timedOut(0)
-	if !b.timedOut(0) || b.Ready() {
+	if !b.timedOut(0) || b.ready() {
 		t.Fatal("two timeouts in a row did not open it")
 	}
 }
 
 func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	var b breaker
-	if b.ClaimProbe(1000 * ms) {
+	if b.claimProbe(1000 * ms) {
 		t.Fatal("a closed breaker wants to be probed")
 	}
 	b.broke(0)
-	if b.ClaimProbe(49 * ms) {
+	if b.claimProbe(49 * ms) {
 		t.Fatal("probed before the pause was over")
 	}
 	// The pause is 50 ms and up to a quarter more.
@@ -50,7 +50,7 @@ func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if b.ClaimProbe(63 * ms) {
+			if b.claimProbe(63 * ms) {
 				claimed.Add(1)
 			}
 		})
@@ -59,10 +59,10 @@ func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	if claimed.Load() != 1 {
 		t.Fatalf("%d probes at once", claimed.Load())
 	}
-	if b.Ready() {
+	if b.ready() {
 		t.Error("calls were let through while it was probed")
 	}
-	if !b.succeeded() || !b.Ready() {
+	if !b.succeeded() || !b.ready() {
 		t.Error("a probe that was answered did not close it")
 	}
 }
@@ -73,11 +73,11 @@ func TestBreakerPausesDoubleUpToASecond(t *testing.T) {
 	b.broke(now)
 	for want := 50 * ms; want < 4000*ms; want *= 2 {
 		pause := min(want, 1000*ms)
-		if b.ClaimProbe(now + pause - 1) {
+		if b.claimProbe(now + pause - 1) {
 			t.Fatalf("probed before %d ms", pause/ms)
 		}
 		now += pause + pause/4
-		if !b.ClaimProbe(now) {
+		if !b.claimProbe(now) {
 			t.Fatalf("not probed %d ms after a pause of %d ms", (pause+pause/4)/ms, pause/ms)
 		}
 		b.timedOut(now)
@@ -91,7 +91,7 @@ func TestBreakerIgnoresCallsThatWereUnderWayWhenItOpened(t *testing.T) {
 		b.broke(40 * ms)
 		b.timedOut(40 * ms)
 	}
-	if !b.ClaimProbe(63 * ms) {
+	if !b.claimProbe(63 * ms) {
 		t.Error("stragglers lengthened the pause")
 	}
 }
@@ -104,24 +104,24 @@ func TestBreakerKeepsItsPauseUntilACallHasSucceeded(t *testing.T) {
 	b.broke(now)
 	for range 10 {
 		now += 1250 * ms
-		if !b.ClaimProbe(now) {
+		if !b.claimProbe(now) {
 			t.Fatal("not probed")
 		}
 		b.succeeded() // the probe
-		if !b.Ready() {
+		if !b.ready() {
 			t.Fatal("the probe did not close it")
 		}
 		b.broke(now) // the call after it
 	}
-	if b.ClaimProbe(now + 999*ms) {
+	if b.claimProbe(now + 999*ms) {
 		t.Error("probes that succeed shorten the pause although no call does")
 	}
 	now += 1250 * ms
-	b.ClaimProbe(now)
+	b.claimProbe(now)
 	b.succeeded() // the probe
 	b.succeeded() // a call
 	b.broke(now)
-	if !b.ClaimProbe(now + 63*ms) {
+	if !b.claimProbe(now + 63*ms) {
 		t.Error("a call that succeeded did not reset the pause")
 	}
 }
@@ -129,7 +129,7 @@ func TestBreakerKeepsItsPauseUntilACallHasSucceeded(t *testing.T) {
 func TestBreakerThatWasClosedByAProbeOpensAtTheNextTimeout(t *testing.T) {
 	var b breaker
 	b.broke(0)
-	b.ClaimProbe(63 * ms)
+	b.claimProbe(63 * ms)
 	b.succeeded()
 	if !b.timedOut(64 * ms) {
 		t.Error("the first call after the probe timed out, and more are sent")

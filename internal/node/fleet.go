@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -29,6 +30,7 @@ type Settings struct {
 	Ctx         context.Context // ends when the process needs no node any more
 	Clock       *clock.Clock
 	Log         *slog.Logger
+	Telemetry   *telemetry.Telemetry
 	Prefix      string        // of every key
 	CallTimeout time.Duration // of the longest call
 	// Spawn runs a task in the background. It reports false if Ctx has ended.

@@ -8,24 +8,24 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// Report tells the breaker of an endpoint how a call to it ended. A call that was not sent in its
+// report tells the breaker of an endpoint how a call to it ended. A call that was not sent in its
 // time tells nothing.
-func (n *Node) Report(e *Endpoint, err error) {
-	b := &e.Breaker
+func (n *Node) report(e *Endpoint, err error) {
+	b := &e.breaker
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case err == nil || IsAnswer(err):
 		if b.succeeded() {
 			n.tell("node answers again", nil)
 		}
-	case late && script.NotExecuted(err) && b.Ready():
+	case late && script.NotExecuted(err) && b.ready():
 	case late:
-		if b.timedOut(n.clock.Now()) {
+		if b.timedOut(n.env.Clock.Now()) {
 			e.because(err)
 			n.tell("node does not answer in time", err)
 		}
 	default:
-		if b.broke(n.clock.Now()) {
+		if b.broke(n.env.Clock.Now()) {
 			e.because(err)
 			what := "node is away"
 			if _, said := script.Said(err); said {

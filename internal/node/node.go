@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/clock"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -31,6 +28,7 @@ const (
 	clusterRanges = 64
 )
 
+// Why a call was not sent.
 var (
 	ErrAway     = errors.New("the node does not answer; its breaker is open")
 	errRefuses  = errors.New("the node answers, but refuses calls; its breaker is open")
@@ -43,10 +41,9 @@ type Node struct {
 	Name   string
 	option rueidis.ClientOption
 	given  rueidis.Client // the caller's own client, or nil
-	clock  *clock.Clock
-	log    *slog.Logger
+	env    *Settings
 	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
-	Sets   *telemetry.Node
+	sets   *telemetry.Node
 
 	dialing breaker // guards connecting
 	client  atomic.Pointer[connected]
@@ -67,16 +64,17 @@ type connected struct {
 // Endpoint is what fails and recovers as one: a standalone node, a Sentinel
 // set, or a range of a cluster's slots.
 type Endpoint struct {
-	Breaker breaker
+	breaker breaker
 	cause   atomic.Pointer[error] // why the breaker opened when it last did
-	Scripts *script.Endpoint
+	scripts *script.Endpoint
 }
 
 // because notes why the breaker opened.
 func (e *Endpoint) because(err error) { e.cause.Store(&err) }
 
-func New(s Spec, clock *clock.Clock, log *slog.Logger) *Node {
-	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), clock: clock, log: log, Sets: telemetry.NewNode(s.Name)}
+// New returns a node that is connected when it is first used.
+func New(s Spec, env *Settings) *Node {
+	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name)}
 }
 
 // reaches reports whether the node is the one that the other Spec describes.
@@ -107,8 +105,8 @@ func (n *Node) ServerClock(slot int) *ServerClock {
 	return &c.clocks[slot*len(c.clocks)/shard.Slots]
 }
 
-// Known returns the endpoint of a slot if the node was reached before, else nil.
-func (n *Node) Known(slot int) *Endpoint {
+// known returns the endpoint of a slot if the node was reached before, else nil.
+func (n *Node) known(slot int) *Endpoint {
 	if c := n.client.Load(); c != nil {
 		return c.endpoint(slot)
 	}
@@ -129,7 +127,7 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 		return c, nil
 	}
 	if n.attempt == nil {
-		if !n.dialing.Ready() && !n.dialing.ClaimProbe(n.clock.Now()) {
+		if !n.dialing.ready() && !n.dialing.claimProbe(n.env.Clock.Now()) {
 			err := n.failure
 			n.mu.Unlock()
 			return nil, fmt.Errorf("%w: %w", ErrAway, err)
@@ -156,9 +154,9 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	return nil, fmt.Errorf("%w: %w", ErrAway, n.failure)
 }
 
-// Redial begins another attempt in the background if the pause since the last one is over.
-func (n *Node) Redial(now int64) {
-	if !n.dialing.ClaimProbe(now) {
+// redial begins another attempt in the background if the pause since the last one is over.
+func (n *Node) redial(now int64) {
+	if !n.dialing.claimProbe(now) {
 		return
 	}
 	n.mu.Lock()
@@ -184,7 +182,7 @@ func (n *Node) dial(attempt chan struct{}) {
 	defer close(attempt)
 	n.attempt, n.failure = nil, err
 	if err != nil {
-		if n.dialing.broke(n.clock.Now()) {
+		if n.dialing.broke(n.env.Clock.Now()) {
 			n.tell("node cannot be used", err)
 		}
 		return
@@ -200,7 +198,7 @@ func (n *Node) dial(attempt chan struct{}) {
 	}
 	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
 	for i := range c.ranges {
-		c.ranges[i] = &Endpoint{Scripts: script.NewEndpoint(client)}
+		c.ranges[i] = &Endpoint{scripts: script.NewEndpoint(client)}
 	}
 	n.client.Store(c)
 }
@@ -213,7 +211,7 @@ func (n *Node) refuse(on *connected, err error) bool {
 		return false
 	}
 	n.failure = err
-	if n.dialing.broke(n.clock.Now()) {
+	if n.dialing.broke(n.env.Clock.Now()) {
 		n.tell("node cannot be used any more", err)
 	}
 	return true
@@ -221,7 +219,7 @@ func (n *Node) refuse(on *connected, err error) bool {
 
 // Away tells why calls for the slot are not sent.
 func (n *Node) Away(slot int) error {
-	if e := n.Known(slot); e != nil {
+	if e := n.known(slot); e != nil {
 		if cause := e.cause.Load(); cause != nil {
 			if text, said := script.Said(*cause); said {
 				return fmt.Errorf("%w: %s", errRefuses, text)
@@ -240,19 +238,19 @@ func (n *Node) Away(slot int) error {
 
 // Ready reports whether calls for the slot may be sent now; connecting counts as ready.
 func (n *Node) Ready(slot int) bool {
-	if e := n.Known(slot); e != nil {
-		return e.Breaker.Ready()
+	if e := n.known(slot); e != nil {
+		return e.breaker.ready()
 	}
-	return n.dialing.Ready()
+	return n.dialing.ready()
 }
 
 // tell tells the log that calls begin or cease to avoid the node, and why.
 func (n *Node) tell(what string, err error) {
 	if err != nil {
-		n.log.Warn(what, "node", n.Name, "err", err)
+		n.env.Log.Warn(what, "node", n.Name, "err", err)
 		return
 	}
-	n.log.Info(what, "node", n.Name)
+	n.env.Log.Info(what, "node", n.Name)
 }
 
 // Masters is the number of servers that this node spreads its slots over.

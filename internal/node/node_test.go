@@ -24,7 +24,7 @@ func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 		return nil, errors.New("away")
 	}
 	n := New(Spec{Name: "n", Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
-		&clock.Clock{Base: time.Now()}, slog.New(slog.DiscardHandler))
+		&Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler)})
 	made := &connected{}
 	n.mu.Lock()
 	got := make(chan *connected)

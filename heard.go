@@ -1,0 +1,99 @@
+package shardlimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// This file is what a limit is to its lanes.
+
+// wayTo is where a lane leads.
+func (c *core) wayTo(n *node.Node, s shard.Shard) way {
+	w := way{limit: c, metrics: c.metrics, node: n, slot: s.Slot, tag: shard.Tag(s.Slot), algorithm: s.Algorithm}
+	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
+		w.ref, w.bursty, w.paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, w.tag, c.id), a.bursty(), a == LeakyBucket
+	}
+	return w
+}
+
+// noTerms are those of a shard that this process has no layout for: calls find what is there and create nothing.
+func noTerms(algorithm string) *terms {
+	a, _ := algorithmNamed(algorithm)
+	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
+	return &terms{shards: 1, proposal: p}
+}
+
+// Refresh has the limit's record read again in good time.
+func (c *core) Refresh() { c.record().refresh() }
+
+// KnownFor is how long the limit is known to have existed.
+func (c *core) KnownFor() time.Duration { return c.record().age() }
+
+// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
+func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().believed(epoch, elapsed) }
+
+// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
+func (c *core) Confirm(ctx context.Context) error {
+	if err := c.record().confirm(ctx); err != nil {
+		return err
+	}
+	c.current() // a key's layout follows from its family's, which may have become another one
+	return nil
+}
+
+// Heard compares what a shard said with what the process believed.
+func (c *core) Heard(l *lane, n news) {
+	if n.status == script.Lost || n.status == script.Fresh && c.family == nil && n.operation != telemetry.Propose {
+		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares the limit
+		// next must find ours there: now, and not when this process happens to read it again.
+		c.record().syncSoon()
+	}
+	if n.status == script.Lost {
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.Name)
+	}
+	if t := c.table.Load(); n.epoch > n.believed && t != nil && n.epoch > t.layout.Epoch {
+		c.record().behind(n.epoch)
+	}
+}
+
+// Elsewhere is what was free on the other shards of the limit, as last heard.
+func (c *core) Elsewhere(l *lane) (n int64) {
+	t := c.table.Load()
+	if t == nil || !t.split {
+		return 0
+	}
+	for _, other := range t.lanes {
+		if other != l {
+			free, _ := other.free()
+			n += free
+		}
+	}
+	return n
+}
+
+// Returned tells that permits came back to a shard.
+func (c *core) Returned() {
+	c.ahead.Store(nil)
+	c.record().stir()
+}
+
+// GiveBack returns permits that nobody uses, and tells how many could not be returned.
+func (c *core) GiveBack(parts []part) (lost int64) {
+	var d Decision
+	for _, p := range parts {
+		d.addPart(p, 0)
+	}
+	lost = c.giveBack(d)
+	c.accounts.wake() // somebody may have been refused meanwhile
+	return lost
+}
+
+// Failed is the error of a call to a shard.
+func (c *core) Failed(l *lane, err error) error {
+	return &ShardError{Limiter: c.name, Shard: l.tag, Node: l.node.Name, Err: err}
+}

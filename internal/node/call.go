@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// Call is one script call under way to a node. Every one of them begins with Begin and ends with
+// Finish: so the breaker, the metrics and the span hear of all.
+type Call struct {
+	Scripts *script.Endpoint // what carries it
+	Sent    int64            // when it began, on the clock of the process
+
+	about    telemetry.Call
+	least    time.Duration
+	node     *Node
+	endpoint *Endpoint
+	span     trace.Span
+}
+
+// Begin begins a call to what serves a slot, connecting first if need be, at most until ctx ends. That
+// there is no answer counts against the node only if the call had at least so much time: else its
+// caller was in haste. The context returned is that of the call.
+func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration, links []trace.Link) (context.Context, Call, error) {
+	if err := ctx.Err(); err != nil { // what is not sent any more must not count as a timeout of the node
+		return ctx, Call{}, err
+	}
+	e, err := n.Endpoint(ctx, slot)
+	if err != nil {
+		return ctx, Call{}, err
+	}
+	ctx, c := n.begin(ctx, e, about, least, links)
+	return ctx, c, nil
+}
+
+func (n *Node) begin(ctx context.Context, e *Endpoint, about telemetry.Call, least time.Duration, links []trace.Link) (context.Context, Call) {
+	about.Node = n.sets
+	c := Call{Scripts: e.scripts, about: about, least: least, node: n, endpoint: e}
+	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
+	c.Sent = n.env.Clock.Now()
+	return ctx, c
+}
+
+// Finish ends the call, and returns when that was.
+func (c *Call) Finish(ctx context.Context, err error) (received int64) {
+	received = c.node.env.Clock.Now()
+	took := time.Duration(received - c.Sent)
+	if took >= c.least || !isSilence(err) {
+		c.node.report(c.endpoint, err)
+	}
+	c.node.env.Telemetry.End(ctx, c.span, &c.about, took, err)
+	return received
+}
+
+// Silence notes that a call to a slot was given up because it did not even heed the end of its
+// context. It may still come back, and Finish.
+func (n *Node) Silence(slot int) {
+	if e := n.known(slot); e != nil {
+		n.report(e, context.DeadlineExceeded)
+	}
+}
+
+// isSilence reports whether a call ended without an answer.
+func isSilence(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// Revive has a node that is away looked at again if the pause since the last time is over: it
+// connects, or calls probe in the background with a call that is to look. That must Finish.
+func (n *Node) Revive(slot int, about telemetry.Call, probe func(context.Context, *Call) error) {
+	now := n.env.Clock.Now()
+	e := n.known(slot)
+	if e == nil {
+		n.redial(now)
+		return
+	}
+	if !e.breaker.claimProbe(now) {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), n.env.CallTimeout)
+		defer cancel()
+		ctx, c := n.begin(ctx, e, about, 0, nil)
+		c.Finish(ctx, probe(ctx, &c))
+	}()
+}
+
+// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If probes is
+// set it is sent all the same when it is time to look whether the node is back.
+func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call, least time.Duration, probes bool) (context.Context, Call, error) {
+	if err := ctx.Err(); err != nil {
+		return ctx, Call{}, err
+	}
+	e, err := n.Endpoint(ctx, slot)
+	if err != nil {
+		return ctx, Call{}, err
+	}
+	if !e.breaker.ready() {
+		if !probes || !e.breaker.claimProbe(n.env.Clock.Now()) {
+			return ctx, Call{}, n.Away(slot)
+		}
+		least = 0
+	}
+	ctx, c := n.begin(ctx, e, about, least, nil)
+	return ctx, c, nil
+}

@@ -1,0 +1,76 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// This file is about a shard that has no state: it begins with its share only if the call that finds
+// it so relies on a layout that was confirmed, and comes in time.
+
+// confirmTries is how often a call is sent to a shard that is absent: to learn the time of its
+// node, to be told of another layout meanwhile, and to create the state.
+const confirmTries = 4
+
+// errAbsent ends an ask of a shard without state that could not be given its share. Another shard may be asked.
+var errAbsent = errors.New("the shard has no state")
+
+// unconfirmedError is why: nobody could tell what the share is.
+type unconfirmedError struct{ cause error }
+
+func (e *unconfirmedError) Error() string {
+	return fmt.Sprintf("the limit's layout could not be confirmed: %v", e.cause)
+}
+func (e *unconfirmedError) Unwrap() error { return e.cause }
+
+// deadline is until when the shard may begin with a share under a layout of this epoch, in the time of its node.
+func (l *lane) deadline(epoch int64) int64 {
+	now := l.env.clock.Elapsed()
+	until := l.limit.Confirmed(epoch, now)
+	if until == 0 {
+		return script.Unconfirmed
+	}
+	told, ok := l.node.ServerClock(l.slot).At(until, now)
+	if !ok || told <= 0 {
+		return script.Unconfirmed
+	}
+	return told
+}
+
+// present makes a call, and again while the shard has no state and was given none: it does what that takes
+// in between, until the layout is confirmed and the time of the node known. fixed are the terms,
+// or nil for those of the lane.
+func (l *lane) present(ctx context.Context, fixed *terms, once func(*terms) (status script.Status, at int64, err error)) error {
+	for tries := 1; ; tries++ {
+		t := fixed
+		if t == nil {
+			t = l.terms.Load()
+		}
+		status, at, err := once(t)
+		if err != nil || status != script.Absent || t.epoch == 0 {
+			return err
+		}
+		if err := l.insist(ctx, at, tries); err != nil {
+			return err
+		}
+	}
+}
+
+// insist returns nil if a call to a shard without state is to be made again. at is when it was made, in the time of the node.
+func (l *lane) insist(ctx context.Context, at int64, tries int) error {
+	if tries == confirmTries {
+		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
+	}
+	l.node.ServerClock(l.slot).Learn(l.env.clock.Elapsed(), at)
+	err := l.limit.Confirm(ctx)
+	if err == nil && ctx.Err() != nil { // that took all its time
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}
+	}
+	return nil
+}
