@@ -25,6 +25,7 @@ type fleet struct {
 	twins     map[place]Twin
 	history   []act
 	settled   int
+	settledAt int64       // the last time
 	stretched bool        // a test of the test: floors are proposed without a plan
 	abrupt    bool        // likewise: shards are not told that another algorithm follows
 	others    []Algorithm // changes go to one of these, if any
@@ -133,6 +134,7 @@ func (f *fleet) drive(first bool) {
 	if f.layout.Plan(seen).Done {
 		f.before, f.layout = f.layout, f.layout.Settle()
 		f.settled++
+		f.settledAt = f.now
 	}
 }
 
@@ -178,7 +180,7 @@ func (f *fleet) change() {
 	if f.varied {
 		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
 	}
-	if len(f.others) > 0 {
+	if len(f.others) > 0 && (!f.algorithm.bursty() || f.now >= f.settledAt+1_000_000) { // docs/semantics.md: sooner, more can act
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())
