@@ -4,25 +4,27 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
 )
 
 // account is what one participant of this process has to do with one limit: its
 // line of waiters, its leases, and its seat at every shard.
 type account struct {
-	core   *core
-	who    participant
-	member // what shards are told of it
-	queue  queue
-	leases leases
+	core        *core
+	who         participant
+	lane.Member // what shards are told of it
+	queue       queue
+	leases      leases
 
 	last  atomic.Pointer[view]
 	mu    sync.Mutex
-	seats map[*lane]*seat
+	seats map[*lane.Lane]*lane.Seat
 }
 
 func newAccount(c *core, who participant) *account {
 	a := &account{core: c, who: who.identified()}
-	a.id, a.weight = a.who.id, a.who.weight
+	a.ID, a.Weight = a.who.id, a.who.weight
 	a.queue.account, a.leases.account = a, a
 	return a
 }
@@ -32,8 +34,8 @@ func newAccount(c *core, who participant) *account {
 type view struct {
 	*table
 	account *account
-	seats   []*seat // in the order of preference
-	visit   []*seat // in the order of the layout, which is the same for every process
+	seats   []*lane.Seat // in the order of preference
+	visit   []*lane.Seat // in the order of the layout, which is the same for every process
 }
 
 // view returns the account's view of a table.
@@ -55,16 +57,16 @@ func (a *account) view(t *table) *view {
 }
 
 // place is that of a seat in the order of preference.
-func (v *view) place(s *seat) int { return slices.Index(v.seats, s) }
+func (v *view) place(s *lane.Seat) int { return slices.Index(v.seats, s) }
 
 // seat is the account's seat at a shard. a.mu is held.
-func (a *account) seat(l *lane) *seat {
+func (a *account) seat(l *lane.Lane) *lane.Seat {
 	s := a.seats[l]
 	if s == nil {
 		if a.seats == nil {
-			a.seats = make(map[*lane]*seat)
+			a.seats = make(map[*lane.Lane]*lane.Seat)
 		}
-		s = newSeat(&a.member, l)
+		s = lane.NewSeat(&a.Member, l)
 		a.seats[l] = s
 	}
 	return s
@@ -74,7 +76,7 @@ func (a *account) seat(l *lane) *seat {
 // can want more than there are.
 func (a *account) turnedAway(d *Decision, n int64) {
 	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
-		a.turned.Add(n - d.Granted)
+		a.Turned.Add(n - d.Granted)
 	}
 }
 
@@ -83,7 +85,7 @@ func (a *account) doubt(t *table) {
 	a.core.ahead.Store(nil)
 	if t != nil {
 		for _, s := range a.view(t).seats {
-			s.open()
+			s.Open()
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (as *accounts) all() []*account {
 func (as *accounts) open(t *table) {
 	for _, a := range as.all() {
 		for _, s := range a.view(t).seats {
-			s.open()
+			s.Open()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -123,7 +124,7 @@ func decideHere(e *local.Engine, d *Decision, limit Limit, n int64, upTo bool) {
 	d.engine, d.ticket, d.until = e, g.Ticket, g.Until
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
-	d.first = part{at: g.At, n: g.Granted}
+	d.first = lane.Part{At: g.At, N: g.Granted}
 	if !d.Allowed {
 		d.RetryAfter = max(g.Retry, minRetry)
 		if g.Retry < 0 { // more than there will ever be

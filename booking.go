@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -24,12 +25,12 @@ const (
 // offer is what one shard has to give, and when, on the client's clock.
 type offer struct {
 	forecast.Offer
-	seat *seat
+	seat *lane.Seat
 }
 
 // booked is a part of a booking.
 type booked struct {
-	part
+	lane.Part
 	early int64 // it is dated no earlier than this
 	due   int64 // and no later than this
 }
@@ -40,10 +41,10 @@ type booked struct {
 func (a *account) book(ctx context.Context, t *table, n, least, deadline, since, windows int64) (Decision, int64, error) {
 	c := a.core
 	var failure error
-	failed := make(map[*seat]bool)
+	failed := make(map[*lane.Seat]bool)
 	for range bookAttempts {
-		if failure == nil && c.client.now()-since > c.client.lanes.boarding() {
-			return Decision{}, 0, c.noBooking(ctx, t, errTooLate, nil)
+		if failure == nil && c.client.now()-since > c.client.lanes.Boarding() {
+			return Decision{}, 0, c.noBooking(ctx, t, lane.ErrTooLate, nil)
 		}
 		at, wanted, err := a.plan(ctx, t, n, since, failed)
 		if err != nil {
@@ -66,7 +67,7 @@ func (a *account) book(ctx context.Context, t *table, n, least, deadline, since,
 
 // partError tells which shard could not be booked, so that the others are tried.
 type partError struct {
-	seat *seat
+	seat *lane.Seat
 	error
 }
 
@@ -77,7 +78,7 @@ func (c *core) noBooking(ctx context.Context, t *table, err, failure error) erro
 	if e := c.gone(ctx, err); e != nil {
 		return e
 	}
-	if errors.Is(err, errTooLate) {
+	if errors.Is(err, lane.ErrTooLate) {
 		return fmt.Errorf("%w: other calls of this process took its time", ErrTooManyReservations)
 	}
 	if paced := (*pacedError)(nil); isRefusal(err) || errors.As(err, &paced) {
@@ -114,18 +115,18 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
 // plan looks at the shards and chooses which to book, and the instant to book for: of
 // one shard 0, because it knows better itself.
-func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*seat]bool) (at int64, wanted []part, err error) {
+func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*lane.Seat]bool) (at int64, wanted []lane.Part, err error) {
 	c, visit := a.core, a.view(t).visit
 	if len(visit) == 1 && !t.split {
-		if s := visit[0]; failed[s] || !s.lane.usable(c.client.now()) {
+		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
 		}
-		return 0, []part{{seat: visit[0], n: n}}, nil
+		return 0, []lane.Part{{Seat: visit[0], N: n}}, nil
 	}
 	began := c.client.now()
 	offers := c.offers(ctx, visit, since, failed)
-	if len(offers) == 0 && c.client.lanes.hurried(c.client.cfg.CallTimeout-time.Duration(began-since)) {
-		return 0, nil, errTooLate
+	if len(offers) == 0 && c.client.lanes.Hurried(c.client.cfg.CallTimeout-time.Duration(began-since)) {
+		return 0, nil, lane.ErrTooLate
 	}
 	if len(offers) == 0 {
 		return 0, nil, node.ErrAway
@@ -137,7 +138,7 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 		}
 	}
 	if best >= 0 {
-		return 0, []part{{seat: offers[best].seat, n: n}}, nil
+		return 0, []lane.Part{{Seat: offers[best].seat, N: n}}, nil
 	}
 	at, wanted = split(offers, n)
 	if wanted == nil {
@@ -149,27 +150,27 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 }
 
 // offers asks every shard at once what it has.
-func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed map[*seat]bool) (offers []offer) {
+func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64, failed map[*lane.Seat]bool) (offers []offer) {
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, s := range seats {
-		l := s.lane
-		if failed[s] || left <= 0 || !l.usable(c.client.now()) {
+		l := s.Lane
+		if failed[s] || left <= 0 || !l.Usable(c.client.now()) {
 			continue
 		}
 		wg.Go(func() {
-			peek, err := l.peek(ctx, left/2)
+			peek, err := l.Peek(ctx, left/2)
 			if err != nil {
 				return
 			}
 			received := c.client.now()
 			o := offer{seat: s}
-			o.Weight = l.most()
-			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.room(&peek)))
+			o.Weight = l.Most()
+			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.Room(&peek)))
 			if peek.Status == script.Absent {
 				o.Free = o.Weight
-			} else if last := len(peek.Releases); last > 0 && !l.bursty { // a bucket has what comes back whatever is booked
+			} else if last := len(peek.Releases); last > 0 && !l.Bursty { // a bucket has what comes back whatever is booked
 				o.After = received + int64(peek.Releases[last-1].In-peek.Window)
 			}
 			mu.Lock()
@@ -182,7 +183,7 @@ func (c *core) offers(ctx context.Context, seats []*seat, since int64, failed ma
 }
 
 // split spreads n permits over shards for the earliest instant at which they have so many together; nil if there is none.
-func split(offers []offer, n int64) (at int64, wanted []part) {
+func split(offers []offer, n int64) (at int64, wanted []lane.Part) {
 	all := make([]forecast.Offer, len(offers))
 	for i := range offers {
 		all[i] = offers[i].Offer
@@ -190,7 +191,7 @@ func split(offers []offer, n int64) (at int64, wanted []part) {
 	at, takes := forecast.Split(all, n)
 	for i, take := range takes {
 		if take > 0 {
-			wanted = append(wanted, part{seat: offers[i].seat, n: take})
+			wanted = append(wanted, lane.Part{Seat: offers[i].seat, N: take})
 		}
 	}
 	return at, wanted
@@ -198,7 +199,7 @@ func split(offers []offer, n int64) (at int64, wanted []part) {
 
 // bookParts books every part for the instant, or for a later one that suits all:
 // a part that was dated earlier than the others would come back too early.
-func (c *core) bookParts(ctx context.Context, wanted []part, at, deadline, since, windows int64) ([]booked, error) {
+func (c *core) bookParts(ctx context.Context, wanted []lane.Part, at, deadline, since, windows int64) ([]booked, error) {
 	var done []booked
 	for range bookRounds {
 		more, err := c.bookAll(ctx, wanted, at, deadline, since, windows)
@@ -222,7 +223,7 @@ func (c *core) bookParts(ctx context.Context, wanted []part, at, deadline, since
 		c.unbook(ctx, early, since)
 		wanted = wanted[:0]
 		for _, b := range early {
-			wanted = append(wanted, part{seat: b.seat, n: b.n})
+			wanted = append(wanted, lane.Part{Seat: b.Seat, N: b.N})
 		}
 		at = latest
 	}
@@ -231,12 +232,12 @@ func (c *core) bookParts(ctx context.Context, wanted []part, at, deadline, since
 }
 
 // bookAll books the parts at once, each for its instant or as soon after it as there is room.
-func (c *core) bookAll(ctx context.Context, wanted []part, at, deadline, since, windows int64) (done []booked, failure error) {
+func (c *core) bookAll(ctx context.Context, wanted []lane.Part, at, deadline, since, windows int64) (done []booked, failure error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, w := range wanted {
 		wg.Go(func() {
-			b, err := w.seat.book(ctx, c, w.n, at, deadline, since, windows)
+			b, err := c.book(ctx, w.Seat, w.N, at, deadline, since, windows)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -254,7 +255,7 @@ func (c *core) bookAll(ctx context.Context, wanted []part, at, deadline, since, 
 func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 	var d Decision
 	for _, b := range parts {
-		d.addPart(b.part, 0)
+		d.addPart(b.Part, 0)
 	}
 	c.handBack(ctx, d, since)
 }
@@ -263,7 +264,7 @@ func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
 	now := c.client.now()
 	for _, b := range parts {
-		d.addPart(b.part, c.bookings.Add(1)|bookingTicket)
+		d.addPart(b.Part, c.bookings.Add(1)|bookingTicket)
 		due = max(due, b.due)
 	}
 	c.complete(&d, t, t.free(), now)
@@ -275,7 +276,7 @@ func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
 const bookingTicket = 1 << 63
 
 // book reserves n permits on the shard.
-func (s *seat) book(ctx context.Context, c *core, n, at, deadline, since, windows int64) (booked, error) {
+func (c *core) book(ctx context.Context, s *lane.Seat, n, at, deadline, since, windows int64) (booked, error) {
 	now := c.client.now()
 	left := c.client.cfg.CallTimeout - time.Duration(now-since)
 	ctx, cancel := context.WithTimeout(ctx, left)
@@ -283,22 +284,22 @@ func (s *seat) book(ctx context.Context, c *core, n, at, deadline, since, window
 	if deadline != 0 && max(at, now) > max(deadline, now) {
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, time.Duration(at-now))
 	}
-	r, sent, received, err := s.reserve(ctx, n, at, deadline, windows)
+	r, sent, received, err := s.Reserve(ctx, n, at, deadline, windows)
 	switch {
-	case err != nil && c.client.lanes.hurried(left) && errors.Is(err, context.DeadlineExceeded) && !script.NotExecuted(err):
-		return booked{}, errTooLate
+	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) && !script.NotExecuted(err):
+		return booked{}, lane.ErrTooLate
 	case err != nil:
-		return booked{}, &partError{s, s.lane.fail(err)}
+		return booked{}, &partError{s, s.Lane.Fail(err)}
 	case r.Full:
 		return booked{}, &fullError{r.Booked, received + int64(r.Again)}
 	case r.Paced > 0:
 		return booked{}, &pacedError{received + int64(r.Paced)}
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{s, s.lane.fail(errShareTooSmall)}
+		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
-	return booked{part{s, r.At, n, sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+	return booked{lane.Part{Seat: s, At: r.At, N: n, From: sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
@@ -20,7 +21,7 @@ type Client struct {
 	clock    clock.Clock
 	who      participant // the process itself
 	nodes    *node.Fleet
-	lanes    *env // what all lanes share
+	lanes    *lane.Env // what all lanes share
 	tel      *telemetry.Telemetry
 	visitors *visitors // other participants that are remembered
 
@@ -59,7 +60,7 @@ func New(cfg Config) (*Client, error) {
 	c.nodes = node.NewFleet(node.Settings{
 		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Telemetry: c.tel, Prefix: cfg.KeyPrefix, CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
-	c.lanes = &env{clock: &c.clock, telemetry: c.tel, callTimeout: cfg.CallTimeout, closed: &c.closed}
+	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
 	return c, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -39,9 +40,9 @@ type core struct {
 	ahead    atomic.Pointer[outlook]
 
 	mu       sync.Mutex
-	declared Limit           // by the code, at the highest revision
-	lanes    map[place]*lane // every lane ever made, so that its memory survives a new layout
-	missing  map[string]bool // nodes of layouts that are not in the Config, of which the log was told
+	declared Limit                // by the code, at the highest revision
+	lanes    map[place]*lane.Lane // every lane ever made, so that its memory survives a new layout
+	missing  map[string]bool      // nodes of layouts that are not in the Config, of which the log was told
 }
 
 // place identifies a shard.
@@ -56,11 +57,11 @@ type place struct {
 type table struct {
 	layout shard.Layout
 	limit  Limit
-	lanes  []*lane // to the live shards, in the order of the layout
-	order  []*lane // the same in this participant's order of preference
-	split  bool    // whether the limit has more than one shard
-	memory int64   // nanoseconds after which what was granted is free again
-	closed error   // why no shard can be used though nodes answer; nil: none is kept from use
+	lanes  []*lane.Lane // to the live shards, in the order of the layout
+	order  []*lane.Lane // the same in this participant's order of preference
+	split  bool         // whether the limit has more than one shard
+	memory int64        // nanoseconds after which what was granted is free again
+	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
 
 	participants *atomic.Int64 // how many processes use the limit, as last heard
 }
@@ -139,7 +140,7 @@ func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 			c.stranger(s.Node)
 			continue
 		}
-		l.terms.Store(terms)
+		l.Terms.Store(terms)
 		t.lanes = append(t.lanes, l)
 	}
 	for _, i := range shard.Rank(c.client.cfg.Participant, live) {
@@ -180,18 +181,18 @@ func (c *core) stranger(node string) {
 
 // termsFor is what to propose to a shard of the layout. Only a settled layout
 // entitles a shard to its share at once; else its capacity comes from a Plan.
-func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*terms, error) {
+func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error) {
 	var floor int64
 	if layout.Settled {
 		floor = s.Share
 	}
 	proposal, err := c.proposal(layout, s, floor)
-	return &terms{
-		epoch:    layout.Epoch,
-		most:     cmp.Or(s.Burst, s.Share),
-		window:   layout.Span(),
-		shards:   int64(len(layout.Live())),
-		proposal: proposal,
+	return &lane.Terms{
+		Epoch:    layout.Epoch,
+		Most:     cmp.Or(s.Burst, s.Share),
+		Window:   layout.Span(),
+		Shards:   int64(len(layout.Live())),
+		Proposal: proposal,
 	}, err
 }
 
@@ -203,11 +204,11 @@ func (c *core) leave(layout shard.Layout) {
 		live[placeOf(s)] = true
 	}
 	for at, l := range c.lanes {
-		if live[at] || l.terms.Load().epoch == layout.Epoch {
+		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
 		if t, err := c.termsFor(layout, shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}); err == nil { // else it has no keys
-			l.terms.Store(t)
+			l.Terms.Store(t)
 		}
 	}
 }
@@ -242,7 +243,7 @@ func (c *core) keep(s shard.Shard) time.Duration {
 }
 
 // laneTo returns the lane to a shard, nil if its node is not configured.
-func (c *core) laneTo(s shard.Shard) *lane {
+func (c *core) laneTo(s shard.Shard) *lane.Lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lane(s, nil)
@@ -253,32 +254,32 @@ func (c *core) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.lanes {
-		l.abandon()
+		l.Abandon()
 	}
 }
 
 func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
 
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose nothing.
-func (c *core) lane(s shard.Shard, t *terms) *lane {
+func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 	at := placeOf(s)
 	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
 	}
 	old := c.lanes[at]
-	if old != nil && old.node == n {
+	if old != nil && old.Node == n {
 		return old
 	}
 	if t == nil {
 		t = noTerms(s.Algorithm)
 	}
-	l := newLane(c.client.lanes, c.wayTo(n, s), t)
+	l := lane.New(c.client.lanes, c.wayTo(n, s), t)
 	if old != nil { // the node has moved
-		l.follows(old)
+		l.Follows(old)
 	}
 	if c.lanes == nil {
-		c.lanes = make(map[place]*lane)
+		c.lanes = make(map[place]*lane.Lane)
 	}
 	c.lanes[at] = l
 	return l
@@ -295,7 +296,7 @@ func (c *core) record() *register {
 // free adds up what was free on the shards this process has heard from.
 func (t *table) free() (n int64) {
 	for _, l := range t.lanes {
-		free, _ := l.free()
+		free, _ := l.Free()
 		n += free
 	}
 	return n
@@ -305,7 +306,7 @@ func (t *table) free() (n int64) {
 func (t *table) resetAfter(now int64) time.Duration {
 	var last int64
 	for _, l := range t.lanes {
-		last = max(last, l.resetAt())
+		last = max(last, l.ResetAt())
 	}
 	return time.Duration(max(0, last-now))
 }

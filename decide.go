@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // call is a call for permits: its first ask, and the table in force when it began. It lies on the caller's stack.
 type call struct {
-	ask
+	lane.Ask
 	table *table
 }
 
@@ -21,10 +22,10 @@ type call struct {
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
 func (a *account) decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
-	first := call{ask: ask{n: n, upTo: upTo, since: since}}
+	first := call{Ask: lane.Ask{N: n, UpTo: upTo, Since: since}}
 	boarded, err := a.begin(ctx, &first, d)
 	if boarded {
-		first.sleep()
+		first.Sleep()
 		err = a.end(ctx, &first, d)
 	}
 	return err
@@ -55,22 +56,22 @@ func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
 // begin is decide up to where the caller sleeps. If boarded is false it is over.
 // Else the caller must call sleep and then end.
 func (a *account) begin(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
-	n := first.n
-	if first.since == 0 {
-		first.since = a.core.client.now()
+	n := first.N
+	if first.Since == 0 {
+		first.Since = a.core.client.now()
 	}
-	t, err := a.admit(ctx, n, first.upTo)
+	t, err := a.admit(ctx, n, first.UpTo)
 	if err != nil {
 		return false, err
 	}
 	first.table = t
 	switch {
 	case t == nil:
-		err = a.unknown(n, first.upTo, d)
-	case first.upTo:
-		err = a.some(ctx, t, n, first.since, d)
+		err = a.unknown(n, first.UpTo, d)
+	case first.UpTo:
+		err = a.some(ctx, t, n, first.Since, d)
 	case t.limit.Lease > 0:
-		err = a.leased(ctx, t, n, first.since, a.core.client.suspended(), d)
+		err = a.leased(ctx, t, n, first.Since, a.core.client.suspended(), d)
 	default:
 		if boarded, err = a.board(ctx, first, d); boarded {
 			return true, nil
@@ -83,7 +84,7 @@ func (a *account) begin(ctx context.Context, first *call, d *Decision) (boarded 
 
 // end is the rest of decide, after the caller has slept.
 func (a *account) end(ctx context.Context, first *call, d *Decision) error {
-	err := a.settle(ctx, first, first.seat.lane.wake(ctx, &first.ask), d)
+	err := a.settle(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
 	err = a.informed(ctx, first, d, err)
 	a.decided(ctx, first, d, err)
 	return err
@@ -101,7 +102,7 @@ func (a *account) informed(ctx context.Context, first *call, d *Decision, err er
 		return nil
 	}
 	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) { // one call does it for all
-		left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.since))
+		left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
 		within, cancel := context.WithTimeout(ctx, left)
 		_ = r.confirm(within)
 		cancel()
@@ -112,21 +113,21 @@ func (a *account) informed(ctx context.Context, first *call, d *Decision, err er
 		return nil // the denial stands
 	}
 	*d = Decision{}
-	if first.upTo {
-		return a.some(ctx, newer, first.n, first.since, d)
+	if first.UpTo {
+		return a.some(ctx, newer, first.N, first.Since, d)
 	}
-	if permits := newer.limit.most(); first.n > permits {
-		return c.tooMany(first.n, permits)
+	if permits := newer.limit.most(); first.N > permits {
+		return c.tooMany(first.N, permits)
 	}
-	return a.exactly(ctx, newer, first.n, first.since, d)
+	return a.exactly(ctx, newer, first.N, first.Since, d)
 }
 
 // decided tells fairness and telemetry how a call ended.
 func (a *account) decided(ctx context.Context, first *call, d *Decision, err error) {
-	if err == nil && d.Granted < first.n {
-		a.turnedAway(d, first.n)
+	if err == nil && d.Granted < first.N {
+		a.turnedAway(d, first.N)
 	}
-	a.core.decided(ctx, d, first.n, first.since, err)
+	a.core.decided(ctx, d, first.N, first.Since, err)
 }
 
 // unknown decides on a limit that could not be declared yet.

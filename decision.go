@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -37,8 +38,8 @@ type Decision struct {
 	source telemetry.Source
 	core   *core
 	ticket uint64 // of the first part; identifies the decision for Refund
-	first  part
-	more   []part        // when permits were collected from several shards
+	first  lane.Part
+	more   []lane.Part   // when permits were collected from several shards
 	until  int64         // on the client's clock: what was granted has left the window, and cannot be refunded
 	engine *local.Engine // when this process decided by itself
 	joint  *[]Decision   // what the limits of a Set granted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -86,7 +87,7 @@ func (r *register) delete(ctx context.Context) error {
 	}
 	t := c.table.Load()
 	if t != nil {
-		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane) error { return ln.drop(ctx) }))
+		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) }))
 	}
 	c.vanish(t)
 	return errors.Join(errs...)
@@ -118,7 +119,7 @@ func (c *core) vanish(t *table) {
 	c.deletion.set(true)
 	c.table.Store(nil)
 	for _, ln := range c.lanes {
-		ln.forget(c.client.now())
+		ln.Forget(c.client.now())
 	}
 	c.mu.Unlock()
 	r := c.register

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -146,12 +147,12 @@ func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, [
 }
 
 // propose offers a layout to a shard without asking for permits.
-func (c *core) propose(ctx context.Context, l *lane, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
+func (c *core) propose(ctx context.Context, l *lane.Lane, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
 	proposal, err := c.proposal(layout, s, floor)
 	if err != nil {
 		return script.TakeReply{}, err
 	}
-	return l.propose(ctx, &terms{epoch: layout.Epoch, window: layout.Span(), proposal: proposal}, gift)
+	return l.Propose(ctx, &lane.Terms{Epoch: layout.Epoch, Window: layout.Span(), Proposal: proposal}, gift)
 }
 
 // settle stores that all capacity has arrived.

@@ -41,8 +41,8 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 		}
 		for _, s := range next.Shards {
 			l := mine.core.laneTo(s)
-			if r, err := l.peek(t.Context(), time.Second); err != nil || r.Epoch < next.Epoch {
-				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.tag, r.Epoch, err, next.Epoch)
+			if r, err := l.Peek(t.Context(), time.Second); err != nil || r.Epoch < next.Epoch {
+				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.Tag, r.Epoch, err, next.Epoch)
 			}
 		}
 	})

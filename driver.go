@@ -258,7 +258,7 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
 	c := d.register.core
 	reply, err := script.TakeReply{}, node.ErrAway
-	if l := c.laneTo(s); l != nil && (forced || l.usable(c.client.now())) {
+	if l := c.laneTo(s); l != nil && (forced || l.Usable(c.client.now())) {
 		gift := script.Gift{}
 		if d.gifts != nil {
 			gift = script.Gift(d.gifts[i])

@@ -30,7 +30,7 @@ func (l *Limiter) HaltLease() {
 }
 
 // HeldFor is for how long a refund would say that the decision kept its permits from others.
-func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.now() - d.first.from) }
+func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.now() - d.first.From) }
 
 // Stale has the limiter believe that its layout was last confirmed too long ago.
 func (l *Limiter) Stale() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
 )
 
 const (
@@ -30,10 +31,10 @@ const (
 // what the other one gave back. Within a process one collection runs at a time.
 func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
 	c := a.core
-	if seen.now-since > c.client.lanes.boarding() {
+	if seen.now-since > c.client.lanes.Boarding() {
 		return v.denied(seen, n, since, false, d)
 	}
-	if err := c.myTurn(ctx, since); errors.Is(err, errTooLate) {
+	if err := c.myTurn(ctx, since); errors.Is(err, lane.ErrTooLate) {
 		if seen.now = c.client.now(); v.knownDenial(n, seen.now, d) {
 			return nil
 		}
@@ -72,13 +73,13 @@ func (c *core) myTurn(ctx context.Context, since int64) error {
 		return nil
 	default:
 	}
-	late := time.NewTimer(time.Duration(since + c.client.lanes.boarding() - c.client.now()))
+	late := time.NewTimer(time.Duration(since + c.client.lanes.Boarding() - c.client.now()))
 	defer late.Stop()
 	select {
 	case c.collect <- struct{}{}:
 		return nil
 	case <-late.C:
-		return errTooLate
+		return lane.ErrTooLate
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-c.client.ctx.Done():
@@ -119,35 +120,35 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 // plan says what to ask each shard for: what it is believed to have, in this participant's order, as
 // far as it is needed. If that is not enough, shards that were not asked yet may have more. What is
 // still missing is asked of all alike: that shows each what is wanted of it, and counts its demand.
-func (g *collection) plan(now int64) (wanted []part) {
+func (g *collection) plan(now int64) (wanted []lane.Part) {
 	lacks := g.lacks()
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted
 	for i, s := range g.view.seats {
 		// A shard that paces this participant may yet have some of the permits.
-		if g.empty.has(i) || !s.lane.usable(now) {
+		if g.empty.has(i) || !s.Lane.Usable(now) {
 			continue
 		}
-		if s.lane.shut(now) {
+		if s.Lane.Shut(now) {
 			g.seen.reached = true
 			continue
 		}
-		n := min(s.lane.expected(now), lacks)
+		n := min(s.Lane.Expected(now), lacks)
 		lacks -= n
-		wanted, place = append(wanted, part{seat: s, n: n}), append(place, i)
+		wanted, place = append(wanted, lane.Part{Seat: s, N: n}), append(place, i)
 	}
 	for k, i := range place {
-		if most := wanted[k].seat.lane.most(); !g.asked.has(i) && wanted[k].n < most {
-			more := min(most-wanted[k].n, lacks)
-			wanted[k].n += more
+		if most := wanted[k].Seat.Lane.Most(); !g.asked.has(i) && wanted[k].N < most {
+			more := min(most-wanted[k].N, lacks)
+			wanted[k].N += more
 			lacks -= more
 		}
 	}
 	chosen := wanted[:0]
 	for k, i := range place {
 		more := lacks / int64(len(place)-k)
-		wanted[k].n += more
+		wanted[k].N += more
 		lacks -= more
-		if wanted[k].n > 0 {
+		if wanted[k].N > 0 {
 			g.asked.add(i)
 			chosen = append(chosen, wanted[k])
 		}
@@ -156,30 +157,30 @@ func (g *collection) plan(now int64) (wanted []part) {
 }
 
 // take asks each shard for its part, all at once. The error is the caller's end.
-func (g *collection) take(ctx context.Context, wanted []part) (ended error) {
-	asks, errs := make([]ask, len(wanted)), make([]error, len(wanted))
+func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error) {
+	asks, errs := make([]lane.Ask, len(wanted)), make([]error, len(wanted))
 	now := g.core.client.now()
 	var wg sync.WaitGroup
 	for i, w := range wanted {
-		asks[i] = ask{n: w.n, upTo: true, since: g.since}
+		asks[i] = lane.Ask{N: w.N, UpTo: true, Since: g.since}
 		if i > 0 {
-			wg.Go(func() { errs[i] = w.seat.ask(ctx, &asks[i], now) })
+			wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
 		}
 	}
-	errs[0] = wanted[0].seat.ask(ctx, &asks[0], now)
+	errs[0] = wanted[0].Seat.Ask(ctx, &asks[0], now)
 	wg.Wait()
 	for i, w := range wanted {
 		switch e := g.core.gone(ctx, errs[i]); {
 		case errs[i] == nil:
 			g.seen.reached = true
-			g.got.add(w.seat, &asks[i].answer)
+			g.got.add(w.Seat, &asks[i].Answer)
 		case e != nil:
 			ended = e
 		default:
-			g.seen.failed(w.seat, g.since, errs[i])
+			g.seen.failed(w.Seat, g.since, errs[i])
 		}
-		if asks[i].granted < w.n {
-			g.empty.add(g.view.place(w.seat))
+		if asks[i].Granted < w.N {
+			g.empty.add(g.view.place(w.Seat))
 		}
 	}
 	return ended
@@ -190,7 +191,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 	c := g.core
 	for try := range collectTries {
 		now := c.client.now()
-		if now-g.since > c.client.lanes.boarding() || c.client.closed.Load() || ctx.Err() != nil {
+		if now-g.since > c.client.lanes.Boarding() || c.client.closed.Load() || ctx.Err() != nil {
 			return c.gone(ctx, nil)
 		}
 		var found []int64
@@ -203,7 +204,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		g.giveBack(ctx)
 		took := c.client.now() - now
-		left := g.since + c.client.lanes.boarding() - c.client.now()
+		left := g.since + c.client.lanes.Boarding() - c.client.now()
 		clock.Sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
 	}
 	return c.gone(ctx, nil)
@@ -211,16 +212,16 @@ func (g *collection) retry(ctx context.Context) (err error) {
 
 // inOrder takes what was found, in the order of the layout: what the first shard has before the rest.
 func (g *collection) inOrder(ctx context.Context, found []int64) error {
-	var wanted []part
+	var wanted []lane.Part
 	lacks := g.n
 	for i, s := range g.view.visit {
 		if n := min(found[i], lacks); n > 0 {
-			wanted = append(wanted, part{seat: s, n: n})
+			wanted = append(wanted, lane.Part{Seat: s, N: n})
 			lacks -= n
 		}
 	}
 	err := g.take(ctx, wanted[:1])
-	if err != nil || g.got.Granted < wanted[0].n || len(wanted) == 1 {
+	if err != nil || g.got.Granted < wanted[0].N || len(wanted) == 1 {
 		return err
 	}
 	return g.take(ctx, wanted[1:])
@@ -250,7 +251,7 @@ func (g *collection) denied(d *Decision) error {
 // pacedAnywhere reports whether a shard wants to see this participant later.
 func (v *view) pacedAnywhere(now int64) bool {
 	for _, s := range v.seats {
-		if s.paced(now) {
+		if s.Paced(now) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -13,19 +14,19 @@ import (
 // This file is what a limit is to its lanes.
 
 // wayTo is where a lane leads.
-func (c *core) wayTo(n *node.Node, s shard.Shard) way {
-	w := way{limit: c, metrics: c.metrics, node: n, slot: s.Slot, tag: shard.Tag(s.Slot), algorithm: s.Algorithm}
+func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
+	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Tag: shard.Tag(s.Slot), Algorithm: s.Algorithm}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.ref, w.bursty, w.paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, w.tag, c.id), a.bursty(), a == LeakyBucket
+		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, w.Tag, c.id), a.bursty(), a == LeakyBucket
 	}
 	return w
 }
 
 // noTerms are those of a shard that this process has no layout for: calls find what is there and create nothing.
-func noTerms(algorithm string) *terms {
+func noTerms(algorithm string) *lane.Terms {
 	a, _ := algorithmNamed(algorithm)
 	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
-	return &terms{shards: 1, proposal: p}
+	return &lane.Terms{Shards: 1, Proposal: p}
 }
 
 // Refresh has the limit's record read again in good time.
@@ -47,29 +48,29 @@ func (c *core) Confirm(ctx context.Context) error {
 }
 
 // Heard compares what a shard said with what the process believed.
-func (c *core) Heard(l *lane, n news) {
-	if n.status == script.Lost || n.status == script.Fresh && c.family == nil && n.operation != telemetry.Propose {
+func (c *core) Heard(l *lane.Lane, n lane.News) {
+	if n.Status == script.Lost || n.Status == script.Fresh && c.family == nil && n.Operation != telemetry.Propose {
 		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares the limit
 		// next must find ours there: now, and not when this process happens to read it again.
 		c.record().syncSoon()
 	}
-	if n.status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.tag, "node", l.node.Name)
+	if n.Status == script.Lost {
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag, "node", l.Node.Name)
 	}
-	if t := c.table.Load(); n.epoch > n.believed && t != nil && n.epoch > t.layout.Epoch {
-		c.record().behind(n.epoch)
+	if t := c.table.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
+		c.record().behind(n.Epoch)
 	}
 }
 
 // Elsewhere is what was free on the other shards of the limit, as last heard.
-func (c *core) Elsewhere(l *lane) (n int64) {
+func (c *core) Elsewhere(l *lane.Lane) (n int64) {
 	t := c.table.Load()
 	if t == nil || !t.split {
 		return 0
 	}
 	for _, other := range t.lanes {
 		if other != l {
-			free, _ := other.free()
+			free, _ := other.Free()
 			n += free
 		}
 	}
@@ -83,7 +84,7 @@ func (c *core) Returned() {
 }
 
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
-func (c *core) GiveBack(parts []part) (lost int64) {
+func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
 	for _, p := range parts {
 		d.addPart(p, 0)
@@ -94,6 +95,6 @@ func (c *core) GiveBack(parts []part) (lost int64) {
 }
 
 // Failed is the error of a call to a shard.
-func (c *core) Failed(l *lane, err error) error {
-	return &ShardError{Limiter: c.name, Shard: l.tag, Node: l.node.Name, Err: err}
+func (c *core) Failed(l *lane.Lane, err error) error {
+	return &ShardError{Limiter: c.name, Shard: l.Tag, Node: l.Node.Name, Err: err}
 }

@@ -112,14 +112,14 @@ func (c *core) offer(ctx context.Context, layout shard.Layout, seen []shard.Obse
 			}
 		}
 		l := c.laneTo(s)
-		if l == nil || !l.usable(c.client.now()) {
+		if l == nil || !l.Usable(c.client.now()) {
 			failures[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: node.ErrAway}
 			continue
 		}
 		wg.Go(func() {
 			reply, err := c.propose(ctx, l, layout, s, floor, script.Gift{})
 			if err != nil {
-				failures[i] = l.fail(err)
+				failures[i] = l.Fail(err)
 				return
 			}
 			seen[i] = observed(s, &reply)
@@ -167,7 +167,7 @@ func (c *core) nextStep(layout shard.Layout, seen []shard.Observation) int64 {
 	for i, s := range layout.Shards {
 		l := c.laneTo(s) // nil if the node was taken out meanwhile
 		if o := seen[i]; l != nil && o.Seen && o.Share > s.Share {
-			if at := l.freeAt(); !waits || at < next {
+			if at := l.FreeAt(); !waits || at < next {
 				next, waits = at, true
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -205,12 +206,12 @@ func (ls *leases) learn(l *lease, left int64) {
 }
 
 // slice returns where the permits of the lease at these places came from.
-func (l *lease) slice(p striped.Pile) (parts []part) {
+func (l *lease) slice(p striped.Pile) (parts []lane.Part) {
 	var begin int64
 	for _, g := range l.grant.parts() {
-		end := begin + g.n
+		end := begin + g.N
 		if from, to := max(begin, p.Place), min(end, p.Place+p.N); from < to {
-			parts = append(parts, part{g.seat, g.at, to - from, g.from})
+			parts = append(parts, lane.Part{Seat: g.Seat, At: g.At, N: to - from, From: g.From})
 		}
 		begin = end
 	}
@@ -220,11 +221,11 @@ func (l *lease) slice(p striped.Pile) (parts []part) {
 // origin is slice for several piles in the order of their places. Those that
 // one shard granted at one time are one part, so that they go back together.
 func (l *lease) origin(piles []striped.Pile) (d Decision) {
-	var parts []part
+	var parts []lane.Part
 	for _, p := range piles {
 		for _, next := range l.slice(p) {
-			if k := len(parts) - 1; k >= 0 && parts[k].seat == next.seat && parts[k].at == next.at {
-				parts[k].n += next.n
+			if k := len(parts) - 1; k >= 0 && parts[k].Seat == next.Seat && parts[k].At == next.At {
+				parts[k].N += next.N
 			} else {
 				parts = append(parts, next)
 			}
@@ -239,10 +240,10 @@ func (l *lease) origin(piles []striped.Pile) (d Decision) {
 // firstOf is the decision with only its first n permits; last has the others.
 func (d *Decision) firstOf(n int64) Decision {
 	own := *d
-	own.Granted, own.first, own.more = 0, part{}, nil
+	own.Granted, own.first, own.more = 0, lane.Part{}, nil
 	for _, p := range d.parts() {
-		p.n = min(p.n, n)
-		n -= p.n
+		p.N = min(p.N, n)
+		n -= p.N
 		own.addPart(p, d.ticket)
 	}
 	return own

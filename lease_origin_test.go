@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
@@ -17,18 +18,18 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.client.closed.Store(true) // nothing is given back
 	leases := &newAccount(c, newParticipant("p", 1)).leases
-	seats := []*seat{{}, {}, {}}
+	seats := []*lane.Seat{{}, {}, {}}
 	rapid.Check(t, func(t *rapid.T) {
 		l := &lease{until: math.MaxInt64}
-		granted, found := map[part]int64{}, map[part]int64{}
+		granted, found := map[lane.Part]int64{}, map[lane.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := part{rapid.SampledFrom(seats).Draw(t, "seat"), rapid.Int64Range(1, 2).Draw(t, "at"), rapid.Int64Range(1, 1500).Draw(t, "n"), 0}
+			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"), N: rapid.Int64Range(1, 1500).Draw(t, "n"), From: 0}
 			l.grant.addPart(p, 0)
-			granted[part{p.seat, p.at, 0, 0}] += p.n
+			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0, From: 0}] += p.N
 		}
 		note := func(d Decision) {
 			for _, p := range d.parts() {
-				found[part{p.seat, p.at, 0, 0}] += p.n
+				found[lane.Part{Seat: p.Seat, At: p.At, N: 0, From: 0}] += p.N
 			}
 		}
 		l.Fill(l.grant.Granted, 4)
@@ -57,13 +58,13 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 
 // A lease that one shard granted goes back with one command, however many stripes it had.
 func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
-	s := &seat{}
+	s := &lane.Seat{}
 	var l lease
-	l.grant.addPart(part{s, 7, 8 * striped.LeastStripe, 0}, 0)
+	l.grant.addPart(lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}, 0)
 	l.Fill(8*striped.LeastStripe, 4)
 	rest, _ := l.Close()
 	back := l.origin(rest)
-	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (part{s, 7, 8 * striped.LeastStripe, 0}) {
+	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}) {
 		t.Errorf("%d stripes, parts %+v", len(rest), parts)
 	}
 }

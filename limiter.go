@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -50,10 +51,10 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 		err = l.account.fromLease(ctx, 1, &d)
 		return d, err
 	}
-	first := call{ask: ask{n: 1}}
+	first := call{Ask: lane.Ask{N: 1}}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
-		first.sleep()
+		first.Sleep()
 		err = l.account.end(ctx, &first, &d)
 	}
 	return d, err
@@ -70,10 +71,10 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 		err = l.account.fromLease(ctx, n, &d)
 		return d, err
 	}
-	first := call{ask: ask{n: n}}
+	first := call{Ask: lane.Ask{N: n}}
 	boarded, err := l.account.begin(ctx, &first, &d)
 	if boarded {
-		first.sleep()
+		first.Sleep()
 		err = l.account.end(ctx, &first, &d)
 	}
 	return d, err
@@ -158,8 +159,8 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return l.core.resetApart(ctx)
 	}
 	defer l.core.record().stir()
-	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane) error {
-		err := ln.clear(ctx)
+	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane.Lane) error {
+		err := ln.Clear(ctx)
 		if err == nil {
 			l.core.ahead.Store(nil)
 		}
@@ -178,7 +179,7 @@ func (l *Limiter) ownLimit(method string) error {
 }
 
 // everyShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane) error) error {
+func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane.Lane) error) error {
 	if c.invalid != nil {
 		return c.invalid
 	}
@@ -243,9 +244,9 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}
-	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane) error {
-		r, err := ln.peek(ctx, c.client.cfg.CallTimeout)
-		i := t.layout.Index(ln.slot, ln.node.Name, ln.algorithm)
+	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+		r, err := ln.Peek(ctx, c.client.cfg.CallTimeout)
+		i := t.layout.Index(ln.Slot, ln.Node.Name, ln.Algorithm)
 		if i < 0 {
 			return err // the layout changed in between
 		}
@@ -254,7 +255,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		if err == nil {
 			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
 			reopens(&r, t.layout)
-			resets[i], ahead[i] = r.Reset, forecast.Releases(r.Beside, r.Closed, 0, ln.room(&r))
+			resets[i], ahead[i] = r.Reset, forecast.Releases(r.Beside, r.Closed, 0, ln.Room(&r))
 		}
 		return err
 	})

@@ -55,11 +55,11 @@ func unavailable(cause error) error {
 func (t *table) absence(now int64) error {
 	away := t.closed
 	for _, l := range t.lanes {
-		if found := l.shunning(now); found != nil {
-			return l.fail(found)
+		if found := l.Shunning(now); found != nil {
+			return l.Fail(found)
 		}
-		if away == nil && !l.node.Ready(l.slot) {
-			away = l.fail(l.node.Away(l.slot))
+		if away == nil && !l.Node.Ready(l.Slot) {
+			away = l.Fail(l.Node.Away(l.Slot))
 		}
 	}
 	return away

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -46,7 +47,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, l := range t.lanes {
-		if !l.usable(c.client.now()) {
+		if !l.Usable(c.client.now()) {
 			continue
 		}
 		if left <= 0 {
@@ -54,7 +55,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 			break
 		}
 		wg.Go(func() {
-			peek, err := l.peek(ctx, left)
+			peek, err := l.Peek(ctx, left)
 			received := c.client.now()
 			mu.Lock()
 			defer mu.Unlock()
@@ -68,7 +69,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 	wg.Wait()
 	o.Sort()
 	o.made = c.client.now()
-	o.until = o.made + int64(shutCap(t.limit.Per))
+	o.until = o.made + int64(lane.ShutCap(t.limit.Per))
 	if o.complete = o.complete && answered; o.complete {
 		c.ahead.Store(o)
 	}
@@ -76,12 +77,12 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 }
 
 // include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(l *lane, t *table, peek *script.PeekReply, received int64) (free int64) {
+func (o *outlook) include(l *lane.Lane, t *table, peek *script.PeekReply, received int64) (free int64) {
 	reopens(peek, t.layout)
 	if free = peek.Free; peek.Status == script.Absent && t.layout.Settled {
-		free = l.most() // it begins with its share when it is first asked
+		free = l.Most() // it begins with its share when it is first asked
 	}
-	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.room(peek)))
+	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.Room(peek)))
 	return free
 }
 

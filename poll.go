@@ -227,7 +227,7 @@ func (a *account) refuses(t *table, n, now int64) bool {
 // has its share.
 func (t *table) spare() (n int64) {
 	for _, l := range t.lanes {
-		n += l.left()
+		n += l.Left()
 	}
 	return n
 }

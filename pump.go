@@ -71,9 +71,9 @@ func (q *queue) note(short bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if short {
-		q.account.wanted.Store(q.wanted)
+		q.account.Wanted.Store(q.wanted)
 	} else {
-		q.account.wanted.Store(0)
+		q.account.Wanted.Store(0)
 	}
 }
 
@@ -134,7 +134,7 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	}
 	e := q.line.Front()
 	if e == nil {
-		q.account.wanted.Store(0)
+		q.account.Wanted.Store(0)
 		q.pumping = false
 		return 0, false, false
 	}
@@ -175,8 +175,8 @@ func (d *Decision) last(n int64) (rest Decision) {
 	parts := d.parts()
 	for i := len(parts) - 1; i >= 0 && n > 0; i-- {
 		p := parts[i]
-		p.n = min(p.n, n)
-		n -= p.n
+		p.N = min(p.N, n)
+		n -= p.N
 		rest.addPart(p, 0)
 	}
 	rest.engine = d.engine

@@ -124,9 +124,12 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 	n, ref, err := r.at(place)
 	if err == nil {
 		var call node.Call
-		within, call, err = n.BeginUnlessAway(within, place.Slot, r.about(telemetry.ReadRecord, place), c.cfg.CallTimeout/2, hasTime(ctx))
+		within, call, err = n.BeginUnlessAway(within, place.Slot, r.about(telemetry.ReadRecord, place), hasTime(ctx))
 		if err == nil {
 			got.record, err = call.Scripts.ReadRecord(within, ref, req)
+			if ctx.Err() != nil {
+				call.Excuse()
+			}
 			call.Finish(within, err)
 		}
 	}
@@ -170,7 +173,7 @@ func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Loca
 	if err != nil {
 		return err
 	}
-	ctx, call, err := n.Begin(ctx, p.Slot, r.about(op, p), r.core.client.cfg.CallTimeout/2, nil)
+	ctx, call, err := n.Begin(ctx, p.Slot, r.about(op, p), readPatience, nil)
 	if err != nil {
 		return err
 	}

@@ -109,11 +109,11 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	var done tried
 	for i := v.choose(now, n, &done); i >= 0; i = v.choose(now, n, &done) {
 		done.add(i)
-		v.seats[i].report(1)
+		v.seats[i].Report(1)
 	}
 	for _, s := range t.layout.Shards {
 		if l := co.laneTo(s); l != nil {
-			l.room(r)
+			l.Room(r)
 		}
 		unanswered(s)
 	}

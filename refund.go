@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
@@ -25,7 +26,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 			return ErrRefundTooOld
 		}
 		if unused[0] {
-			d.engine.Refund(d.first.n, d.first.at)
+			d.engine.Refund(d.first.N, d.first.At)
 			c.accounts.wake()
 		}
 		return nil
@@ -33,13 +34,13 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	parts := d.parts()
 	all := make([]ticketKey, len(parts))
 	for i := range parts {
-		all[i] = ticketKey{first: d.first.seat, lease: d.lease, number: d.ticket, part: i}
+		all[i] = ticketKey{first: d.first.Seat, lease: d.lease, number: d.ticket, part: i}
 	}
 	unused, tooOld := c.refunded.claim(now, d.until, all...)
 	if tooOld {
 		return ErrRefundTooOld
 	}
-	var mine []part
+	var mine []lane.Part
 	var keys []ticketKey
 	for i, p := range parts {
 		if unused[i] {
@@ -52,7 +53,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	var errs []error
 	for i, r := range refundAll(ctx, mine, due) {
 		if r.err != nil {
-			errs = append(errs, mine[i].seat.lane.fail(r.err))
+			errs = append(errs, mine[i].Seat.Lane.Fail(r.err))
 		}
 		if r.unsent {
 			c.refunded.release(keys[i])
@@ -73,21 +74,21 @@ type returned struct {
 
 // refundAll gives back parts of what shards granted, all shards at once. Of parts of one shard the
 // newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is not asked.
-func refundAll(ctx context.Context, parts []part, due int64) []returned {
+func refundAll(ctx context.Context, parts []lane.Part, due int64) []returned {
 	all := make([]returned, len(parts))
-	newest := func(s *seat, before int) int { // its place
-		for before--; before >= 0 && parts[before].seat != s; before-- {
+	newest := func(s *lane.Seat, before int) int { // its place
+		for before--; before >= 0 && parts[before].Seat != s; before-- {
 		}
 		return before
 	}
 	var wg sync.WaitGroup
 	for i, p := range parts {
-		if slices.ContainsFunc(parts[i+1:], func(later part) bool { return later.seat == p.seat }) {
+		if slices.ContainsFunc(parts[i+1:], func(later lane.Part) bool { return later.Seat == p.Seat }) {
 			continue
 		}
 		back := func() {
-			for k := i; k >= 0; k = newest(p.seat, k) {
-				all[k].unsent, all[k].err = p.seat.refund(ctx, parts[k], due)
+			for k := i; k >= 0; k = newest(p.Seat, k) {
+				all[k].unsent, all[k].err = p.Seat.Refund(ctx, parts[k], due)
 			}
 		}
 		if i == len(parts)-1 {
@@ -136,7 +137,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 		return 0
 	}
 	if d.engine != nil {
-		d.engine.Refund(d.first.n, d.first.at)
+		d.engine.Refund(d.first.N, d.first.At)
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
@@ -144,19 +145,19 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 	parts := d.parts()
 	for i, r := range refundAll(ctx, parts, due) {
 		if r.err != nil {
-			lost += parts[i].n
-			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].n, "err", r.err)
+			lost += parts[i].N
+			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].N, "err", r.err)
 		}
 	}
 	return lost
 }
 
-func (d *Decision) parts() []part {
+func (d *Decision) parts() []lane.Part {
 	if d.lease != nil {
 		return d.lease.slice(striped.Pile{Place: int64(d.ticket), N: d.Granted})
 	}
-	if d.first.n == 0 {
+	if d.first.N == 0 {
 		return nil
 	}
-	return append([]part{d.first}, d.more...)
+	return append([]lane.Part{d.first}, d.more...)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
 
@@ -211,7 +212,7 @@ func bookLocal(d *Decision, n, deadline int64) (due int64, err error) {
 		return 0, fmt.Errorf("%w: %d permits", ErrWaitTooLong, n)
 	}
 	d.Allowed, d.Granted, d.RetryAfter = true, n, 0
-	d.ticket, d.until, d.first = g.Ticket, g.Until, part{at: g.At, n: n}
+	d.ticket, d.until, d.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}
 	return due, nil
 }
 

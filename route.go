@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -65,7 +66,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 			spills = spills || seen < preferred
 			continue
 		}
-		waiting := v.seats[i].lane.waiting.Load()
+		waiting := v.seats[i].Lane.Waiting.Load()
 		switch {
 		case best < 0 || waiting < least:
 			best, least, ties = i, waiting, 1
@@ -83,7 +84,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 		return best
 	}
 	for k := range int64(preferred) {
-		if i := v.turn(now, k); v.open(i, now, size, done) && v.seats[i].lane.waiting.Load() == 0 {
+		if i := v.turn(now, k); v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
 			return i
 		}
 	}
@@ -93,7 +94,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 // open reports whether a call may go to the shard at this place of the order.
 func (v *view) open(i int, now, size int64, done *tried) bool {
 	s := v.seats[i]
-	return !done.has(i) && !s.shut(now) && s.lane.most() >= size && s.lane.usable(now)
+	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable(now)
 }
 
 // turn is the place in the order of the shard whose turn it is, or k turns later.
@@ -109,14 +110,14 @@ func (t *table) turn(now, k int64) int {
 func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
 	empty = true
 	for _, s := range v.visit {
-		if !s.lane.usable(now) {
+		if !s.Lane.Usable(now) {
 			continue
 		}
-		if at := max(s.lane.freeAt(), s.pacedUntil()); !reachable || at < next {
+		if at := max(s.Lane.FreeAt(), s.PacedUntil()); !reachable || at < next {
 			next = at
 		}
 		reachable = true
-		empty = empty && s.shut(now)
+		empty = empty && s.Shut(now)
 	}
 	return empty && reachable, reachable, next
 }
@@ -125,7 +126,7 @@ func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
 func (v *view) pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, s := range v.visit {
-		first = min(first, max(s.pacedUntil()-now, 0))
+		first = min(first, max(s.PacedUntil()-now, 0))
 	}
 	return time.Duration(first)
 }
@@ -133,11 +134,11 @@ func (v *view) pause(now int64) time.Duration {
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
 func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
-	first := call{ask: ask{n: n, since: since}, table: t}
+	first := call{Ask: lane.Ask{N: n, Since: since}, table: t}
 	boarded, err := a.board(ctx, &first, d)
 	if boarded {
-		first.sleep()
-		err = a.settle(ctx, &first, first.seat.lane.wake(ctx, &first.ask), d)
+		first.Sleep()
+		err = a.settle(ctx, &first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
 	}
 	return err
 }
@@ -147,19 +148,19 @@ func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decisi
 func (a *account) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	t := first.table
 	if t.limit.Scope == PerParticipant {
-		a.apart(&t.limit, first.n, false, d)
+		a.apart(&t.limit, first.N, false, d)
 		return false, nil
 	}
 	v := a.view(t)
-	if first.n > 1 && v.knownDenial(first.n, first.since, d) {
+	if first.N > 1 && v.knownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
-	i := v.choose(first.since, first.n, nil)
+	i := v.choose(first.Since, first.N, nil)
 	if i < 0 {
-		return false, a.unasked(ctx, v, first.n, first.since, d)
+		return false, a.unasked(ctx, v, first.N, first.Since, d)
 	}
-	first.seat = v.seats[i]
-	if boarded, err = first.seat.lane.board(ctx, &first.ask); boarded {
+	first.Seat = v.seats[i]
+	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
 		return true, nil
 	}
 	return false, a.settle(ctx, first, err, d)
@@ -167,11 +168,11 @@ func (a *account) board(ctx context.Context, first *call, d *Decision) (boarded 
 
 // settle is the last step of whole, with the answer to the first ask or err.
 func (a *account) settle(ctx context.Context, first *call, err error, d *Decision) error {
-	if err == nil && first.granted == first.n {
-		a.core.take(first.table, &first.ask, d)
+	if err == nil && first.Granted == first.N {
+		a.core.take(first.table, &first.Ask, d)
 		return nil
 	}
-	return a.spill(ctx, a.view(first.table), &first.ask, err, d)
+	return a.spill(ctx, a.view(first.table), &first.Ask, err, d)
 }
 
 // unasked ends a call that has no shard to go to.
@@ -179,7 +180,7 @@ func (a *account) unasked(ctx context.Context, v *view, n, since int64, d *Decis
 	if n == 1 && v.knownDenial(1, since, d) {
 		return nil
 	}
-	return a.unserved(ctx, v, n, since, &attempt{now: since, retry: unknownRetry}, d)
+	return a.unserved(ctx, v, n, since, &attempt{now: since, retry: lane.UnknownRetry}, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -194,8 +195,8 @@ type attempt struct {
 
 // failed takes in why a shard did not answer. A call whose time was up while the shard was answering
 // others of this process has waited in a queue of ours: that is no failure of the node.
-func (a *attempt) failed(s *seat, since int64, err error) {
-	if errors.Is(err, errTooLate) && s.lane.answered(since) {
+func (a *attempt) failed(s *lane.Seat, since int64, err error) {
+	if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {
 		a.queued = true
 		return
 	}
@@ -204,25 +205,25 @@ func (a *attempt) failed(s *seat, since int64, err error) {
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant is not paced.
 func (a *attempt) told(retry time.Duration) {
-	if a.retry == unknownRetry || retry < a.retry {
+	if a.retry == lane.UnknownRetry || retry < a.retry {
 		a.retry = retry
 	}
 }
 
 // spill goes on with a call at other shards after its first ask has ended.
-func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *Decision) error {
-	n, since, i := next.n, next.since, slices.Index(v.seats, next.seat)
-	seen := attempt{retry: unknownRetry}
+func (a *account) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
+	n, since, i := next.N, next.Since, slices.Index(v.seats, next.Seat)
+	seen := attempt{retry: lane.UnknownRetry}
 	refused := 0
 	for {
 		seen.done.add(i)
 		if err == nil {
-			seen.now, seen.reached = next.now, true
-			if v.seats[i].paced(seen.now) {
+			seen.now, seen.reached = next.Now, true
+			if v.seats[i].Paced(seen.now) {
 				refused++
 			}
-			if next.retry != unknownRetry {
-				seen.told(max(next.retry, time.Duration(v.seats[i].pacedUntil()-seen.now)))
+			if next.Retry != lane.UnknownRetry {
+				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
 			}
 		} else {
 			if e := a.core.gone(ctx, err); e != nil {
@@ -237,9 +238,9 @@ func (a *account) spill(ctx context.Context, v *view, next *ask, err error, d *D
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = ask{n: n, since: since, table: v.table}
-		err = v.seats[i].ask(ctx, next, seen.now)
-		if err == nil && next.granted == n {
+		*next = lane.Ask{N: n, Since: since}
+		err = v.seats[i].Ask(ctx, next, seen.now)
+		if err == nil && next.Granted == n {
 			a.core.take(v.table, next, d)
 			return nil
 		}
@@ -264,17 +265,17 @@ func (a *account) unserved(ctx context.Context, v *view, n, since int64, seen *a
 func (v *view) dueElsewhere(n, now int64) bool {
 	paced, fits := false, false
 	for _, s := range v.seats {
-		paced = paced || s.paced(now)
-		fits = fits || s.lane.most() >= n
+		paced = paced || s.Paced(now)
+		fits = fits || s.Lane.Most() >= n
 	}
 	return paced && fits
 }
 
 // take fills in that one shard granted everything.
-func (c *core) take(t *table, a *ask, d *Decision) {
-	d.Granted, d.ticket, d.Delay = a.granted, a.ticket, a.delay
-	d.first.seat, d.first.at, d.first.n, d.first.from = a.seat, a.at, a.granted, a.now
-	c.complete(d, t, a.rest, a.now)
+func (c *core) take(t *table, a *lane.Ask, d *Decision) {
+	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
+	d.first.Seat, d.first.At, d.first.N, d.first.From = a.Seat, a.At, a.Granted, a.Now
+	c.complete(d, t, a.Rest, a.Now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
@@ -288,7 +289,7 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 	if v.knownDenial(1, now, d) {
 		return nil
 	}
-	seen := attempt{retry: unknownRetry}
+	seen := attempt{retry: lane.UnknownRetry}
 	rest := int64(0)
 	for d.Granted < n && time.Duration(now-since) < c.client.cfg.CallTimeout {
 		i := v.choose(now, 1, &seen.done)
@@ -297,12 +298,12 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 		}
 		seen.done.add(i)
 		s := v.seats[i]
-		part := ask{n: n - d.Granted, upTo: true, since: since}
-		err := s.ask(ctx, &part, now)
+		part := lane.Ask{N: n - d.Granted, UpTo: true, Since: since}
+		err := s.Ask(ctx, &part, now)
 		now = c.client.now()
 		if err == nil {
-			seen.reached, rest = true, part.rest
-			d.add(s, &part.answer)
+			seen.reached, rest = true, part.Rest
+			d.add(s, &part.Answer)
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
@@ -407,19 +408,19 @@ func (c *core) complete(d *Decision, t *table, rest, now int64) {
 }
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
-func (d *Decision) add(s *seat, ans *answer) {
-	d.Delay = max(d.Delay, ans.delay)
-	d.addPart(part{s, ans.at, ans.granted, ans.now}, ans.ticket)
+func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
+	d.Delay = max(d.Delay, ans.Delay)
+	d.addPart(lane.Part{Seat: s, At: ans.At, N: ans.Granted, From: ans.Now}, ans.Ticket)
 }
 
-func (d *Decision) addPart(p part, ticket uint64) {
+func (d *Decision) addPart(p lane.Part, ticket uint64) {
 	switch {
-	case p.n == 0:
+	case p.N == 0:
 		return
 	case d.Granted == 0:
 		d.first, d.ticket = p, ticket
 	default:
 		d.more = append(d.more, p)
 	}
-	d.Granted += p.n
+	d.Granted += p.N
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -22,7 +23,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range tables {
 		t := &table{participants: heard}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			l := newLane(nil, way{slot: i, node: &node.Node{}}, &terms{most: 1})
+			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
 			t.order = append(t.order, l)
 		}
 		tables[p] = newAccount(nil, newParticipant("p", 1)).view(t)
@@ -37,7 +38,7 @@ func used(tables []*view, turns int) []int {
 	for p, t := range tables {
 		for k := range turns {
 			at := int64(turn)*int64(k) + int64(p)*int64(turn)/int64(len(tables))
-			calls[t.order[t.choose(at, 1, new(tried))].slot]++
+			calls[t.order[t.choose(at, 1, new(tried))].Slot]++
 		}
 	}
 	return calls
@@ -103,14 +104,14 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 			busy := map[int]bool{}
 			for range 100 {
 				i := table.choose(at, 1, new(tried))
-				table.order[i].waiting.Add(1)
+				table.order[i].Waiting.Add(1)
 				busy[i] = true
 			}
 			if !busy[0] || !busy[1] || len(busy) > 2*preferred {
 				t.Fatalf("%d participants: a hundred calls at once go to the places %v", participants, busy)
 			}
 			for _, l := range table.order {
-				l.waiting.Store(0)
+				l.Waiting.Store(0)
 			}
 		}
 	}
@@ -121,21 +122,21 @@ func TestBusyCallsStayTogether(t *testing.T) {
 	table := fleetOf(1, 24)[0]
 	for k := range 100 {
 		for i := range preferred {
-			table.order[i].waiting.Store(8)
+			table.order[i].Waiting.Store(8)
 		}
 		for range 10 {
 			i := table.choose(int64(turn)*int64(k), 1, new(tried))
 			if i >= preferred {
 				t.Fatalf("turn %d: a call goes to place %d, where it is alone", k, i)
 			}
-			table.order[i].waiting.Add(1)
+			table.order[i].Waiting.Add(1)
 		}
 	}
 }
 
 // What one shard tells is not forgotten for another that tells nothing.
 func TestTheShortestWaitThatWasToldCounts(t *testing.T) {
-	seen := attempt{retry: unknownRetry}
+	seen := attempt{retry: lane.UnknownRetry}
 	for _, told := range []struct{ retry, want time.Duration }{{7, 7}, {9, 7}, {3, 3}, {0, 0}} {
 		if seen.told(told.retry); seen.retry != told.want {
 			t.Errorf("after %d: %d, want %d", told.retry, seen.retry, told.want)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/lane"
 )
 
 // ParticipantState is how a participant stands while the participants of a limit
@@ -44,8 +45,8 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 	var mu sync.Mutex
 	all := make(map[string]ParticipantState)
 	answered := false
-	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane) error {
-		book, err := ln.participants(ctx)
+	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+		book, err := ln.Participants(ctx)
 		if err != nil {
 			return err
 		}

@@ -16,11 +16,11 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			continue
 		}
 		for _, l := range t.lanes {
-			free, heard := l.free()
+			free, heard := l.Free()
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.name, l.tag, l.node.Name, l.ready(now), free)
+			g.Shard(co.name, l.Tag, l.Node.Name, l.Ready(now), free)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"sync"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
 
@@ -27,7 +28,7 @@ type tickets struct {
 }
 
 type ticketKey struct {
-	first  *seat // with lease and number: which decision
+	first  *lane.Seat // with lease and number: which decision
 	lease  *lease
 	engine *local.Engine
 	number uint64

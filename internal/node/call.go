@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -19,6 +20,7 @@ type Call struct {
 
 	about    telemetry.Call
 	least    time.Duration
+	probes   bool // it looks whether the node is back
 	node     *Node
 	endpoint *Endpoint
 	span     trace.Span
@@ -91,9 +93,17 @@ func (n *Node) Revive(slot int, about telemetry.Call, probe func(context.Context
 	}()
 }
 
+// Excuse has a silence tell nothing of the node: it was the caller who left. That does not hold for a call
+// that looks whether the node is back.
+func (c *Call) Excuse() {
+	if !c.probes {
+		c.least = math.MaxInt64
+	}
+}
+
 // BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If probes is
 // set it is sent all the same when it is time to look whether the node is back.
-func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call, least time.Duration, probes bool) (context.Context, Call, error) {
+func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call, probes bool) (context.Context, Call, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, Call{}, err
 	}
@@ -105,8 +115,10 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 		if !probes || !e.breaker.claimProbe(n.env.Clock.Now()) {
 			return ctx, Call{}, n.Away(slot)
 		}
-		least = 0
+	} else {
+		probes = false
 	}
-	ctx, c := n.begin(ctx, e, about, least, nil)
+	ctx, c := n.begin(ctx, e, about, 0, nil)
+	c.probes = probes
 	return ctx, c, nil
 }

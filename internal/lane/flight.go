@@ -1,9 +1,10 @@
-package shardlimit
+package lane
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ const watchGrace = 5 * time.Millisecond
 // flight again and again, except after the watchdog has given one up: then the
 // late reply still belongs to the old one.
 type flight struct {
-	lane   *lane
+	lane   *Lane
 	flier  int
 	batch  *batch         // to be landed by whoever sets over
 	groups []script.Group // its asks, as the script wants them
@@ -35,7 +36,7 @@ type flight struct {
 	over   atomic.Bool // answered, or given up
 }
 
-func newFlight(l *lane, flier int) *flight {
+func newFlight(l *Lane, flier int) *flight {
 	f := &flight{lane: l, flier: flier}
 	f.ctx.done = make(chan struct{})
 	f.watch = time.AfterFunc(time.Hour, f.ring)
@@ -47,18 +48,18 @@ func newFlight(l *lane, flier int) *flight {
 // watchdog has given the call up before it ended, and another goroutine flies now.
 func (f *flight) run(b *batch) bool {
 	l, e := f.lane, f.lane.env
-	now := e.clock.Now()
+	now := e.Clock.Now()
 	f.batch, f.groups = b, b.groups(f.groups[:0])
-	budget := e.callTimeout - time.Duration(now-b.oldest)
-	if l.terms.Load().shards > 1 {
-		budget = min(budget, e.callTimeout/2)
+	budget := e.CallTimeout - time.Duration(now-b.oldest)
+	if l.Terms.Load().Shards > 1 {
+		budget = min(budget, e.CallTimeout/2)
 	}
-	f.hurry = e.hurried(budget)
+	f.hurry = e.Hurried(budget)
 	f.sent.Store(false)
 	f.over.Store(false)
-	f.ctx.at = e.clock.At(now + int64(budget))
+	f.ctx.at = e.Clock.At(now + int64(budget))
 	f.watch.Reset(budget)
-	if e.closed.Load() { // Close may have looked for flights before this one began
+	if e.Closed.Load() { // Close may have looked for flights before this one began
 		f.ctx.expire()
 	}
 	reply, received, err := f.call(&f.ctx)
@@ -80,7 +81,7 @@ func (f *flight) run(b *batch) bool {
 // call makes the script call.
 func (f *flight) call(ctx context.Context) (reply script.TakeReply, received int64, err error) {
 	f.seats = f.seats[:0]
-	err = f.lane.present(ctx, nil, func(t *terms) (script.Status, int64, error) {
+	err = f.lane.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
 		var err error
 		received, err = f.take(ctx, t, &reply)
 		return reply.Status, reply.At, err
@@ -89,27 +90,31 @@ func (f *flight) call(ctx context.Context) (reply script.TakeReply, received int
 }
 
 // take makes one script call under these terms, and learns from the reply.
-func (f *flight) take(ctx context.Context, t *terms, reply *script.TakeReply) (received int64, err error) {
+func (f *flight) take(ctx context.Context, t *Terms, reply *script.TakeReply) (received int64, err error) {
 	l := f.lane
-	ctx, c, err := l.begin(ctx, telemetry.Take, f.batch.calls(), l.env.callTimeout/8*3, f.batch.links)
+	least := time.Duration(0)
+	if f.hurry {
+		least = math.MaxInt64
+	}
+	ctx, c, err := l.begin(ctx, telemetry.Take, f.batch.calls(), least, f.batch.links)
 	if err != nil {
 		return 0, err
 	}
 	if len(f.seats) == 0 {
-		l.limit.Refresh()
+		l.Limit.Refresh()
 		for _, s := range f.batch.seats {
-			f.seats = append(f.seats, s.report(t.shards))
+			f.seats = append(f.seats, s.Report(t.Shards))
 		}
 	}
 	f.req.Groups, f.req.Seats = f.groups, f.seats
-	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.proposal, l.limit.KnownFor(), l.remembers(c.Sent), l.deadline(t.epoch)
+	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(c.Sent), l.deadline(t.Epoch)
 	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
 	f.sent.Store(true)
-	*reply, err = c.Scripts.Take(ctx, l.ref, &f.req)
+	*reply, err = c.Scripts.Take(ctx, l.Ref, &f.req)
 	received = c.finish(ctx, err)
 	switch {
 	case err != nil:
-	case reply.Status == script.Absent && t.epoch != 0:
+	case reply.Status == script.Absent && t.Epoch != 0:
 		f.sent.Store(false) // nothing was executed
 	default:
 		f.req.SeatRoom = reply.Seats
@@ -124,8 +129,8 @@ func (f *flight) take(ctx context.Context, t *terms, reply *script.TakeReply) (r
 // deliver hands the grants out, by the rule the script used.
 func (f *flight) deliver(r *script.TakeReply, received int64) {
 	b := f.batch
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.limit.Elsewhere(f.lane)
-	if f.lane.paced {
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.Limit.Elsewhere(f.lane)
+	if f.lane.Paced {
 		reply := *r
 		b.paced = &reply
 	}
@@ -143,13 +148,13 @@ func (f *flight) late(err error) bool {
 func (f *flight) refuse(err error) {
 	l := f.lane
 	if f.sent.Load() && !script.NotExecuted(err) {
-		l.env.telemetry.Lost(l.metrics, f.wanted())
+		l.env.Telemetry.Lost(l.Metrics, f.wanted())
 	}
 	if f.late(err) {
-		l.land(f.batch, nil, l.fail(fmt.Errorf("%w: %w", errTooLate, err)))
+		l.land(f.batch, nil, l.Fail(fmt.Errorf("%w: %w", ErrTooLate, err)))
 		return
 	}
-	l.land(f.batch, nil, l.fail(err))
+	l.land(f.batch, nil, l.Fail(err))
 	l.turnAway(err)
 }
 
@@ -168,7 +173,7 @@ func (f *flight) ring() {
 	f.batch.keep()            // or come back late, and look
 	if f.sent.Load() {
 		if !f.hurry {
-			l.node.Silence(l.slot)
+			l.Node.Silence(l.Slot)
 		}
 		f.refuse(context.DeadlineExceeded)
 	} else {

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -9,88 +9,88 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// ask is what one call wants from one shard, and what it gets. It lives on the
+// Ask is what one call wants from one shard, and what it gets. It lives on the
 // caller's stack: a batch knows how many asks it carries, not which. The callers
 // who sleep are many, and what lies on their stacks has left the caches when they
 // wake. So the functions that put it on a batch, and those that read the answer, are
 // called before and after the caller sleeps, and not around it.
-type ask struct {
-	seat  *seat // whom it is for
-	n     int64
-	since int64 // when the call began, on the process' clock
-	upTo  bool  // take what there is, up to n; else all or nothing
+type Ask struct {
+	Seat  *Seat // whom it is for
+	N     int64
+	Since int64 // when the call began, on the process' clock
+	UpTo  bool  // take what there is, up to n; else all or nothing
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
 	batch  *batch
 	place  int64  // how many of the class came before
 	serial uint64 // no other ask of the batch has it
-	answer
+	Answer
 }
 
 // shape is how the ask appears in a call: count asks of size permits each.
-func (a *ask) shape() (size, count int64) {
-	if a.upTo {
-		return 1, a.n
+func (a *Ask) shape() (size, count int64) {
+	if a.UpTo {
+		return 1, a.N
 	}
-	return a.n, 1
+	return a.N, 1
 }
 
-// answer is what the shard said to one ask.
-type answer struct {
-	granted int64
-	at      int64         // shard time of the grant, microseconds
-	ticket  uint64        // tells this grant from every other one of the lane
-	now     int64         // when the reply came, on the client's clock
-	rest    int64         // what is free after it, as far as this process knows
-	delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
-	retry   time.Duration // refused: until it could be granted; unknownRetry if not told
+// Answer is what the shard said to one ask.
+type Answer struct {
+	Granted int64
+	At      int64         // shard time of the grant, microseconds
+	Ticket  uint64        // tells this grant from every other one of the lane
+	Now     int64         // when the reply came, on the process' clock
+	Rest    int64         // what is free after it, as far as this process knows
+	Delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
+	Retry   time.Duration // refused: until it could be granted; unknownRetry if not told
 }
 
-const unknownRetry = time.Duration(-1)
+const UnknownRetry = time.Duration(-1)
 
-// ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
+// Ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
 // until ctx ends or the call has used up the call timeout. now is the
 // time. An error for which script.NotExecuted is false leaves open whether
 // permits were spent.
-func (s *seat) ask(ctx context.Context, a *ask, now int64) error {
-	l := s.lane
-	a.seat = s
-	if age := time.Duration(now - a.since); age > l.env.callTimeout/2 {
+func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
+	l := s.Lane
+	a.Seat = s
+	if age := time.Duration(now - a.Since); age > l.env.CallTimeout/2 {
 		return l.askLate(ctx, a, age)
 	}
 	return l.fill(ctx, a)
 }
 
 // askLate is ask for a call that may run out of time before a batch does.
-func (l *lane) askLate(ctx context.Context, a *ask, age time.Duration) error {
-	left := l.env.callTimeout - age
+func (l *Lane) askLate(ctx context.Context, a *Ask, age time.Duration) error {
+	left := l.env.CallTimeout - age
 	if left <= 0 {
-		return errTooLate
+		return ErrTooLate
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, left, errTooLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTooLate)
 	defer cancel()
 	return l.fill(ctx, a)
 }
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.
-func (l *lane) fill(ctx context.Context, a *ask) error {
-	boarded, err := l.board(ctx, a)
+func (l *Lane) fill(ctx context.Context, a *Ask) error {
+	boarded, err := l.Board(ctx, a)
 	if boarded {
-		a.sleep()
-		err = l.wake(ctx, a)
+		a.Sleep()
+		err = l.Wake(ctx, a)
 	}
 	return err
 }
 
-// board puts an ask on a batch. If boarded is false it is over: answered or failed. Else
+// Board puts an ask on a batch. If boarded is false it is over: answered or failed. Else
 // the lane's lock is held; the caller must call sleep, which lets go of it, and then wake.
-func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
+func (l *Lane) Board(ctx context.Context, a *Ask) (boarded bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	var link *trace.Link
-	if l.env.telemetry.Tracing {
+	if l.env.Telemetry.Tracing {
 		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
 	l.join(a)
@@ -103,9 +103,9 @@ func (l *lane) board(ctx context.Context, a *ask) (boarded bool, err error) {
 	return true, nil
 }
 
-// wake reads the answer to an ask whose caller has slept. A caller that was woken because
+// Wake reads the answer to an ask whose caller has slept. A caller that was woken because
 // ctx has ended leaves; one that was woken for another reason sleeps on.
-func (l *lane) wake(ctx context.Context, a *ask) error {
+func (l *Lane) Wake(ctx context.Context, a *Ask) error {
 	for !a.batch.over.Load() {
 		l.mu.Lock() // who watched the context woke the crowd
 		if a.batch.over.Load() {
@@ -117,20 +117,20 @@ func (l *lane) wake(ctx context.Context, a *ask) error {
 			l.mu.Unlock()
 			return context.Cause(ctx)
 		}
-		a.sleep()
+		a.Sleep()
 	}
 	return l.read(ctx, a)
 }
 
 // read has the answer to an ask from its batch, which has landed.
-func (l *lane) read(ctx context.Context, a *ask) error {
+func (l *Lane) read(ctx context.Context, a *Ask) error {
 	err := a.batch.read(a)
 	l.recycle(a.batch)
 	return l.heed(ctx, a, err)
 }
 
 // heed passes on what a batch said to an ask, or asks again if the batch was dissolved.
-func (l *lane) heed(ctx context.Context, a *ask, err error) error {
+func (l *Lane) heed(ctx context.Context, a *Ask, err error) error {
 	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return l.askAgain(ctx, a)
 	}
@@ -138,20 +138,20 @@ func (l *lane) heed(ctx context.Context, a *ask, err error) error {
 }
 
 // askAgain is for an ask whose batch was dissolved.
-func (l *lane) askAgain(ctx context.Context, a *ask) error {
-	age := l.env.clock.Now() - a.since
-	if age > l.env.boarding() {
-		return errTooLate
+func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
+	age := l.env.Clock.Now() - a.Since
+	if age > l.env.Boarding() {
+		return ErrTooLate
 	}
 	return l.askLate(ctx, a, time.Duration(age))
 }
 
-// boarding is the age of a call above which it does not depart any more: more
+// Boarding is the age of a call above which it does not depart any more: more
 // than half of the call timeout, or a call that a stalled shard has held up for
 // half its time could not be served by another; less than all, for the sake of
 // the others on board.
-func (e *env) boarding() int64 { return int64(e.callTimeout / 4 * 3) }
+func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
 
-// hurried reports whether a call has so little time left that it must have waited in a queue of this
+// Hurried reports whether a call has so little time left that it must have waited in a queue of this
 // process before. What was held up by one stalled shard has about a half.
-func (e *env) hurried(left time.Duration) bool { return left < e.callTimeout/8*3 }
+func (e *Env) Hurried(left time.Duration) bool { return left < e.CallTimeout/8*3 }

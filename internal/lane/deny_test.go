@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"testing"
@@ -17,15 +17,15 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		l.serve(1)
 		synctest.Wait()
 		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
-		l.known.shutUntil.Store(l.env.clock.Now() + int64(time.Second))
+		l.known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
 		l.ground(l.fly)
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
-			if !o.ended.Load() || o.err != nil || o.granted != 0 || o.retry != unknownRetry {
+			if !o.ended.Load() || o.err != nil || o.Granted != 0 || o.Retry != UnknownRetry {
 				t.Errorf("%s: %+v", name, o)
 			}
 		}
-		if first.granted != 1 {
+		if first.Granted != 1 {
 			t.Errorf("the first: %+v", first)
 		}
 		several = l.call(t.Context(), 2, false)
@@ -34,7 +34,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		}
 		l.serve(0)
 		synctest.Wait()
-		if several.err != nil || several.granted != 0 {
+		if several.err != nil || several.Granted != 0 {
 			t.Errorf("two at once: %+v", several)
 		}
 	})
@@ -49,20 +49,20 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		l.serve(1)
 		synctest.Wait()
 		behind := l.call(t.Context(), 1, false)
-		l.seat().notBefore.Store(l.env.clock.Now() + int64(time.Second))
+		l.seat().notBefore.Store(l.env.Clock.Now() + int64(time.Second))
 		l.ground(l.fly)
 		synctest.Wait()
-		if first.granted != 1 || !behind.ended.Load() || behind.err != nil || behind.granted != 0 || behind.retry != unknownRetry {
+		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 || behind.Retry != UnknownRetry {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
 		}
-		now := l.env.clock.Now()
-		other := newSeat(&member{id: "other", weight: 1000}, l)
+		now := l.env.Clock.Now()
+		other := NewSeat(&Member{ID: "other", Weight: 1000}, l)
 		b := newBatch(l)
-		b.take(&ask{n: 1, seat: l.seat(), since: now})
+		b.take(&Ask{N: 1, Seat: l.seat(), Since: now})
 		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {
 			t.Error("the time at which the shard wants to see it again is not heeded")
 		}
-		b.take(&ask{n: 1, seat: other, since: now})
+		b.take(&Ask{N: 1, Seat: other, Since: now})
 		if b.heldBack(now) {
 			t.Error("one is held back with another that shares its batch")
 		}
@@ -90,7 +90,7 @@ func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := grounded(t).seat()
 		const window = time.Second
-		s.lane.terms.Store(&terms{window: window})
+		s.Lane.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
 			reply := script.TakeReply{Contended: true, Share: share, Target: 500, Seats: []script.SeatReply{{Retry: window}}}
 			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
@@ -114,8 +114,8 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 		b.retry = 5 * time.Second
 		l.land(b, make([]int64, len(b.classes)), nil)
 		synctest.Wait()
-		if two.retry != 5*time.Second || three.retry != unknownRetry {
-			t.Errorf("two permits in %s, three in %s", two.retry, three.retry)
+		if two.Retry != 5*time.Second || three.Retry != UnknownRetry {
+			t.Errorf("two permits in %s, three in %s", two.Retry, three.Retry)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"sync/atomic"
@@ -8,21 +8,21 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// member is a participant of this process, as shards are told of it.
-type member struct {
-	id     string
-	weight int64 // in thousandths
+// Member is a participant of this process, as shards are told of it.
+type Member struct {
+	ID     string
+	Weight int64 // in thousandths
 
 	// turned counts the permits of calls that were finally turned away. Every
 	// shard is told of those since it was last told, so that it knows who wants more than it gets.
-	turned striped.Tally
-	wanted atomic.Int64 // permits that its line still wanted when it last could not be served
+	Turned striped.Tally
+	Wanted atomic.Int64 // permits that its line still wanted when it last could not be served
 }
 
-// seat is a participant's place at one shard, as far as fairness goes.
-type seat struct {
-	member *member
-	lane   *lane
+// Seat is a participant's place at one shard, as far as fairness goes.
+type Seat struct {
+	member *Member
+	Lane   *Lane
 
 	// notBefore is when the shard wants to see this participant again, on the
 	// process' clock: until then its part is used up, though permits may be free.
@@ -33,41 +33,42 @@ type seat struct {
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 }
 
-func newSeat(m *member, l *lane) *seat {
-	s := &seat{member: m, lane: l}
+// NewSeat returns the seat of a member at the shard that a lane leads to.
+func NewSeat(m *Member, l *Lane) *Seat {
+	s := &Seat{member: m, Lane: l}
 	s.slot.Store(-1)
 	return s
 }
 
-// pacedUntil is when the shard wants to see this participant again.
-func (s *seat) pacedUntil() int64 { return s.notBefore.Load() }
+// PacedUntil is when the shard wants to see this participant again.
+func (s *Seat) PacedUntil() int64 { return s.notBefore.Load() }
 
-// paced reports whether the participant is to keep away from the shard at this time.
-func (s *seat) paced(now int64) bool { return now < s.notBefore.Load() }
+// Paced reports whether the participant is to keep away from the shard at this time.
+func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
 
-// shut reports whether the shard is known to have nothing for this participant.
-func (s *seat) shut(now int64) bool { return s.lane.known.shut(now) || s.paced(now) }
+// Shut reports whether the shard is known to have nothing for this participant.
+func (s *Seat) Shut(now int64) bool { return s.Lane.known.shut(now) || s.Paced(now) }
 
-// open forgets why the shard was not to be asked.
-func (s *seat) open() {
-	s.lane.known.open()
+// Open forgets why the shard was not to be asked.
+func (s *Seat) Open() {
+	s.Lane.known.open()
 	s.notBefore.Store(0)
 }
 
 // name tells the shard whose seat it is.
-func (s *seat) name() script.Seat {
-	return script.Seat{ID: s.member.id, Slot: int(s.slot.Load()), Weight: s.member.weight}
+func (s *Seat) name() script.Seat {
+	return script.Seat{ID: s.member.ID, Slot: int(s.slot.Load()), Weight: s.member.Weight}
 }
 
-// report is what the shard is told of this participant with the next call.
+// Report is what the shard is told of this participant with the next call.
 //
 // A call that was turned away had tried the shards of its order, and how its
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
-func (s *seat) report(shards int64) script.Seat {
-	turned := s.member.turned.Sum()
+func (s *Seat) Report(shards int64) script.Seat {
+	turned := s.member.Turned.Sum()
 	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
-	waiting := s.member.wanted.Load()
+	waiting := s.member.Wanted.Load()
 	r := s.name()
 	r.Turned = min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport)
 	r.Waiting = min((waiting+shards-1)/shards, fairness.MaxReport)
@@ -81,7 +82,7 @@ func (s *seat) report(shards int64) script.Seat {
 //
 // The shard reckons with the share that it has. While that is on its way from or to other shards, the wait is no longer than what is believed of a
 // shard that is empty: told by one that has 3 of 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
-func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
+func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
 		return
 	}
@@ -98,16 +99,16 @@ func (s *seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	s.notBefore.Store(0)
 	if wait := r.Seats[i].Retry; wait > 0 {
 		if r.Share != r.Target {
-			wait = min(wait, shutCap(s.lane.terms.Load().window))
+			wait = min(wait, ShutCap(s.Lane.Terms.Load().Window))
 		}
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
 	}
 }
 
-// part is what one shard granted.
-type part struct {
-	seat *seat // where, and of whom
-	at   int64 // the shard's own time of the grant, microseconds
-	n    int64
-	from int64 // since when the participant holds them, on the process' clock
+// Part is what one shard granted.
+type Part struct {
+	Seat *Seat // where, and of whom
+	At   int64 // the shard's own time of the grant, microseconds
+	N    int64
+	From int64 // since when the participant holds them, on the process' clock
 }

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -21,45 +21,45 @@ import (
 )
 
 // grounded is a lane that nobody flies: the test moves its batches by itself.
-func grounded(tb testing.TB) *lane {
+func grounded(tb testing.TB) *Lane {
 	tb.Helper()
-	e := &env{clock: &clock.Clock{Base: time.Now()}, callTimeout: 100 * time.Millisecond, closed: new(atomic.Bool)}
+	e := &Env{Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond, Closed: new(atomic.Bool)}
 	var err error
-	if e.telemetry, err = telemetry.New(e.clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil); err != nil {
+	if e.Telemetry, err = telemetry.New(e.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil); err != nil {
 		tb.Fatal(err)
 	}
-	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.clock, Telemetry: e.telemetry})
+	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
 	n.Close() // it cannot be reached
-	l := newLane(e, way{limit: &quietLimit{}, metrics: telemetry.NewLimiter("l", "sliding_log"), node: n}, &terms{})
+	l := New(e, Way{Limit: &quietLimit{}, Metrics: telemetry.NewLimiter("l", "sliding_log"), Node: n}, &Terms{})
 	l.flying = allFly
-	l.limit.(*quietLimit).own = newSeat(&member{id: "p", weight: 1000}, l)
+	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
 	return l
 }
 
 // quietLimit is a limit that has no other shards and hears nothing.
-type quietLimit struct{ own *seat }
+type quietLimit struct{ own *Seat }
 
 func (*quietLimit) Refresh()                        {}
 func (*quietLimit) KnownFor() time.Duration         { return 0 }
 func (*quietLimit) Confirmed(_, _ int64) int64      { return 0 }
 func (*quietLimit) Confirm(context.Context) error   { return nil }
-func (*quietLimit) Heard(*lane, news)               {}
-func (*quietLimit) Elsewhere(*lane) int64           { return 0 }
+func (*quietLimit) Heard(*Lane, News)               {}
+func (*quietLimit) Elsewhere(*Lane) int64           { return 0 }
 func (*quietLimit) Returned()                       {}
-func (*quietLimit) GiveBack([]part) int64           { return 0 }
-func (*quietLimit) Failed(_ *lane, err error) error { return err }
+func (*quietLimit) GiveBack([]Part) int64           { return 0 }
+func (*quietLimit) Failed(_ *Lane, err error) error { return err }
 
 // allFly says that there is a flier for every batch, so that none begins by itself.
 const allFly = 1<<maxFlights - 1
 
 // next is the batch that departs next.
-func (l *lane) next() (b *batch) {
+func (l *Lane) next() (b *batch) {
 	l.ground(func(flier int) { b = l.depart(flier) })
 	return b
 }
 
 // ground lets the test be the only flier for a while.
-func (l *lane) ground(fly func(flier int)) {
+func (l *Lane) ground(fly func(flier int)) {
 	l.mu.Lock()
 	l.flying = 1
 	l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *lane) ground(fly func(flier int)) {
 }
 
 // serve lets the next batch depart and land with so many permits free.
-func (l *lane) serve(free int64) *batch {
+func (l *Lane) serve(free int64) *batch {
 	b := l.next()
 	if b != nil {
 		asks, _ := script.Distribute(nil, free, b.groups(nil))
@@ -80,23 +80,23 @@ func (l *lane) serve(free int64) *batch {
 }
 
 // seat is that of the process itself.
-func (l *lane) seat() *seat { return l.limit.(*quietLimit).own }
+func (l *Lane) seat() *Seat { return l.Limit.(*quietLimit).own }
 
 // outcomeOf is what one caller of a lane got.
 type outcomeOf struct {
-	answer
+	Answer
 	err   error
 	ended atomic.Bool
 }
 
 // call asks on a goroutine of its own.
-func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
+func (l *Lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	o := new(outcomeOf)
-	now := l.env.clock.Now()
+	now := l.env.Clock.Now()
 	go func() {
-		a := ask{n: n, upTo: upTo, since: now}
-		o.err = l.seat().ask(ctx, &a, now)
-		o.answer = a.answer
+		a := Ask{N: n, UpTo: upTo, Since: now}
+		o.err = l.seat().Ask(ctx, &a, now)
+		o.Answer = a.Answer
 		o.ended.Store(true)
 	}()
 	synctest.Wait()
@@ -109,9 +109,9 @@ func (l *lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		l := &lane{}
+		l := &Lane{}
 		b := newBatch(l)
-		var staying []*ask
+		var staying []*Ask
 		leave := func() {
 			for i := len(staying) - 1; i >= 0; i-- {
 				if random.IntN(4) == 0 {
@@ -121,7 +121,7 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 			}
 		}
 		for range 1 + random.IntN(40) {
-			a := &ask{n: 1 + random.Int64N(5), upTo: random.IntN(3) == 0}
+			a := &Ask{N: 1 + random.Int64N(5), UpTo: random.IntN(3) == 0}
 			if !b.take(a) {
 				t.Fatal("no room")
 			}
@@ -130,7 +130,7 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 		leave()
 		wanted := int64(0)
 		for _, a := range staying {
-			wanted += a.n
+			wanted += a.N
 		}
 		groups := b.groups(nil)
 		for _, g := range groups {
@@ -146,11 +146,11 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 		random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
 		got, unserved := int64(0), false
 		for _, a := range staying {
-			if err := b.read(a); err != nil || a.granted < 0 || a.granted > a.n || !a.upTo && a.granted%a.n != 0 {
+			if err := b.read(a); err != nil || a.Granted < 0 || a.Granted > a.N || !a.UpTo && a.Granted%a.N != 0 {
 				t.Fatalf("seed %d: %+v, %v", seed, a, err)
 			}
-			got += a.granted
-			unserved = unserved || a.granted < a.n && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
+			got += a.Granted
+			unserved = unserved || a.Granted < a.N && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
 		}
 		if got+lost != granted {
 			t.Fatalf("seed %d: %d granted, %d handed out and %d lost", seed, granted, got, lost)
@@ -172,7 +172,7 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		}
 		alone := l.call(own, 1, false)
 		stays := l.call(context.Background(), 1, false)
-		if n := l.waiting.Load(); n != 22 {
+		if n := l.Waiting.Load(); n != 22 {
 			t.Fatalf("%d wait, want 22", n)
 		}
 		boom := errors.New("boom")
@@ -197,8 +197,8 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		}
 		l.land(b, []int64{1}, nil)
 		synctest.Wait()
-		if stays.granted != 1 || l.waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, l.waiting.Load())
+		if stays.Granted != 1 || l.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
 		}
 	})
 }
@@ -213,14 +213,14 @@ func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
 		l.call(ctx, 1, false)
 		cancel()
 		synctest.Wait()
-		late := ask{n: 1}
+		late := Ask{N: 1}
 		l.join(&late)
 		if l.watch(ctx, &late, ctx.Done()) == nil {
 			t.Error("the ask was answered, but no batch has landed")
 		}
 		l.serve(9)
 		synctest.Wait()
-		if stays.granted != 1 {
+		if stays.Granted != 1 {
 			t.Errorf("%+v", stays)
 		}
 	})
@@ -234,7 +234,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		young := l.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
-		behind.take(&ask{n: 1, since: l.env.clock.Now()})
+		behind.take(&Ask{N: 1, Since: l.env.Clock.Now()})
 		l.tail.next, l.tail = behind, behind
 		if b := l.serve(9); b != behind {
 			t.Error("a call departed too late")
@@ -242,10 +242,10 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		synctest.Wait()
 		l.serve(9) // unless the young one was quick enough for the batch behind
 		synctest.Wait()
-		if !errors.Is(old.err, errTooLate) {
+		if !errors.Is(old.err, ErrTooLate) {
 			t.Errorf("the old one: %+v", old)
 		}
-		if young.err != nil || young.granted != 1 {
+		if young.err != nil || young.Granted != 1 {
 			t.Errorf("the young one: %+v", young)
 		}
 	})
@@ -266,7 +266,7 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, o := range callers {
-			if o.granted != int64(i/2)+1 {
+			if o.Granted != int64(i/2)+1 {
 				t.Errorf("caller %d: %+v", i, o)
 			}
 		}
@@ -278,7 +278,7 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 
 // keepFlying serves batches until land is called, each with so many grants as many tells. On each of
 // them there is one who stays and reads.
-func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
+func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 	stop := make(chan struct{})
 	var flier sync.WaitGroup
 	flier.Go(func() {
@@ -287,7 +287,7 @@ func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
 			case <-stop:
 				return
 			default:
-				extra := ask{n: 1, seat: l.seat(), since: l.env.clock.Now()}
+				extra := Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()}
 				l.join(&extra)
 				l.mu.Unlock()
 				l.serve(many())
@@ -304,7 +304,7 @@ func keepFlying(t *testing.T, l *lane, many func() int64) (land func()) {
 // For the race detector: everybody joins, leaves and reads at once.
 func TestABatchUnderLoad(t *testing.T) {
 	l := grounded(t)
-	l.env.callTimeout = time.Hour
+	l.env.CallTimeout = time.Hour
 	var callers sync.WaitGroup
 	land := keepFlying(t, l, func() int64 { return rand.Int64N(40) })
 	shared, cancel := context.WithCancel(t.Context())
@@ -319,15 +319,15 @@ func TestABatchUnderLoad(t *testing.T) {
 				case 1:
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
-				now := l.env.clock.Now()
-				_ = l.seat().ask(ctx, &ask{n: 1 + int64(i%3), upTo: i%5 == 0, since: now}, now)
+				now := l.env.Clock.Now()
+				_ = l.seat().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
 				end()
 			}
 		})
 	}
 	callers.Wait()
 	land()
-	if n := l.waiting.Load(); n != 0 {
+	if n := l.Waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }
@@ -347,8 +347,8 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 		}
 		l.serve(1)
 		synctest.Wait()
-		if stays.err != nil || stays.granted != 1 || l.waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, l.waiting.Load())
+		if stays.err != nil || stays.Granted != 1 || l.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 )
 
 // grantOne serves one permit to a single caller, and returns the batch it was on.
-func grantOne(ctx context.Context, t *testing.T, l *lane) *batch {
+func grantOne(ctx context.Context, t *testing.T, l *Lane) *batch {
 	t.Helper()
 	alone := l.call(ctx, 1, false)
 	b := l.tail
 	l.serve(1)
 	synctest.Wait()
-	if alone.err != nil || alone.granted != 1 {
+	if alone.err != nil || alone.Granted != 1 {
 		t.Errorf("%+v", alone)
 	}
 	return b
@@ -46,21 +46,21 @@ func TestASmallBatchIsUsedAgain(t *testing.T) {
 
 // Whoever has not read may yet do so: those who left, and what a call that was given up needs.
 func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
-	for name, meddle := range map[string]func(l *lane, leave func()){
-		"somebody left in time":  func(_ *lane, leave func()) { leave() },
-		"somebody left too late": func(l *lane, leave func()) { b := l.next(); leave(); l.land(b, []int64{2}, nil) },
-		"the call was given up":  func(l *lane, _ func()) { f := newFlight(l, 0); f.batch = l.next(); f.ring() },
-		"more calls than a few": func(l *lane, _ func()) {
+	for name, meddle := range map[string]func(l *Lane, leave func()){
+		"somebody left in time":  func(_ *Lane, leave func()) { leave() },
+		"somebody left too late": func(l *Lane, leave func()) { b := l.next(); leave(); l.land(b, []int64{2}, nil) },
+		"the call was given up":  func(l *Lane, _ func()) { f := newFlight(l, 0); f.batch = l.next(); f.ring() },
+		"more calls than a few": func(l *Lane, _ func()) {
 			l.call(context.Background(), 3, true)
 			l.call(context.Background(), 3, true)
 			l.call(context.Background(), 3, true)
 		},
-		"not everybody has woken": func(l *lane, _ func()) { l.join(&ask{n: 1, seat: l.seat()}); l.mu.Unlock() },
+		"not everybody has woken": func(l *Lane, _ func()) { l.join(&Ask{N: 1, Seat: l.seat()}); l.mu.Unlock() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := grounded(t)
-				l.terms.Store(&terms{})
+				l.Terms.Store(&Terms{})
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				stays := l.call(context.Background(), 1, false)
@@ -83,7 +83,7 @@ func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 // For the race detector: batches that are used again and again.
 func TestSmallBatchesUnderLoad(t *testing.T) {
 	l := grounded(t)
-	l.env.callTimeout = time.Hour
+	l.env.CallTimeout = time.Hour
 	var callers sync.WaitGroup
 	land := keepFlying(t, l, func() int64 { return 9 })
 	shared, cancel := context.WithCancel(t.Context())
@@ -100,10 +100,10 @@ func TestSmallBatchesUnderLoad(t *testing.T) {
 				case 4:
 					ctx, end = context.WithCancel(shared)
 				}
-				now := l.env.clock.Now()
-				a := ask{n: int64(i + 1), since: now}
-				if err := l.seat().ask(ctx, &a, now); err == nil && a.granted != a.n {
-					t.Errorf("%d of %d granted", a.granted, a.n)
+				now := l.env.Clock.Now()
+				a := Ask{N: int64(i + 1), Since: now}
+				if err := l.seat().Ask(ctx, &a, now); err == nil && a.Granted != a.N {
+					t.Errorf("%d of %d granted", a.Granted, a.N)
 				}
 				end()
 			}
@@ -111,7 +111,7 @@ func TestSmallBatchesUnderLoad(t *testing.T) {
 	}
 	callers.Wait()
 	land()
-	if n := l.waiting.Load(); n != 0 {
+	if n := l.Waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -28,8 +28,8 @@ type batch struct {
 	oldest  int64    // when the first of their calls began; callers who left count
 	room    [2]class // for most batches
 
-	seats   []*seat         // the participants on board
-	only    [1]*seat        // for most batches
+	seats   []*Seat         // the participants on board
+	only    [1]*Seat        // for most batches
 	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
 	crowd   sync.Cond       // those who need not watch a context of their own
 	landed  chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
@@ -39,7 +39,7 @@ type batch struct {
 	err     error
 	number  uint64            // of the call
 	at      int64             // shard time of the grants, microseconds
-	now     int64             // when the reply came, on the client's clock
+	now     int64             // when the reply came, on the process' clock
 	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
 	retry   time.Duration
 	rest    int64 // what was free as far as this process knows, before the first was granted
@@ -60,7 +60,7 @@ const small = 4
 
 // class is the asks of one size for one participant in a batch.
 type class struct {
-	seat        *seat
+	seat        *Seat
 	size, count int64
 	place       int32 // of the seat among those of the batch
 	gaps        bool  // somebody left, so that places do not tell the order any more
@@ -81,7 +81,7 @@ func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
 // newBatch returns an empty batch of the lane, which may have been used before. l.mu is held.
-func newBatch(l *lane) *batch {
+func newBatch(l *Lane) *batch {
 	if b := l.spare.Swap(nil); b != nil {
 		return b
 	}
@@ -94,7 +94,7 @@ func newBatch(l *lane) *batch {
 // recycle is called by each caller whom the landing woke, after it has read. The last one
 // to do so puts a small batch by to be used again; whoever has left never does, so a batch
 // that somebody left is not used again. The lane may still wake the crowd then, for nothing.
-func (l *lane) recycle(b *batch) {
+func (l *Lane) recycle(b *batch) {
 	all := b.serials
 	if all > small || b.done.Add(1) != int32(all) {
 		return
@@ -119,22 +119,22 @@ func (b *batch) keep() { b.done.Store(-small - 1) }
 func (b *batch) link(l *trace.Link) { b.links = append(b.links, *l) }
 
 // take finds a place for the ask and reports false if the batch has none.
-func (b *batch) take(a *ask) bool {
+func (b *batch) take(a *Ask) bool {
 	size, count := a.shape()
 	i := 0
 	for ; i < len(b.classes); i++ {
-		if k := &b.classes[i]; k.size == size && k.seat == a.seat && k.count+count <= script.MaxPermits {
+		if k := &b.classes[i]; k.size == size && k.seat == a.Seat && k.count+count <= script.MaxPermits {
 			break
 		}
 	}
-	if i == len(b.classes) && !b.open(a.seat, size) {
+	if i == len(b.classes) && !b.open(a.Seat, size) {
 		return false
 	}
 	a.place = b.classes[i].count
 	b.classes[i].count += count
 	a.batch, a.class, a.serial = b, int32(i), b.serials
-	if b.serials == 0 || a.since < b.oldest {
-		b.oldest = a.since
+	if b.serials == 0 || a.Since < b.oldest {
+		b.oldest = a.Since
 	}
 	b.serials++
 	return true
@@ -144,7 +144,7 @@ func (b *batch) take(a *ask) bool {
 // enlarge the stack of every caller.
 //
 //go:noinline
-func (b *batch) open(s *seat, size int64) bool {
+func (b *batch) open(s *Seat, size int64) bool {
 	if len(b.classes) == script.MaxGroups {
 		return false
 	}
@@ -154,7 +154,7 @@ func (b *batch) open(s *seat, size int64) bool {
 
 // seat returns the place of a participant, a new one if it has none. There is one
 // for each class if need be.
-func (b *batch) seat(s *seat) int32 {
+func (b *batch) seat(s *Seat) int32 {
 	i := slices.Index(b.seats, s)
 	if i < 0 {
 		i = len(b.seats)
@@ -165,7 +165,7 @@ func (b *batch) seat(s *seat) int32 {
 
 // leave takes an ask out. If the batch has departed its permits are given back when it lands, unless
 // another one of its class can use them.
-func (b *batch) leave(a *ask) {
+func (b *batch) leave(a *Ask) {
 	_, count := a.shape()
 	k := &b.classes[a.class]
 	k.gaps = true
@@ -191,7 +191,7 @@ func (b *batch) singles() bool {
 // heldBack reports whether the shard wants to see nobody on board at this time.
 func (b *batch) heldBack(now int64) bool {
 	for _, s := range b.seats {
-		if !s.paced(now) {
+		if !s.Paced(now) {
 			return false
 		}
 	}
@@ -232,12 +232,12 @@ func (b *batch) grant(asks []int64) (lost int64) {
 func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 
 // unclaimed is what the batch was granted for callers who have left: the last of each class. The batch has landed.
-func (b *batch) unclaimed() (parts []part) {
+func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
-			p := part{seat: k.seat, at: b.at, n: k.unclaimed() * k.size, from: b.now}
+			p := Part{Seat: k.seat, At: b.at, N: k.unclaimed() * k.size, From: b.now}
 			if b.paced != nil {
-				p.at = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
+				p.At = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
 			}
 			parts = append(parts, p)
 		}
@@ -246,7 +246,7 @@ func (b *batch) unclaimed() (parts []part) {
 }
 
 // read puts what the batch has for an ask into it, once at most.
-func (b *batch) read(a *ask) error {
+func (b *batch) read(a *Ask) error {
 	if b.err != nil {
 		return b.err
 	}
@@ -259,14 +259,14 @@ func (b *batch) read(a *ask) error {
 		got, taken = k.claim(count)
 	}
 	end := k.ahead + taken*size // of its permits, among all that the batch was granted
-	a.answer = answer{granted: got * size, at: b.at, ticket: b.number<<20 | a.serial, now: b.now, rest: b.rest - end}
+	a.Answer = Answer{Granted: got * size, At: b.at, Ticket: b.number<<20 | a.serial, Now: b.now, Rest: b.rest - end}
 	if b.paced != nil && got > 0 {
-		a.at, a.delay = b.paced.RefundAt(end-1), b.paced.DelayOf(end-1)
+		a.At, a.Delay = b.paced.RefundAt(end-1), b.paced.DelayOf(end-1)
 	}
 	if got < count {
-		a.retry = unknownRetry
+		a.Retry = UnknownRetry
 		if size == b.refused {
-			a.retry = b.retry
+			a.Retry = b.retry
 		}
 	}
 	return nil
@@ -282,15 +282,15 @@ func (k *class) claim(count int64) (got, taken int64) {
 	return min(max(k.granted-(end-count), 0), count), min(end, k.granted)
 }
 
-// sleep waits until somebody wakes the crowd of the ask's batch. The lane's lock is held
+// Sleep waits until somebody wakes the crowd of the ask's batch. The lane's lock is held
 // at first, and not after. It is part of the function that calls it.
-func (a *ask) sleep() { a.batch.crowd.Wait() }
+func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 
 // watch waits for the answer on behalf of a caller that looks after its context itself: whoever is the
 // first of the batch with it. The many others of a program that hands the same
 // context to all its calls then sleep without, which takes half the time. The
 // lane's lock is held at first, and not after.
-func (l *lane) watch(ctx context.Context, a *ask, done <-chan struct{}) error {
+func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	b := a.batch
 	if b.landed == nil {
 		b.landed = make(chan struct{}, 1)

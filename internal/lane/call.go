@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -13,28 +13,28 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// shardCall is one call to a shard under way. Every call to a shard begins with begin and ends with
+// call is one call to a shard under way. Every call to a shard begins with begin and ends with
 // finish, and what it heard goes through heard or looked: so there is one place for the breaker, metrics and span
 // (see node.Call), for what the process learns, for what the limit must hear, and for
 // keys that hold somebody else's data.
-type shardCall struct {
+type call struct {
 	node.Call
-	lane      *lane
+	lane      *Lane
 	operation telemetry.Operation
 }
 
 // begin begins a call that serves so many callers. See node.Begin.
-func (l *lane) begin(ctx context.Context, op telemetry.Operation, serves int64, least time.Duration, links []trace.Link) (context.Context, shardCall, error) {
-	ctx, c, err := l.node.Begin(ctx, l.slot, l.about(op, serves), least, links)
-	return ctx, shardCall{c, l, op}, err
+func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, least time.Duration, links []trace.Link) (context.Context, call, error) {
+	ctx, c, err := l.Node.Begin(ctx, l.Slot, l.about(op, serves), least, links)
+	return ctx, call{c, l, op}, err
 }
 
-func (l *lane) about(op telemetry.Operation, serves int64) telemetry.Call {
-	return telemetry.Call{Operation: op, Limiter: l.metrics, Shard: l.tag, Serves: serves}
+func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
+	return telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag, Serves: serves}
 }
 
 // finish ends the call, and returns when that was.
-func (c *shardCall) finish(ctx context.Context, err error) (received int64) {
+func (c *call) finish(ctx context.Context, err error) (received int64) {
 	received = c.Finish(ctx, err)
 	if err != nil && c.mustShun(err) {
 		c.lane.shun(err)
@@ -43,31 +43,31 @@ func (c *shardCall) finish(ctx context.Context, err error) (received int64) {
 }
 
 // heard takes in what the shard said of itself and has free.
-func (c *shardCall) heard(t *terms, received int64, r *script.TakeReply) {
-	c.lane.known.learn(c.Sent, received, t.window, r)
+func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
+	c.lane.known.learn(c.Sent, received, t.Window, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 
 // tell lets the limit hear of another epoch or a loss.
-func (c *shardCall) tell(t *terms, status script.Status, epoch int64) {
-	if status != script.OK || epoch != t.epoch {
-		c.lane.limit.Heard(c.lane, news{operation: c.operation, status: status, believed: t.epoch, epoch: epoch})
+func (c *call) tell(t *Terms, status script.Status, epoch int64) {
+	if status != script.OK || epoch != t.Epoch {
+		c.lane.Limit.Heard(c.lane, News{Operation: c.operation, Status: status, Believed: t.Epoch, Epoch: epoch})
 	}
 }
 
 // looked takes in what a look at the shard has found.
-func (c *shardCall) looked(r *script.PeekReply) {
+func (c *call) looked(r *script.PeekReply) {
 	if r.Free > 0 {
 		c.lane.known.open() // it was empty and got permits back, perhaps from a collection of another process
 	}
 	if r.Status != script.Absent {
-		c.tell(c.lane.terms.Load(), script.OK, r.Epoch)
+		c.tell(c.lane.Terms.Load(), script.OK, r.Epoch)
 	}
 }
 
 // mustShun reports whether calls for permits that end so would end so again: other data under the
 // shard's keys, or a user who may not run what a script calls.
-func (c *shardCall) mustShun(err error) bool {
+func (c *call) mustShun(err error) bool {
 	if errors.Is(err, script.ErrForeignState) {
 		return true
 	}
@@ -82,36 +82,36 @@ func (c *shardCall) mustShun(err error) bool {
 }
 
 // shun keeps calls away for a while from keys that hold somebody else's data.
-func (l *lane) shun(found error) {
+func (l *Lane) shun(found error) {
 	l.shunned.Store(&found)
-	l.shunUntil.Store(l.env.clock.Now() + int64(time.Second))
+	l.shunUntil.Store(l.env.Clock.Now() + int64(time.Second))
 }
 
-// shunning is why calls are kept away from the shard's keys; nil if they are not.
-func (l *lane) shunning(now int64) error {
+// Shunning is why calls are kept away from the shard's keys; nil if they are not.
+func (l *Lane) Shunning(now int64) error {
 	if now < l.shunUntil.Load() {
 		return *l.shunned.Load()
 	}
 	return nil
 }
 
-// ready reports whether calls may be sent to the shard: its node is believed to answer, and its keys to
+// Ready reports whether calls may be sent to the shard: its node is believed to answer, and its keys to
 // hold what they should.
-func (l *lane) ready(now int64) bool {
-	return l.node.Ready(l.slot) && now >= l.shunUntil.Load()
+func (l *Lane) Ready(now int64) bool {
+	return l.Node.Ready(l.Slot) && now >= l.shunUntil.Load()
 }
 
-// usable is ready, and has a node that is away looked at again if it is time for that.
-func (l *lane) usable(now int64) bool {
-	if l.node.Ready(l.slot) {
+// Usable is ready, and has a node that is away looked at again if it is time for that.
+func (l *Lane) Usable(now int64) bool {
+	if l.Node.Ready(l.Slot) {
 		return now >= l.shunUntil.Load()
 	}
-	l.node.Revive(l.slot, l.about(telemetry.Probe, 0), l.probe)
+	l.Node.Revive(l.Slot, l.about(telemetry.Probe, 0), l.probe)
 	return false
 }
 
 // probe is a call that spends nothing.
-func (l *lane) probe(ctx context.Context, c *node.Call) error {
-	_, err := c.Scripts.Peek(ctx, l.ref)
+func (l *Lane) probe(ctx context.Context, c *node.Call) error {
+	_, err := c.Scripts.Peek(ctx, l.Ref)
 	return err
 }

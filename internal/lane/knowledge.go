@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ const (
 )
 
 // knowledge is what a process remembers of a shard from its last replies. All
-// times are on the client's clock; reads take no lock. Each field is right by
+// times are on the process' clock; reads take no lock. Each field is right by
 // itself; they need not be of the same reply.
 type knowledge struct {
 	mu        sync.Mutex   // held while a reply is taken in or forgotten
@@ -54,7 +54,7 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 		k.freeAt.Store(0)
 		return
 	}
-	limit := shutCap(window)
+	limit := ShutCap(window)
 	next := r.Next
 	if next <= 0 || r.Share < r.Target && r.Closed == 0 { // a share that is still on its way here can be greater at any time
 		next = min(cmp.Or(max(next, 0), limit), limit, window)
@@ -63,8 +63,8 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 	k.shutUntil.Store(sent + int64(min(next, limit)))
 }
 
-// shutCap is how long it is believed at the most that a shard has nothing to give.
-func shutCap(window time.Duration) time.Duration {
+// ShutCap is how long it is believed at the most that a shard has nothing to give.
+func ShutCap(window time.Duration) time.Duration {
 	return min(max(window/10, shutCapMin), shutCapMax)
 }
 

@@ -1,4 +1,4 @@
-package shardlimit
+package lane
 
 import (
 	"context"
@@ -27,13 +27,13 @@ func (e *unconfirmedError) Error() string {
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
 // deadline is until when the shard may begin with a share under a layout of this epoch, in the time of its node.
-func (l *lane) deadline(epoch int64) int64 {
-	now := l.env.clock.Elapsed()
-	until := l.limit.Confirmed(epoch, now)
+func (l *Lane) deadline(epoch int64) int64 {
+	now := l.env.Clock.Elapsed()
+	until := l.Limit.Confirmed(epoch, now)
 	if until == 0 {
 		return script.Unconfirmed
 	}
-	told, ok := l.node.ServerClock(l.slot).At(until, now)
+	told, ok := l.Node.ServerClock(l.Slot).At(until, now)
 	if !ok || told <= 0 {
 		return script.Unconfirmed
 	}
@@ -43,14 +43,14 @@ func (l *lane) deadline(epoch int64) int64 {
 // present makes a call, and again while the shard has no state and was given none: it does what that takes
 // in between, until the layout is confirmed and the time of the node known. fixed are the terms,
 // or nil for those of the lane.
-func (l *lane) present(ctx context.Context, fixed *terms, once func(*terms) (status script.Status, at int64, err error)) error {
+func (l *Lane) present(ctx context.Context, fixed *Terms, once func(*Terms) (status script.Status, at int64, err error)) error {
 	for tries := 1; ; tries++ {
 		t := fixed
 		if t == nil {
-			t = l.terms.Load()
+			t = l.Terms.Load()
 		}
 		status, at, err := once(t)
-		if err != nil || status != script.Absent || t.epoch == 0 {
+		if err != nil || status != script.Absent || t.Epoch == 0 {
 			return err
 		}
 		if err := l.insist(ctx, at, tries); err != nil {
@@ -60,12 +60,12 @@ func (l *lane) present(ctx context.Context, fixed *terms, once func(*terms) (sta
 }
 
 // insist returns nil if a call to a shard without state is to be made again. at is when it was made, in the time of the node.
-func (l *lane) insist(ctx context.Context, at int64, tries int) error {
+func (l *Lane) insist(ctx context.Context, at int64, tries int) error {
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
 	}
-	l.node.ServerClock(l.slot).Learn(l.env.clock.Elapsed(), at)
-	err := l.limit.Confirm(ctx)
+	l.Node.ServerClock(l.Slot).Learn(l.env.Clock.Elapsed(), at)
+	err := l.Limit.Confirm(ctx)
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = context.Cause(ctx)
 	}

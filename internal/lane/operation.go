@@ -1,0 +1,149 @@
+package lane
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// This file has the calls to a shard that are not for permits at once: those are in flight.go.
+
+// haste is the part of the call timeout that a call must have had for its silence to tell anything of the node: what a
+// call has at least that nobody hurries.
+func (l *Lane) haste() time.Duration { return l.env.CallTimeout / 2 }
+
+// run makes a call, without more.
+func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
+	ctx, c, err := l.begin(ctx, op, 0, l.haste(), nil)
+	if err != nil {
+		return err
+	}
+	err = call(ctx, &c)
+	c.finish(ctx, err)
+	return err
+}
+
+// Peek reads the shard's state.
+func (l *Lane) Peek(ctx context.Context, timeout time.Duration) (r script.PeekReply, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = l.run(ctx, telemetry.Peek, func(ctx context.Context, c *call) (err error) {
+		if r, err = c.Scripts.Peek(ctx, l.Ref); err == nil {
+			c.looked(&r)
+		}
+		return err
+	})
+	return r, err
+}
+
+// Clear forgets the shard's usage.
+func (l *Lane) Clear(ctx context.Context) error {
+	return l.run(ctx, telemetry.Clear, func(ctx context.Context, c *call) error {
+		_, err := c.Scripts.Clear(ctx, l.Ref)
+		if err == nil {
+			l.known.reset()
+		}
+		return err
+	})
+}
+
+// Drop removes the shard.
+func (l *Lane) Drop(ctx context.Context) error {
+	return l.run(ctx, telemetry.Drop, func(ctx context.Context, c *call) error { return c.Scripts.Drop(ctx, l.Ref) })
+}
+
+// Participants tells how those who contend for the shard stand.
+func (l *Lane) Participants(ctx context.Context) (r script.BookReply, err error) {
+	err = l.run(ctx, telemetry.Participants, func(ctx context.Context, c *call) (err error) {
+		r, err = c.Scripts.Book(ctx, l.Ref)
+		return err
+	})
+	return r, err
+}
+
+// Propose offers these terms to the shard without asking for permits.
+func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply script.TakeReply, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
+	defer cancel()
+	err = l.present(ctx, t, func(t *Terms) (script.Status, int64, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.haste(), nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(), Gift: gift, Seen: l.remembers(c.Sent), Deadline: l.deadline(t.Epoch)}
+		reply, err = c.Scripts.Take(ctx, l.Ref, req)
+		received := c.finish(ctx, err)
+		switch {
+		case err != nil || reply.Status == script.Absent:
+		case reply.Share <= reply.Target:
+			c.heard(t, received, &reply) // a raised share is used at once
+		default: // Next does not tell when a permit is free
+			c.tell(t, reply.Status, reply.Epoch)
+		}
+		return reply.Status, reply.At, err
+	})
+	if err != nil {
+		return script.TakeReply{}, err
+	}
+	return reply, nil
+}
+
+// Reserve books n permits for the participant, from an instant on and not after the deadline (0: none). windows is for
+// how many windows' worth of permits the shard may be booked. sent and received are when the call was made
+// that the reply is to.
+func (s *Seat) Reserve(ctx context.Context, n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
+	l := s.Lane
+	err = l.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		req := &script.ReserveRequest{
+			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)), MaxDelay: 2 * script.MaxWindow,
+			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Seat: s.name(), Deadline: l.deadline(t.Epoch),
+		}
+		if deadline != 0 {
+			req.MaxDelay = max(0, time.Duration(deadline-c.Sent))
+		}
+		req.Seat.Waiting = min(n, fairness.MaxReport)
+		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
+		sent, received = c.Sent, c.finish(ctx, err)
+		switch {
+		case err == nil && (reply.Status != script.Absent || t.Epoch == 0):
+			c.heard(t, received, &reply.TakeReply)
+		case err != nil && !script.NotExecuted(err):
+			l.env.Telemetry.Lost(l.Metrics, n)
+		}
+		return reply.Status, reply.At, err
+	})
+	return reply, sent, received, err
+}
+
+// Refund gives back part of what the shard granted to the participant. What was reserved counts as held until
+// it is due, however early it is cancelled: others were told to come back then. unsent tells that the
+// command surely was not executed. A node whose breaker is open is not asked.
+func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err error) {
+	l := s.Lane
+	if !l.Usable(l.env.Clock.Now()) {
+		return true, l.Node.Away(l.Slot)
+	}
+	ctx, c, err := l.begin(ctx, telemetry.Refund, 0, l.haste(), nil)
+	if err != nil {
+		return true, err
+	}
+	r, err := c.Scripts.Refund(ctx, l.Ref, script.RefundRequest{
+		Permits: p.N, At: p.At, Seat: s.name(), Held: time.Duration(max(c.Sent, due) - p.From),
+	})
+	c.finish(ctx, err)
+	if err != nil {
+		return script.NotExecuted(err), err
+	}
+	if r.Refunded > 0 {
+		l.known.returned(r.Free)
+		l.Limit.Returned()
+	}
+	return false, nil
+}
