@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
