@@ -1,24 +1,31 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
 --@sets regrid releases
---@gives FAR back date ebb free full grant level measure muldiv part reset retire_at retired retry
+--@gives FAR back date ebb free full level measure move muldiv part reset retire_at retired retry
 --@gives room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
--- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what
--- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
--- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
--- The leaky bucket reads the same date as the instant at which the next permit may act.
+-- A bucket of `room` permits that gains `share` per window is full again at date + part/share
+-- microseconds, if nothing more is taken. So what is in it is `room` less what it will have gained
+-- until then, a grant of n moves the date on by n*window/share, and idleness costs nothing. The
+-- part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no
+-- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
+-- act.
 --
--- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing. What it let through counts in its windows but is
--- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
+-- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing.
+-- What it let through counts in its windows but is not in it, and the others do not know of it, so
+-- it keeps that much of its share: none at `date`, and in the window before it as much as its rate
+-- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local retire_at, ebb, back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
-local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+-- the burst that goes with the share in force; the permits in the bucket: below zero what is
+-- reserved
+local room, level = 0, 0
 local retired = false    -- it leaves to another algorithm
 
--- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
+-- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
+-- 2^42, b < 2^50, the quotient < 2^53.
 local function muldiv(a, b, c, d)
   local product = a * b + c
   if product < 9007199254740992 then
@@ -76,7 +83,7 @@ local function span(n, more)
   return FAR, 0
 end
 
-local function grant(n)
+local function move(n)
   local us
   us, part = span(n, part)
   date, level = date + us, level - n

@@ -1,34 +1,41 @@
---@needs b closed contended draw everybody find floor free fresh lend max min now placed pour roll
---@needs settle share sqrt state sub wait window
+--@needs available b closed contended draw everybody floor fresh lend max min note_claim
+--@needs note_waiting now placed pour roll settle share slot_of sqrt sub window
 --@sets contended
---@gives begun book contending counts granted groups left refused remark
--- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
+--@gives begun contending granted grants groups ledger left refused remark
+-- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
+-- into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind
+--             where it begins, counted from 1. What the numbers mean says fairness/account.go;
 --             next to count are of the sweep.
 --@layout book
 --@layout account
--- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
---          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats,
+--          of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and
+--          permits that blocked callers wait for.
 --@layout asks
 --@layout group
 --@layout seat
 --
--- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
--- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
--- away: then the call is served as if nobody contended.
+-- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which
+-- is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Sets groups (their number), contending, counts (grants of each group), left, refused, granted,
+-- contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is
+-- equal bit for bit. A book that is damaged is thrown away: then the call is served as if nobody
+-- contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, @one.groups..size) == ONE
-local first, seat = @one.seats, @seat.turned.at -- where in it the seats are, and how long they are
+local seats_at, seat_bytes = @one.seats, @seat.turned.at -- where in it the seats are, and how long they are
 local reports = false
 if not plain then
   groups, reports = sub(asks, @asks.groups) + 0, sub(asks, @asks.reports) == '1'
-  first, seat = @asks.rest + @group.bytes * groups, reports and @seat.bytes or @seat.turned.at
+  seats_at, seat_bytes = @asks.rest + @group.bytes * groups, reports and @seat.bytes or @seat.turned.at
 end
-local seated = #asks >= first
-local counts, book = nil, nil
-local left, refused = free, nil
+local seated = #asks >= seats_at
+local grants, ledger = nil, nil
+local left, refused = available, nil
 local contending = false
 local marked = contended
 local begun, remark = false, false -- they begin to contend; contended must be written
@@ -41,13 +48,14 @@ if marked > 0 then
 end
 if contending then
   --@include fair_header
-  contending, book = pcall(function()
+  contending, ledger = pcall(function()
     --@include fair_book
     b.draw, b.lend = draw, lend
-    for i = first, #asks, seat do
+    for i = seats_at, #asks, seat_bytes do
       local id, weight = sub(asks, @seat.id[i]), sub(asks, @seat.weight[i]) + 0
-      local own = find(id, sub(asks, @seat.slot[i]) + 0)
-      local a, newcomer, span = nil, nil, window
+      local own = slot_of(id, sub(asks, @seat.slot[i]) + 0)
+      local elapsed = window
+      local a, newcomer
       if own < 0 then
         if b.count <= @MAX_ACCOUNTS then
           own, b.count = b.count, b.count + 1
@@ -57,34 +65,36 @@ if contending then
         a = everybody()
       else
         a = b.accounts[own]
-        span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
+        elapsed = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
           settle(a)
         end
       end
-      local away = span
+      local away = elapsed
       placed[id] = own >= 0 and own or nil
       a.weight = weight
       roll(a)
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if reports then
-        -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
+        -- What was turned away since it was last seen counts in each window what is its part of
+        -- that time; of a longer time than a window only the last.
         local turned = sub(asks, @seat.turned[i]) + 0
-        if span > window then
-          turned, span = floor(turned * window / span), window
+        if elapsed > window then
+          turned, elapsed = floor(turned * window / elapsed), window
         end
-        local recent = floor(turned * min(now % window, span) / span)
-        a.turned, a.turned_before = min(a.turned + recent, @MOST_REPORTED), min(a.turned_before + turned - recent, @MOST_REPORTED)
+        local recent = floor(turned * min(now % window, elapsed) / elapsed)
+        a.turned, a.turned_before =
+          min(a.turned + recent, @MOST_REPORTED), min(a.turned_before + turned - recent, @MOST_REPORTED)
         waiting = sub(asks, @seat.waiting[i]) + 0
         if newcomer then
           newcomer.turned, newcomer.turned_before = recent, turned - recent
         end
       end
       if own >= 0 and not newcomer then
-        wait(a, waiting, span)
+        note_waiting(a, waiting, elapsed)
       end
-      state(a, waiting, away, 0)
+      note_claim(a, waiting, away, 0)
       a.seen = now
       if b.heavy > 0 or a.credit < 0 then
         local e = share
@@ -102,7 +112,7 @@ if contending then
     end
 
     b.reserve = (@HEADROOM_PART * share >= 1 or b.spare < share * @MILLI) and max(1, @HEADROOM_PART * share) or 0
-    b.left = free
+    b.left = available
     for i = 1, groups do
       local at = @asks.rest - @group.bytes + @group.bytes * i
       local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
@@ -142,7 +152,7 @@ if contending then
     return b
   end)
   if contending then
-    counts, left, refused = book.grants, book.left, book.refused
+    grants, left, refused = ledger.grants, ledger.left, ledger.refused
   else
     redis.pcall('DEL', KEYS[#KEYS])
   end
@@ -154,7 +164,7 @@ if plain and not contending then
   end
   left = left - count
 elseif not contending then
-  for at = @asks.rest, first - 1, @group.bytes do
+  for at = @asks.rest, seats_at - 1, @group.bytes do
     local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
     local fit = (left - left % size) / size
     if fit < count then
@@ -171,4 +181,4 @@ if seated and closed == 0 and (refused or reports) then
     remark, contended = true, now
   end
 end
-local granted = free - left
+local granted = available - left

@@ -1,7 +1,7 @@
 --@needs format header now sub window
---@gives b cell everybody find floor fresh here max min placed sqrt weights
--- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
--- `header` begins the book, or is empty.
+--@gives b cell everybody floor fresh here max min placed slot_of sqrt weights
+-- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+-- pcall. `header` begins the book, or is empty.
 local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
 local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
 if header ~= '' then
@@ -19,46 +19,47 @@ local function fresh(id, weight)
     turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
   }
 end
-local function parse(text)
+local function read_account(line)
   return {
-    id = sub(text, @account.id), weight = sub(text, @account.weight) + 0, seen = sub(text, @account.seen) + 0,
-    claim = sub(text, @account.claim) + 0, filled = sub(text, @account.filled) + 0,
-    credit = sub(text, @account.credit) + 0, cell = sub(text, @account.cell) + 0,
-    used = sub(text, @account.used) + 0, used_before = sub(text, @account.used_before) + 0,
-    turned = sub(text, @account.turned) + 0, turned_before = sub(text, @account.turned_before) + 0,
-    due = sub(text, @account.due) + 0, denied = sub(text, @account.denied) + 0,
-    waited = sub(text, @account.waited) + 0, saved = sub(text, @account.saved) + 0,
+    id = sub(line, @account.id), weight = sub(line, @account.weight) + 0, seen = sub(line, @account.seen) + 0,
+    claim = sub(line, @account.claim) + 0, filled = sub(line, @account.filled) + 0,
+    credit = sub(line, @account.credit) + 0, cell = sub(line, @account.cell) + 0,
+    used = sub(line, @account.used) + 0, used_before = sub(line, @account.used_before) + 0,
+    turned = sub(line, @account.turned) + 0, turned_before = sub(line, @account.turned_before) + 0,
+    due = sub(line, @account.due) + 0, denied = sub(line, @account.denied) + 0,
+    waited = sub(line, @account.waited) + 0, saved = sub(line, @account.saved) + 0,
   }
 end
 -- The account of those who have none of their own.
 local function everybody()
   if not b.accounts[0] then
     b.accounts[0] = header == '' and fresh('@SHARED', @MILLI)
-      or parse(redis.call('GETRANGE', KEYS[#KEYS], '@book.bytes', format('%d', @book.bytes + @account.bytes - 1)))
+      or read_account(redis.call('GETRANGE', KEYS[#KEYS], '@book.bytes',
+        format('%d', @book.bytes + @account.bytes - 1)))
   end
   return b.accounts[0]
 end
 --@include fair_counters
 -- The slot of a participant's own account, or -1.
-local function find(id, slot)
+local function slot_of(id, slot)
   if placed[id] then
     return placed[id]
   end
   if slot > 0 and slot < b.stored then
-    local at = @book.bytes + slot * @account.bytes
-    local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + @account.bytes - 1))
-    if sub(text, @account.mark..id) == '@account.mark.form' .. id then
-      b.accounts[slot] = parse(text)
+    local from = @book.bytes + slot * @account.bytes
+    local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + @account.bytes - 1))
+    if sub(line, @account.mark..id) == '@account.mark.form' .. id then
+      b.accounts[slot] = read_account(line)
       return slot
     end
   end
   if b.stored > 1 then
     -- Once for all seats.
     b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', @book.bytes + b.stored * @account.bytes - 1))
-    local at = string.find(b.all, '@account.mark.form' .. id, @book.bytes + @account.bytes + 1, true)
-    if at then
-      slot = (at - 1 - @book.bytes) / @account.bytes
-      b.accounts[slot] = parse(sub(b.all, at, at + @account.bytes - 1))
+    local from = string.find(b.all, '@account.mark.form' .. id, @book.bytes + @account.bytes + 1, true)
+    if from then
+      slot = (from - 1 - @book.bytes) / @account.bytes
+      b.accounts[slot] = read_account(sub(b.all, from, from + @account.bytes - 1))
       return slot
     end
   end

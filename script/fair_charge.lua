@@ -1,12 +1,15 @@
---@needs account_of ahead b closed contended everybody fill floor format fresh header max min now
---@needs roll save share state window
+--@needs account_of ahead b closed contended everybody fill floor format fresh header max min
+--@needs note_claim now roll save share window
 --@gives booked_ahead charge hold pay permits promised
--- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
+-- Fairness, before a booking: while participants contend, what is booked is paid from credit like
+-- what is taken, or it would be a way around one's part.
 --
--- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
--- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits, and pay, the us until the participant's credit can pay for
--- it, hold, the us until it should try again because too much is booked that is not paid, and, if
--- there is something to write, charge(granted, delay), to be called at the end.
+-- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
+--       permits that blocked callers wait for
+-- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits,
+-- and pay, the us until the participant's credit can pay for it, hold, the us until it should try
+-- again because too much is booked that is not paid, and, if there is something to write,
+-- charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   --@include fair_header
@@ -22,17 +25,20 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     a.weight = weight
     roll(a)
-    state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
+    note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
-    local e, full, capacity = fill(a, permits)
-    local want, wait, saved, again = min(permits * @MICRO, full), 0, min((permits - max(0, share - ahead)) * @MICRO, capacity), 0
+    local e, limit, capacity = fill(a, permits)
+    local want, pay_in, saved, hold_for =
+      min(permits * @MICRO, limit), 0, min((permits - max(0, share - ahead)) * @MICRO, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, math.ceil(min((want - a.credit) * window / (e * @MICRO), @FARTHEST)) - (now - a.filled))
+      pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * @MICRO), @FARTHEST)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)), floor(window / @HOLD_PART)) -- or it would try ever more often
+      -- or it would try ever more often
+      hold_for =
+        max(math.ceil(min((saved - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)), floor(window / @HOLD_PART))
     end
-    return wait, again, function(granted, delay)
+    return pay_in, hold_for, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, @BUSIEST))
       if newcomer then
         newcomer.used = granted
@@ -44,9 +50,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if e > 0 and granted > 0 then
-        local date = max(a.filled, now + min(delay, @FAR_AHEAD * window))
-        local gain = floor(e * @MICRO * (date - a.filled) / window)
-        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * @MICRO, -@DEEPEST), date
+        local paid_to = max(a.filled, now + min(delay, @FAR_AHEAD * window))
+        local gain = floor(e * @MICRO * (paid_to - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * @MICRO, -@DEEPEST), paid_to
       end
       if header == '' then
         local promised = b.promised

@@ -1,11 +1,11 @@
 --@needs charge granted reply share
--- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
--- ahead and the participant could pay, it is refused until there may be room.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is
+-- booked ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local late, retry = reply[@reserve.delay] + reply[@reserve.paced], reply[@reply.retry]
-  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+  local late, delayed = reply[@reserve.delay] + reply[@reserve.paced], reply[@reply.retry]
+  if granted == 0 and late == 0 and delayed >= 0 and delayed <= ARGV[4] + 0 then
     local filled = math.floor(ARGV[5] * string.sub(ARGV[2], @terms.window) / math.max(share, 1))
-    late = math.max(0, retry - math.min(filled, @FARTHEST))
+    late = math.max(0, delayed - math.min(filled, @FARTHEST))
   end
   pcall(charge, granted, late)
 end

@@ -1,7 +1,8 @@
 --@needs booked_ahead cell everybody floor here max min now share weights window
---@gives draw lend pour roll settle state wait
--- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
--- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+--@gives draw lend note_claim note_waiting pour roll settle
+-- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+-- here, now, window, share, weights (of those who had a demand when the last pass ended),
+-- booked_ahead (whether permits are), floor, max and min.
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then
@@ -13,59 +14,61 @@ local function roll(a)
   end
 end
 -- Notes whether its callers have been waiting in the last span of us.
-local function wait(a, waiting, span)
-  local target = waiting > 0 and @GIGA or 0
-  a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+local function note_waiting(a, waiting, elapsed)
+  local aim = waiting > 0 and @GIGA or 0
+  a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
 end
 -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-local function state(a, waiting, span, booking)
-  local used = floor(a.used * @MILLI + a.used_before * @MILLI * here / window)
-  local greatest = max(used, a.used * @MILLI, a.used_before * @MILLI)
+local function note_claim(a, waiting, elapsed, booking)
+  local in_use = floor(a.used * @MILLI + a.used_before * @MILLI * here / window)
+  local greatest = max(in_use, a.used * @MILLI, a.used_before * @MILLI)
   local backed, kept = greatest * @BACKED_TIMES + @BACKED_MORE, 0
-  local since = now - a.denied
-  if since >= -@RECENTLY * window and since * 2 <= window then
+  local passed = now - a.denied
+  if passed >= -@RECENTLY * window and passed * 2 <= window then
     backed = max(backed, floor(share * @MILLI * a.weight / max(weights, a.weight) / 2))
-    used = greatest
+    in_use = greatest
     if a.waited * 2 >= @GIGA then
       if greatest == 0 then
         booking = share
       end
-      kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+      kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
     end
   end
   if booking > 0 then
     backed = max(backed, min(booking * @MILLI, floor(share * 2000 * a.weight / max(weights, a.weight))))
   end
-  local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * @MILLI
+  local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * @MILLI
   local unhindered = backed
   if a.waited * 2 < @GIGA then
-    unhindered = floor(used * @GIGA / (@GIGA - a.waited))
+    unhindered = floor(in_use * @GIGA / (@GIGA - a.waited))
   end
   a.claim = max(min(max(reported, unhindered), backed), kept)
 end
 -- Takes credit from what was saved up, as far as the bucket holds it.
-local function draw(a, full)
-  if a.saved > 0 and a.credit < full then
-    local drawn = min(a.saved, full - a.credit)
+local function draw(a, limit)
+  if a.saved > 0 and a.credit < limit then
+    local drawn = min(a.saved, limit - a.credit)
     a.credit, a.saved = a.credit + drawn, a.saved - drawn
   end
 end
--- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-local function lend(a, e, full, soonest)
-  local ahead = now + min(soonest, window)
-  if ahead <= a.filled then
+-- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+-- holds: at most that of a window.
+local function lend(a, e, limit, next_us)
+  local filled_to = now + min(next_us, window)
+  if filled_to <= a.filled then
     return
   end
-  local credit = a.credit + floor(e * @MICRO * (ahead - a.filled) / window)
-  if credit > full then
-    a.saved = max(a.saved, min(a.saved + credit - full, floor(e * @MICRO)))
-    credit = full
+  local credit = a.credit + floor(e * @MICRO * (filled_to - a.filled) / window)
+  if credit > limit then
+    a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * @MICRO)))
+    credit = limit
   end
-  a.credit, a.filled = credit, ahead
+  a.credit, a.filled = credit, filled_to
 end
--- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
--- than half of its part in this window and the last, while others have booked ahead.
-local function pour(a, e, full)
+-- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+-- is saved up by who is refused and has had less than half of its part in this window and the last,
+-- while others have booked ahead.
+local function pour(a, e, limit)
   local credit = a.credit
   local gain = floor(e * @MICRO * max(now - a.filled, 0) / window)
   if gain >= @GRAIN then
@@ -74,15 +77,16 @@ local function pour(a, e, full)
   if a.filled - now > @FAR_AHEAD * window then -- further than bookings reach: the clock was set back
     a.filled = now
   end
-  if credit > full then
-    local since = now - a.denied
-    if booked_ahead and a.used + a.used_before < e and since >= -@RECENTLY * window and since * 2 <= window then
-      a.saved = max(a.saved, min(a.saved + credit - full, floor(min(@SAVED_WINDOWS * e, share / @SAVED_PART) * @MICRO)))
+  if credit > limit then
+    local passed = now - a.denied
+    if booked_ahead and a.used + a.used_before < e and passed >= -@RECENTLY * window and passed * 2 <= window then
+      a.saved =
+        max(a.saved, min(a.saved + credit - limit, floor(min(@SAVED_WINDOWS * e, share / @SAVED_PART) * @MICRO)))
     end
-    credit = full
+    credit = limit
   end
   a.credit = credit
-  draw(a, full)
+  draw(a, limit)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.
 local function settle(a)
@@ -90,10 +94,11 @@ local function settle(a)
   a.cell = (a.filled - a.filled % window) / window
   roll(s)
   if s.cell == a.cell then
-    s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+    s.used, s.turned, s.turned_before =
+      max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
   elseif s.cell == a.cell + 1 then
     s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
   end
-  state(s, 0, window, 0)
+  note_claim(s, 0, window, 0)
   s.seen = now
 end

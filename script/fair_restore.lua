@@ -21,8 +21,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local unused = refunded - floor(price / @MICRO)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
-    local _, full = fill(a, 0)
-    a.credit = min(a.credit + (refunded * @MICRO - price), full)
+    local _, limit = fill(a, 0)
+    a.credit = min(a.credit + (refunded * @MICRO - price), limit)
     save()
   end)
 end

@@ -1,10 +1,13 @@
---@needs MARK as_proposed begun book contended contending counts format groups left now place record
---@needs remark reply share soonest sub target window written
+--@needs MARK as_proposed begun contended contending format grants groups ledger left next_us now
+--@needs place record remark reply share sub target window written
 --@gives b promised
--- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
+-- Fairness, part 2, after the grants are written: when each participant should come back, what it
+-- wants, and the water level.
 --
--- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
--- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
+-- Reads what part 1 left, written (true if the whole head has been written, and with it
+-- `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to
+-- which it appends the grants of each group and slot, retry us of each seat. The book lives as long
+-- as the head. A server that refuses to write harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))
 end
@@ -13,69 +16,71 @@ if begun then
 end
 if contending then
   for i = 1, groups do
-    reply[#reply + 1] = counts[i]
+    reply[#reply + 1] = grants[i]
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b = book
+    local b = ledger
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
-      local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      local a, e, asked, unserved = entry.a, entry.e, entry.refused, entry.unserved
       if e > 0 then
         b.draw(a, entry.full) -- what was granted is made up for at once
       end
-      local credit, retry, denied = a.credit / @MICRO, 0, entry.unserved > 0
+      local credit, pause, denied = a.credit / @MICRO, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then
         if a.claim < e * @MILLI then
-          retry = ceil(max(min(window / @PAUSE_PART, (1 - credit) * window / e), 0))
+          pause = ceil(max(min(window / @PAUSE_PART, (1 - credit) * window / e), 0))
         elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
           local slope = b.reserve / entry.depth
           if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
-            refused, unserved = 1, 1
+            asked, unserved = 1, 1
           end
         end
       end
       if e > 0 and unserved > 0 then
-        local need = refused - left
-        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / @WANT_PART))))
+        local missing = asked - left
+        local want = max(1, min(asked, entry.depth), min(unserved, floor(min(entry.depth / 2, share / @WANT_PART))))
         if credit < want then
-          retry = min(window / @PAUSE_PART, (want - credit) * window / e)
+          pause = min(window / @PAUSE_PART, (want - credit) * window / e)
         else
-          need = need + ceil(b.reserve * (1 - credit / entry.depth))
+          missing = missing + ceil(b.reserve * (1 - credit / entry.depth))
         end
-        if need > 0 then
-          retry = max(retry, soonest + (need - 1) * window / max(share, 1))
+        if missing > 0 then
+          pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
         end
-        -- The permits that come back are promised to one after the other, or all would come at the same release.
+        -- The permits that come back are promised to one after the other, or all would come at the
+        -- same release.
         if a.claim >= e * @MILLI then
           if a.due <= now or a.due - now > @FAR_AHEAD * window then
-            local ahead = promised - now
-            if ahead < 0 or ahead > @FAR_AHEAD * window then -- further than promises reach: the clock was set back
-              ahead = 0
+            local promise_in = promised - now
+            if promise_in < 0 or promise_in > @FAR_AHEAD * window then
+              -- further than promises reach: the clock was set back
+              promise_in = 0
             end
             if left < 1 then -- nothing before the next permit comes back
-              ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
+              promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
-            if ahead * @REACH_PART <= window then
-              ahead = ahead + ceil(max(want, min(floor(e / @PAIR_FROM), @PAIR_MOST)) * window / max(share, 1))
-              promised = now + ahead
+            if promise_in * @REACH_PART <= window then
+              promise_in = promise_in + ceil(max(want, min(floor(e / @PAIR_FROM), @PAIR_MOST)) * window / max(share, 1))
+              promised = now + promise_in
             end
-            a.due = now + ahead
+            a.due = now + promise_in
           end
-          retry = max(retry, a.due - now)
+          pause = max(pause, a.due - now)
         end
-        retry = ceil(max(min(retry, window), window / @LEAST_PART))
+        pause = ceil(max(min(pause, window), window / @LEAST_PART))
       end
       if denied then -- until it is to come back it is not silent
-        a.denied = now + min(left < 1 and max(retry, soonest) or retry, @RECENTLY * window)
+        a.denied = now + min(left < 1 and max(pause, next_us) or pause, @RECENTLY * window)
         a.seen = max(a.seen, a.denied)
         if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
-          b.lend(a, e, entry.full, soonest)
+          b.lend(a, e, entry.full, next_us)
         end
       end
       reply[#reply + 1] = entry.own
-      reply[#reply + 1] = retry
+      reply[#reply + 1] = pause
     end
 
     --@include fair_record
@@ -95,12 +100,14 @@ if contending then
       end
     end
 
-    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
+    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's
+    -- iteration towards the level.
     local often = b.heavy > 0 and @PASSES or max(@PASSES, floor(@ANEW * @SLICE / max(@SLICE, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
-        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at', format('@book.accounts..promised.form', b.count, promised))
+        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at',
+          format('@book.accounts..promised.form', b.count, promised))
       end
       return
     end
@@ -108,50 +115,54 @@ if contending then
       upcoming, began = 0, now
       redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
     else
-      light, heavy, claims, weight, count = sub(header, @book.light) + 0, sub(header, @book.above) + 0, sub(header, @book.claims) + 0,
+      light, heavy, claims, weight, count =
+        sub(header, @book.light) + 0, sub(header, @book.above) + 0, sub(header, @book.claims) + 0,
         sub(header, @book.weight) + 0, sub(header, @book.count) + 0
     end
     local whole = upcoming == 0 and b.count <= @SLICE
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', @book.bytes + (from + @SLICE) * @account.bytes - 1))
+    local lines =
+      redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', @book.bytes + (from + @SLICE) * @account.bytes - 1))
     local moved
     for _ = 1, @SLICE do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * @account.bytes
+      local begins = (upcoming - from) * @account.bytes
       local line = moved
       if not line then
-        line = text
+        line = lines
       else
-        at = 0
+        begins = 0
       end
-      local idle = max(now - sub(line, @account.seen[at + 1]), 0)
-      local demand = sub(line, @account.claim[at + 1]) + 0
-      if idle * @FADING > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * @FADING) / (window * (@FADING - 1)))
+      local silent = max(now - sub(line, @account.seen[begins + 1]), 0)
+      local demand = sub(line, @account.claim[begins + 1]) + 0
+      if silent * @FADING > window then
+        demand = silent >= window and 0 or floor(demand * ((window - silent) * @FADING) / (window * (@FADING - 1)))
       end
-      local gone = idle >= @FORGETTING * window
+      local gone = silent >= @FORGETTING * window
       if upcoming == 0 then
         gone = false
       elseif not gone and b.count > @ROOMY then
-        local once = sub(line, @account.cell[at + 1]) + 0 == 0
+        local once = sub(line, @account.cell[begins + 1]) + 0 == 0
         if b.count > @MAX_ACCOUNTS and not once then -- who wants hardly anything makes room
           gone = demand * @HARDLY * @MAX_ACCOUNTS < share * @MILLI
         else
-          gone = once and idle * (b.count > @MAX_ACCOUNTS and @ONCE_FULL or @ONCE_ROOMY) >= window
+          gone = once and silent * (b.count > @MAX_ACCOUNTS and @ONCE_FULL or @ONCE_ROOMY) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', @book.bytes + (b.count + 1) * @account.bytes - 1))
+          moved =
+            redis.call('GETRANGE', KEYS[#KEYS], place(b.count),
+              format('%d', @book.bytes + (b.count + 1) * @account.bytes - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
         if demand ~= 0 then
-          local w = sub(line, @account.weight[at + 1]) + 0
+          local w = sub(line, @account.weight[begins + 1]) + 0
           claims, weight, count = claims + demand, weight + w, count + 1
           if whole then
             demands[count], weights[count] = demand, w
@@ -200,6 +211,8 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format('@book.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0',
+      format('@book.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
+      b.weights))
   end)
 end

@@ -10,11 +10,15 @@ do
   local last = #ARGV
   local all, nowhere = ARGV[last - 1] + 0, ARGV[last] == '1'
   if all == 3 and #KEYS == 1 then
-    -- What the head counts is in the log. Where that is not declared, its being missing tells nothing.
+    -- What the head counts is in the log. Where that is not declared, its being missing tells
+    -- nothing.
     local head, time = redis.pcall('GET', KEYS[1]), redis.call('TIME')
-    local counts = type(head) == 'string' and #head == @head.bytes and string.sub(head, @head.entries) ~= '@head.entries.zero'
+    local counts =
+      type(head) == 'string' and #head == @head.bytes and string.sub(head, @head.entries) ~= '@head.entries.zero'
     if counts then
-      local newest, window, offset = tonumber(string.sub(head, @head.newest)), tonumber(string.sub(head, @head.window)), tonumber(string.sub(head, @head.offset))
+      local newest, window, offset =
+        tonumber(string.sub(head, @head.newest)), tonumber(string.sub(head, @head.window)),
+          tonumber(string.sub(head, @head.offset))
       if not (newest and window and offset) or newest + window > time[1] * 1000000 + time[2] + offset then
         return {-3}
       end

@@ -1,31 +1,33 @@
 --@needs TAKES as_proposed begin booked find floor format now share sub target window
 --@sets begin beside book booked falls held lasts promise refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
--- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
+-- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
+-- multiples of their length.
 --
--- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
--- next seven, which is blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits
+-- granted in the window, and reserved in each of the next seven, which is blank if nothing is.
 --@layout windows
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
-local ahead = false -- something is reserved in a later window
+local reserved = false -- something is reserved in a later window
 local BLANK = '@windows.later.blank'
 
-local function parse(head)
-  opened, since, counts[1] = sub(head, @windows.opened) + 0, sub(head, @windows.since) + 0, sub(head, @windows.count) + 0
-  if find(head, BLANK, @windows.later.from, true) ~= @windows.later.from then
-    ahead = true
+local function parse(state)
+  opened, since, counts[1] =
+    sub(state, @windows.opened) + 0, sub(state, @windows.since) + 0, sub(state, @windows.count) + 0
+  if find(state, BLANK, @windows.later.from, true) ~= @windows.later.from then
+    reserved = true
     for i = 2, 8 do
-      counts[i] = sub(head, @windows.count..later#i) + 0
+      counts[i] = sub(state, @windows.count..later#i) + 0
       if not (counts[i] >= 0 and counts[i] < 1e13) then
         return false
       end
     end
   end
-  return #head == @windows.bytes and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
+  return #state == @windows.bytes and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
 end
 
 local function text()
-  if not ahead then
+  if not reserved then
     return format('@windows.opened..count.form', opened, since, counts[1]) .. BLANK
   end
   return format('@windows.form', opened, since, unpack(counts))
@@ -38,14 +40,14 @@ local function advance()
   end
   opened = opened + passed * window
   since = opened
-  if not ahead then
+  if not reserved then
     counts[1] = 0
     return
   end
-  ahead = false
+  reserved = false
   for i = 1, 8 do
     counts[i] = counts[i + passed] or 0
-    ahead = ahead or i > 1 and counts[i] > 0
+    reserved = reserved or i > 1 and counts[i] > 0
   end
 end
 
@@ -53,7 +55,8 @@ local function used()
   return counts[1]
 end
 
--- A share still above its target, because of what is booked in a later window, leaves no more than the target does.
+-- A share still above its target, because of what is booked in a later window, leaves no more than
+-- the target does.
 local function free()
   local most = share < target and share or target
   return counts[1] < most and most - counts[1] or 0
@@ -98,10 +101,11 @@ if not as_proposed then
   end
 
   function begin()
-    opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+    opened, since, counts, reserved = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
   end
 
-  -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+  -- What was counted stays counted, in the window that now holds the beginning of the one in which
+  -- it was.
   function regrid(was)
     local old, from, forgotten = counts, opened, since
     begin()
@@ -112,7 +116,7 @@ if not as_proposed then
         later = 0
       end
       counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
-      ahead = ahead or later > 0 and old[i] > 0
+      reserved = reserved or later > 0 and old[i] > 0
     end
   end
 
@@ -155,7 +159,7 @@ if not TAKES then
       n = counts[i]
     end
     counts[i] = counts[i] - n
-    ahead = ahead and booked() > 0
+    reserved = reserved and booked() > 0
     return n
   end
 
@@ -177,7 +181,7 @@ if not TAKES then
   function book(n, us)
     local i = floor((now + us - opened) / window) + 1
     counts[i] = counts[i] + n
-    ahead = ahead or i > 1
+    reserved = reserved or i > 1
     return now + us
   end
 

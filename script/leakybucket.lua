@@ -1,23 +1,26 @@
---@needs TAKES as_proposed back burst date ebb format free full grant level measure muldiv now part
+--@needs TAKES as_proposed back burst date ebb format free full level measure move muldiv now part
 --@needs reset retire_at retired retry room share sub target used wait window
 --@sets begin book booked date held lasts pace part promise refund reshape retire retry
---@gives advance parse text
--- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
+--@gives advance grant parse text
+-- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
+-- for its turn.
 --
 -- Its own columns: when the next permit may act.
 --@layout leaky
 --
--- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
--- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
-local function parse(head)
-  date, part = sub(head, @leaky.date) + 0, sub(head, @leaky.part) + 0
-  return #head == @leaky.bytes and date < 1e16 and part >= 0 and (part < share or part == 0)
+-- A share falls when the last permit granted under it has acted, and nothing is granted until then;
+-- it rises at once, for what is granted from then on. So at every instant the rates at which the
+-- shards let permits act sum to at most the limit.
+local function parse(state)
+  date, part = sub(state, @leaky.date) + 0, sub(state, @leaky.part) + 0
+  return #state == @leaky.bytes and date < 1e16 and part >= 0 and (part < share or part == 0)
 end
 
 local function text()
   return format('@leaky.form', date, part)
 end
 
+local grant = move
 local idle = 0 -- microseconds for which no turn has been due
 
 local function advance()
@@ -44,7 +47,8 @@ if not as_proposed then
     measure()
   end
 
-  -- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
+  -- Turns that were given stay; the next one comes when it would have, rounded up as the part
+  -- counts in another share.
   function reshape()
     if not (target == 0 and burst > 0) then
       date, part = full(), 0
@@ -55,7 +59,8 @@ if not as_proposed then
     measure()
   end
 
-  -- What acted in the window that ends now is at most what its rate lets act from then on until the last turn.
+  -- What acted in the window that ends now is at most what its rate lets act from then on until the
+  -- last turn.
   function retire()
     retire_at(full() - idle + window)
   end
@@ -104,7 +109,8 @@ if not TAKES then
     return used()
   end
 
-  -- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
+  -- Only the last turns given can be taken back: the others would leave holes. `at` is when the
+  -- last permit of the grant acts.
   function refund(n, at)
     if share == 0 or retired or at <= now then
       return 0

@@ -2,9 +2,11 @@
 --@needs target window
 --@sets burst closed_until epoch share start target window
 --@gives lasting left most proposed renew status
--- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
+-- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
+-- move the share.
 --
--- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
+-- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the
+--       burst with target 0 1 if another algorithm takes over
 --       3.. the operation's own
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
 local status = 1
@@ -13,7 +15,8 @@ local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], @proposal.target) + 0, 0, sub(ARGV[2], @terms.burst) + 0, true, 2
+  epoch, target, start, burst, renew, status =
+    proposed, sub(ARGV[1], @proposal.target) + 0, 0, sub(ARGV[2], @terms.burst) + 0, true, 2
   window = sub(ARGV[2], @terms.window) + 0
   local lasting = lasts()
   --@include adopt_lost
@@ -25,7 +28,8 @@ if not head then
   end
   begin()
 elseif epoch < proposed then
-  epoch, target, start, burst, renew = proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
+  epoch, target, start, burst, renew =
+    proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
   local was = window
   window = sub(ARGV[2], @terms.window) + 0
   if window ~= was then

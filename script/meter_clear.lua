@@ -1,6 +1,7 @@
 --@needs begin epoch head share target
 --@sets closed_until contended share
--- One-string algorithms, clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
+-- One-string algorithms, clear: forget usage and lift a quarantine; epoch, share, window and the
+-- time to live stay. Creates nothing.
 --
 -- Reply status, epoch, share
 if not head then

@@ -6,24 +6,32 @@
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '@meter.closed_until..offset.zero', @meter.closed_until.from, true) == @meter.closed_until.from and find(head, '@meter.contended.zero', @meter.contended.from, true) == @meter.contended.from
+  calm =
+    as_proposed
+      and find(head, '@meter.closed_until..offset.zero', @meter.closed_until.from, true) == @meter.closed_until.from
+        and find(head, '@meter.contended.zero', @meter.contended.from, true) == @meter.contended.from
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, @meter.target) + 0, sub(head, @meter.share) + 0, sub(head, @meter.window) + 0, sub(head, @meter.touched) + 0, sub(head, @meter.burst) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, @meter.target) + 0, slice(state, @meter.share) + 0, slice(state, @meter.window) + 0,
+        slice(state, @meter.touched) + 0, slice(state, @meter.burst) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, @meter.epoch) + 0, sub(head, @meter.target) + 0, sub(head, @meter.share) + 0, sub(head, @meter.start) + 0, sub(head, @meter.window) + 0,
-          sub(head, @meter.closed_until) + 0, sub(head, @meter.offset) + 0, sub(head, @meter.touched) + 0, sub(head, @meter.burst) + 0, sub(head, @meter.contended) + 0
+      pcall(function(state, slice)
+        return slice(state, @meter.epoch) + 0, slice(state, @meter.target) + 0, slice(state, @meter.share) + 0,
+          slice(state, @meter.start) + 0, slice(state, @meter.window) + 0,
+          slice(state, @meter.closed_until) + 0, slice(state, @meter.offset) + 0, slice(state, @meter.touched) + 0,
+          slice(state, @meter.burst) + 0, slice(state, @meter.contended) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset

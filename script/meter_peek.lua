@@ -1,10 +1,12 @@
 --@needs beside closed epoch free head held releases reset reshape share start target used window
 --@sets share
--- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
+-- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
+-- creates nothing.
 --
--- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free, number of loads (0: what the releases leave),
---       then in us, permits of each load: what stands beside takes from then on, at most 9
---       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free,
+-- number of loads (0: what the releases leave),
+--       then in us, permits of each load: what stands beside takes from then on, at most 9 then in
+--       us, permits of each release, oldest first: at most 32, neighbours merged into the later one
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end

@@ -1,7 +1,8 @@
 --@needs closed_until epoch free head held now refund reshape share stepped target
 --@sets share
 --@gives refunded
--- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
+-- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the
+-- time to live.
 --
 -- ARGV  1 permits  2 at
 --       3, 4 of whom: see fair_restore.lua

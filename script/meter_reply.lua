@@ -1,21 +1,25 @@
 --@needs MAGIC at available burst calm ceil closed closed_until contended epoch format granted head
---@needs now offset renew reset share soonest start status stepped sub target text touched used wait
---@needs window
---@gives again reply soonest written
--- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
--- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
--- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+--@needs now offset renew reset retry_in share soonest start status stepped sub target text touched
+--@needs used window
+--@gives again next_us reply written
+-- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
+-- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
+-- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
+-- share
 local again = reset()
 if renew then
-  local own, done = format('@meter.touched..contended.form', now, burst, contended) .. text(), nil
+  local done
+  local own = format('@meter.touched..contended.form', now, burst, contended) .. text()
   local slice = window / 16
-  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - @meter.touched.at then
+  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice
+    and #own >= #head - @meter.touched.at then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '@meter.touched.at', own)
   else
     --@include meter_rest
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], @terms.head_life)
-    local state = format('@meter.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+    local state =
+      format('@meter.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end
   if type(done) == 'table' and done.err then
@@ -25,11 +29,11 @@ elseif stepped then
   --@include stepped
 end
 
-local soonest, written = soonest(), renew
+local next_us, written = soonest(), renew
 if closed > 0 then
-  soonest = closed
+  next_us = closed
   if again < closed then
     again = closed
   end
 end
-local reply = {status, 0, available, granted, used(), at, soonest, wait, again}
+local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}

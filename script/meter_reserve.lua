@@ -1,24 +1,27 @@
 --@needs book booked closed free hold most now pay permits promise
 --@sets renew
---@gives at available delay granted paced wait
--- One-string algorithms, reserve: grant permits at once, or book them for the first instant at which there is room.
+--@gives at available delay granted paced retry_in
+-- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
+-- which there is room.
 --
--- ARGV  3 permits  4 us: how far ahead they may be  5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
+-- ARGV  3 permits  4 us: how far ahead they may be
+--       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
 --       7.. the seat, as fair_charge.lua says, which comes before
--- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the permits would have had
-local available, delay, wait, granted, at, paced = 0, 0, 0, 0, now, 0
+-- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the
+-- permits would have had
+local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
-  wait = permits <= most and closed or -1
+  retry_in = permits <= most and closed or -1
 else
   available = free()
-  local us, room = promise(permits, ARGV[6] + 0)
+  local us, bookable = promise(permits, ARGV[6] + 0)
   if us >= 0 and (us < pay or hold > 0) then
     paced = math.max(pay, hold)
-    wait = paced
-  elseif us == 0 or room and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
+    retry_in = paced
+  elseif us == 0 or bookable and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
     granted, delay, renew = permits, us, true
     at = book(permits, us)
   else
-    wait = us
+    retry_in = us
   end
 end

@@ -1,6 +1,7 @@
 --@needs epoch head start sub
 --@sets epoch start
--- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+-- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
+-- needed, before anything is written.
 if not start then
   epoch, start = tonumber(sub(head, @meter.epoch)), tonumber(sub(head, @meter.start))
   if not (epoch and start) then

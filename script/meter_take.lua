@@ -1,14 +1,15 @@
 --@needs closed free
---@gives MARK available booked_ahead free
--- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset writes nothing to the state, unless it is time to
--- note that participants contend. fair.lua follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
+--@gives MARK available booked_ahead
+-- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
+-- writes nothing to the state, unless it is time to note that participants contend. fair.lua
+-- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --
 -- ARGV  3 the groups of asks and the seats, as fair.lua says
--- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds, and while participants contend what fair_settle.lua adds
+-- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
+-- and while participants contend what fair_settle.lua adds
 local MARK = '@meter.contended.at' -- where in the state `contended` is, from 0
 local booked_ahead = false -- not known here
 local available = 0
 if closed == 0 then
   available = free()
 end
-local free = available

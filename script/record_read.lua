@@ -1,10 +1,13 @@
 --@needs blob born epoch now settled status
 -- Read a limit's record and, for a participant, say that it is there.
 --
--- KEYS  1 record: HASH epoch, settled (0, 1), born (us of this node's clock), blob   2 participants: ZSET name, last seen (us)
+-- KEYS  1 record: HASH epoch, settled (0, 1), born (us of this node's clock), blob
+--       2 participants: ZSET name, last seen (us)
 --       of which the second may not be declared: see fewer.lua. Then nobody is counted.
--- ARGV  1 participant ('': pure read, nothing is written)  2 participant's time to live us  3 record's time to live ms
--- Reply status (1; 0 no record; -1 with the number of the foreign key; -2 with the server's refusal), epoch, settled, now us, age us, participants, blob
+-- ARGV  1 participant ('': pure read, nothing is written)  2 participant's time to live us
+--       3 record's time to live ms
+-- Reply status (1; 0 no record; -1 with the number of the foreign key; -2 with the server's
+-- refusal), epoch, settled, now us, age us, participants, blob
 local MOST, STEP = 10000, 64 -- members, and members forgotten in one call
 local age = now > born and now - born or 0
 local kind = KEYS[2] and redis.call('TYPE', KEYS[2]).ok or 'none'
@@ -14,9 +17,11 @@ end
 local ttl = ARGV[2] + 0
 local alive = string.format('(%d', now - ttl)
 if ARGV[1] ~= '' and KEYS[2] then
-  -- One that was seen in the far future was seen before the clock went back: it is forgotten like one not seen for long.
+  -- One that was seen in the far future was seen before the clock went back: it is forgotten like
+  -- one not seen for long.
   local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%d', now - ttl), 'LIMIT', '0', STEP)
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], string.format('(%d', now + ttl), '+inf', 'LIMIT', '0', STEP)) do
+  for _,
+    name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], string.format('(%d', now + ttl), '+inf', 'LIMIT', '0', STEP)) do
     old[#old + 1] = name
   end
   if redis.call('ZCARD', KEYS[2]) < MOST or redis.call('ZSCORE', KEYS[2], ARGV[1]) or #old > 0 then

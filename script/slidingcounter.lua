@@ -1,18 +1,24 @@
 --@needs TAKES as_proposed format now share sub target window
 --@sets begin book booked falls held lasts promise refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
--- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
+-- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
+-- been granted with its newest.
 --
--- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
--- first, each with the date of its newest grant. A cell takes grants for window / @CELL_PART.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted
+-- before `since` is forgotten; then the cells, oldest first, each with the date of its newest
+-- grant. A cell takes grants for window / @CELL_PART.
 --@layout counter
 --@layout cell
--- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
+-- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of
+-- them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
-local function parse(head)
-  used_now, opened, since, cells = sub(head, @counter.used) + 0, sub(head, @counter.opened) + 0, sub(head, @counter.since) + 0, sub(head, @counter.cells)
-  return #cells % @cell.bytes == 0 and #cells <= @cell.bytes[@MAX_CELLS] and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
+local function parse(state)
+  used_now, opened, since, cells =
+    sub(state, @counter.used) + 0, sub(state, @counter.opened) + 0, sub(state, @counter.since) + 0,
+      sub(state, @counter.cells)
+  return #cells % @cell.bytes == 0 and #cells <= @cell.bytes[@MAX_CELLS] and used_now >= 0 and used_now < 1e13
+    and opened < 1e16 and since < 1e16
 end
 
 local function text()
@@ -52,10 +58,13 @@ local function grant(n)
   used_now = used_now + n
   local last = past()
   local before, after = sub(cells, 1, last), sub(cells, last + 1)
-  if last > 0 and (#cells >= @cell.bytes[@MAX_CELLS] or (now - opened) * @CELL_PART < window or sub(cells, @cell.date[..last]) + 0 == now) then
+  if last > 0
+    and (#cells >= @cell.bytes[@MAX_CELLS] or (now - opened) * @CELL_PART < window
+      or sub(cells, @cell.date[..last]) + 0 == now) then
     before = sub(cells, 1, last - @cell.bytes) .. format('@cell.form', now, sub(cells, @cell.permits[..last]) + n)
   elseif #cells >= @cell.bytes[@MAX_CELLS] then
-    after = sub(after, @cell.date) .. format('@cell.permits.form', sub(after, @cell.permits) + n) .. sub(after, @cell.next)
+    after =
+      sub(after, @cell.date) .. format('@cell.permits.form', sub(after, @cell.permits) + n) .. sub(after, @cell.next)
   else
     opened = now
     before = before .. format('@cell.form', now, n)

@@ -6,35 +6,46 @@
 -- KEYS[1]  head: a string
 -- KEYS[2]  log: a ZSET of closed entries, by date
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
--- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
--- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
--- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
--- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
--- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
--- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back. An entry is a number of permits granted under one date, the
+-- time of its newest grant; they are free again at date + window. Dates ahead of the clock are
+-- reservations, in the order in which they were made: a reservation has room beside everything
+-- dated after its date - window. A take has room in every window that it lies in, also in those
+-- that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share. Totals
+-- run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is
+-- ever summed. `touched` is when the whole head was last written: with it, what was forgotten then
+-- cannot be in the window again after a step back. The newest entry is open: it lives in the head
+-- until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a
+-- member of the log: its date, the total before it, and how long it was open.
 --@layout head
 --@layout entry
--- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
--- if what was booked ahead still made the log hold more than the share (under a longer window).
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
+-- ahead of the clock when the head was last written, or if what was booked ahead still made the log
+-- hold more than the share (under a longer window).
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead; nothing was written
 --   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
 local LAYOUT = '@head.magic..share.form' -- the head up to the share
 local FORM = '%s@head.start..booked.form'
-local CALM = '@head.closed_until..offset.zero' -- closed_until and offset, or contended and booked, where there is nothing to tell
+-- closed_until and offset, or contended and booked, where there is nothing to tell
+local CALM = '@head.closed_until..offset.zero'
 local TURN = @TURN
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
-local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0
+local touched
 local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
 local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
-local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+-- the head begins with what a take or a reservation proposes: then epoch and target need not be
+-- read as numbers
+local as_proposed = false
 local stepped = false -- the clock went back: the new offset must be stored
 local wrote = false -- the operation has written what it is for
 if head then
@@ -47,17 +58,22 @@ if head then
   end
   local sound
   sound, share, base, total, window, touched, oldest, newest, entries, opened =
-    pcall(function(head, sub) -- what a function is given costs less than what it refers to
-      local share, base, total = sub(head, @head.share) + 0, sub(head, @head.base) + 0, sub(head, @head.total) + 0
-      if total - base == share then -- full: most likely nothing will be entered
-        return share, base, total, sub(head, @head.window) + 0, sub(head, @head.touched) + 0, sub(head, @head.oldest) + 0, sub(head, @head.newest) + 0
+    pcall(function(text, slice) -- what a function is given costs less than what it refers to
+      local quota, from, upto = slice(text, @head.share) + 0, slice(text, @head.base) + 0, slice(text, @head.total) + 0
+      if upto - from == quota then -- full: most likely nothing will be entered
+        return quota, from, upto, slice(text, @head.window) + 0, slice(text, @head.touched) + 0,
+          slice(text, @head.oldest) + 0, slice(text, @head.newest) + 0
       end
-      return share, base, total, sub(head, @head.window) + 0, sub(head, @head.touched) + 0, sub(head, @head.oldest) + 0, sub(head, @head.newest) + 0,
-        sub(head, @head.entries) + 0, sub(head, @head.opened) + 0
+      return quota, from, upto, slice(text, @head.window) + 0, slice(text, @head.touched) + 0,
+        slice(text, @head.oldest) + 0, slice(text, @head.newest) + 0,
+        slice(text, @head.entries) + 0, slice(text, @head.opened) + 0
     end, head, sub)
-  if sound and not (as_proposed and find(head, CALM, @head.closed_until.from, true) == @head.closed_until.from and find(head, CALM, @head.contended.from, true) == @head.contended.from) then
+  if sound
+    and not (as_proposed and find(head, CALM, @head.closed_until.from, true) == @head.closed_until.from
+      and find(head, CALM, @head.contended.from, true) == @head.contended.from) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
-      return sub(head, @head.epoch) + 0, sub(head, @head.target) + 0, sub(head, @head.closed_until) + 0, sub(head, @head.offset) + 0, sub(head, @head.contended) + 0,
+      return sub(head, @head.epoch) + 0, sub(head, @head.target) + 0, sub(head, @head.closed_until) + 0,
+        sub(head, @head.offset) + 0, sub(head, @head.contended) + 0,
         sub(head, @head.booked) + 0
     end)
     --@include slidinglog_rest

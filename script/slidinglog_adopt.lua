@@ -1,7 +1,8 @@
 --@needs as_proposed epoch head now share sub window
 --@sets before closed_until entries epoch opened start target window
 --@gives cut discard lasting left proposed renew rewrite status
--- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
+-- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
+-- epoch.
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
 local status = 1
 local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it

@@ -4,7 +4,8 @@
 --@include slidinglog_rest
 local ahead = 0
 if newest > now then
-  local member = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
+  local member =
+    oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
   if member.err then
     return {-1, 2, member.err}
   end

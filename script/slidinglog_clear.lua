@@ -1,6 +1,7 @@
 --@needs FORM LAYOUT away epoch format head now offset share start target total window
 --@sets share
--- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay. Creates nothing.
+-- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay.
+-- Creates nothing.
 --
 -- Reply status, epoch, share
 if not head then
@@ -18,7 +19,8 @@ if share > target then
   share = target
 end
 local done = redis.pcall('SETRANGE', KEYS[1], '0',
-  format(FORM, format(LAYOUT, epoch, target, share), start, window, 0, offset, now, 0, total, 0, now, total, now, total, 0, 0))
+  format(FORM, format(LAYOUT, epoch, target, share), start, window, 0, offset, now, 0, total, 0, now, total, now, total,
+  0, 0))
 if type(done) == 'table' then
   return {-2, done.err}
 end

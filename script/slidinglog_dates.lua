@@ -1,6 +1,7 @@
 --@needs cut format oldest sub
 --@gives befores dates
--- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
+-- Sliding log: dates of all closed entries that have not left the window, and the totals before
+-- them.
 local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
 if log.err then
   return {-1, 2, log.err}

@@ -1,18 +1,20 @@
---@needs FORM LAYOUT TURN as_proposed base before booked closed closed_until contended crests cut
---@needs date discard entries epoch find format free granted head leave newest now offset oldest
---@needs opened refused renew rewrite room share start status stepped sub target total trimmed used
---@needs window
---@sets before booked entries free newest oldest opened renew rewrite total trimmed used written
---@sets wrote
---@gives reply retry soonest
--- Sliding log, after the grants: write them down, foresee what comes back, reply.
--- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
+--@needs FORM LAYOUT TURN as_proposed available base before booked closed closed_until contended
+--@needs crests cut date discard entries epoch find format granted head leave newest now offset
+--@needs oldest opened refused renew rewrite room share start status stepped sub target total
+--@needs trimmed used window
+--@sets available before booked entries newest oldest opened renew rewrite total trimmed used
+--@sets written wrote
+--@gives next_us reply retry
+-- Sliding log, after the grants: write them down, foresee what comes back, reply. Wants free;
+-- granted and date: how many and when they may be used, now or ahead; refused: the size of the
+-- first ask refused, or nil.
 --
--- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never), reset us
--- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+-- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never),
+-- reset us which a take or a reservation goes on with: quarantine left us, epoch, target, share
 local merged = false -- the grant joined an entry
 if granted > 0 or renew or rewrite then
-  -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
+  -- The first write is one that needs memory: where the server refuses it (full, read-only),
+  -- nothing has been written.
   if trimmed then
     local done = redis.pcall('SETRANGE', KEYS[1], '0', '@head.magic.form')
     if type(done) == 'table' and done.err then
@@ -20,7 +22,9 @@ if granted > 0 or renew or rewrite then
     end
     rewrite = true
     if oldest == 0 then
-      entries = 0 -- they go last, if the log has not expired: an empty one is no key, and a slot on its way takes no new key
+      -- they go last, if the log has not expired: an empty one is no key, and a slot on its way
+      -- takes no new key
+      entries = 0
     else
       local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
       if type(removed) == 'table' then
@@ -35,18 +39,25 @@ if granted > 0 or renew or rewrite then
       --@include slidinglog_rest
     end
     if date < newest then
-      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
+      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals
+      -- after it grow.
       local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf') or {}
       if later.err then
         return {-1, 2, later.err}
       end
       local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
       local place, from = later[1] and sub(later[1], @entry.before) + 0 or before, date
-      local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local last =
+        oldest > 0
+          and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
       local ended = last and sub(last, @entry.date) + 0
-      -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
-      -- granted now, and leave no room for anybody else.
-      if last and (ended == date or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - ended + sub(last, @entry.span)) * @RESOLUTION < window
+      -- No entry that holds much is prolonged: who has booked for the instant at which that is free
+      -- again would have it in one window with what is granted now, and leave no room for anybody
+      -- else.
+      if last
+        and (ended == date
+          or (share > @EXACT_SHARE and entries >= @EXACT_LIVE
+            and (date - ended + sub(last, @entry.span)) * @RESOLUTION < window
         and (place - sub(last, @entry.before)) % TURN * @LUMP < share)) then
         place, from, merged = sub(last, @entry.before) + 0, ended - sub(last, @entry.span), true
       end
@@ -60,9 +71,11 @@ if granted > 0 or renew or rewrite then
         oldest = date
       end
       for _, member in ipairs(later) do
-        local ahead = sub(member, @entry.date)
-        add[#add + 1] = format('%d', ahead + 0)
-        add[#add + 1] = ahead .. format('@entry.before.form', (sub(member, @entry.before) + granted) % TURN) .. sub(member, @entry.span)
+        local dated = sub(member, @entry.date)
+        add[#add + 1] = format('%d', dated + 0)
+        add[#add + 1] =
+          dated .. format('@entry.before.form', (sub(member, @entry.before) + granted) % TURN)
+            .. sub(member, @entry.span)
         remove[#remove + 1] = member
       end
       if #add > 2 then
@@ -79,7 +92,9 @@ if granted > 0 or renew or rewrite then
         entries, renew = entries + 1, true
       end
       before = (before + granted) % TURN
-    elseif date == newest or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - opened) * @RESOLUTION < window and (date == now or newest > now)) then
+    elseif date == newest
+      or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - opened) * @RESOLUTION < window
+        and (date == now or newest > now)) then
       newest, merged = date, true
     else
       --@include slidinglog_rest
@@ -90,7 +105,8 @@ if granted > 0 or renew or rewrite then
           if sub(done.err, 1, 9) == 'WRONGTYPE' then
             return {-1, 2}
           end
-          -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
+          -- Where the slot is on its way and there is no log, there can be none. Then the open
+          -- entry is prolonged, and all of it is free later.
           merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, '@NOT_HERE', 1, true)
           if not merged then
             return {-2, done.err}
@@ -124,8 +140,9 @@ if granted > 0 or renew or rewrite then
   end
   local ttl, life = renew and sub(ARGV[2], @terms.head_life), renew and sub(ARGV[2], @terms.life) + 0
   if newest > now then
-    local ahead = math.ceil((newest - now) / 1000)
-    booked, ttl, life = newest, format('%d', sub(ARGV[2], @terms.head_life) + ahead), sub(ARGV[2], @terms.life) + ahead
+    local longer = math.ceil((newest - now) / 1000)
+    booked, ttl, life =
+      newest, format('%d', sub(ARGV[2], @terms.head_life) + longer), sub(ARGV[2], @terms.life) + longer
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
@@ -138,7 +155,9 @@ if granted > 0 or renew or rewrite then
   else
     --@include slidinglog_rest
     local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
-    local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
+    local text =
+      format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest,
+        total, contended, booked)
     if renew then
       done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
     else
@@ -159,11 +178,11 @@ elseif stepped then
   --@include stepped
 end
 
-local soonest, retry, reset = 0, 0, 0
-local most = (as_proposed or share < target) and closed == 0 and share or target
-local need = used + 1 - most -- permits that must leave before one can be granted
+local next_us, retry, reset = 0, 0, 0
+local ceiling = (as_proposed or share < target) and closed == 0 and share or target
+local need = used + 1 - ceiling -- permits that must leave before one can be granted
 if used > 0 then
-  soonest = (oldest > 0 and oldest or newest) + window - now
+  next_us = (oldest > 0 and oldest or newest) + window - now
   reset = newest + window - now
   if not merged and total == (before or tonumber(sub(head, @head.before))) then
     -- Refunds emptied the open entry: the last closed one leaves last.
@@ -177,38 +196,38 @@ if newest > now then
   --@include slidinglog_crests
   --@include slidinglog_leave
   -- The time until permits can be granted.
-  local function wait(permits)
+  local function wait(n)
     local us = 0
     for _, crest in ipairs(crests) do
-      if crest[1] - window < now + us and crest[2] + permits > most then
-        us = math.max(us, leave(crest[3] + permits - most))
+      if crest[1] - window < now + us and crest[2] + n > ceiling then
+        us = math.max(us, leave(crest[3] + n - ceiling))
       end
     end
     return us
   end
   if refused then
-    retry = refused > most and -1 or wait(refused)
+    retry = refused > ceiling and -1 or wait(refused)
   end
   if closed == 0 and room == 0 then
-    soonest = most > 0 and wait(1) or reset
+    next_us = ceiling > 0 and wait(1) or reset
   end
   if granted > 0 and date > now then
-    free = closed == 0 and room + granted or granted -- what is booked leaves room before it
+    available = closed == 0 and room + granted or granted -- what is booked leaves room before it
   end
 else
-  if refused and refused > most then
+  if refused and refused > ceiling then
     retry = -1
-  elseif refused and used + refused - most == 1 then
-    retry = soonest
+  elseif refused and used + refused - ceiling == 1 then
+    retry = next_us
   end
-  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > ceiling) then
     --@include slidinglog_rest
     --@include slidinglog_leave
-    if retry == 0 and refused and used + refused > most then
-      retry = leave(used + refused - most)
+    if retry == 0 and refused and used + refused > ceiling then
+      retry = leave(used + refused - ceiling)
     end
     if need > 1 and used >= share then
-      soonest = need <= used and leave(need) or reset
+      next_us = need <= used and leave(need) or reset
     end
   end
 end
@@ -216,9 +235,9 @@ if refused and retry >= 0 and retry < closed then
   retry = closed
 end
 if closed > 0 then
-  soonest = closed
+  next_us = closed
   if reset < closed then
     reset = closed
   end
 end
-local reply = {status, 0, free, granted, used, now, soonest, retry, reset}
+local reply = {status, 0, available, granted, used, now, next_us, retry, reset}

@@ -3,9 +3,11 @@
 --@sets share
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
--- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number of crests (0: nothing is booked ahead),
---       then of each crest in us (0: not ahead of the clock), permits, permits up to its end: see slidinglog_crests.lua,
---       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number
+-- of crests (0: nothing is booked ahead),
+--       then of each crest in us (0: not ahead of the clock), permits, permits up to its end: see
+--       slidinglog_crests.lua, then in us, permits of each release, oldest first: at most 32,
+--       neighbours merged into the later one
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end

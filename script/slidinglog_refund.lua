@@ -3,7 +3,8 @@
 --@needs trimmed used window
 --@sets before booked entries newest oldest opened share total used
 --@gives refunded
--- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
+-- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every
+-- date and the time to live.
 --
 -- ARGV  1 permits  2 at us
 --       3, 4 of whom: see fair_restore.lua
@@ -56,7 +57,8 @@ if share > target and closed == 0 then
 end
 
 if refunded > 0 or lowered then
-  -- The first write is one that needs memory: where the server refuses it, nothing has been written.
+  -- The first write is one that needs memory: where the server refuses it, nothing has been
+  -- written.
   local done = redis.pcall('SETRANGE', KEYS[1], '0', '@head.magic.form')
   if type(done) == 'table' then
     return {-2, done.err}
@@ -70,7 +72,8 @@ if refunded > 0 or lowered then
     total = (total - refunded) % TURN
   end
   if later and refunded > 0 then
-    -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose its time to live.
+    -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose
+    -- its time to live.
     before = (before - refunded) % TURN
     local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
     if emptied then
@@ -79,7 +82,9 @@ if refunded > 0 or lowered then
     for i = 2, #later do
       local date = sub(later[i], @entry.date)
       add[#add + 1] = format('%d', date + 0)
-      add[#add + 1] = date .. format('@entry.before.form', (sub(later[i], @entry.before) - refunded) % TURN) .. sub(later[i], @entry.span)
+      add[#add + 1] =
+        date .. format('@entry.before.form', (sub(later[i], @entry.before) - refunded) % TURN)
+          .. sub(later[i], @entry.span)
       remove[#remove + 1] = later[i]
     end
     if #add > 2 then
@@ -112,7 +117,8 @@ if refunded > 0 or lowered then
   end
   booked = (newest > now or (booked > 0 and used > share)) and newest or 0
   redis.call('SETRANGE', KEYS[1], '0',
-    format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
+    format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest,
+    opened, before, newest, total, contended, booked))
 elseif stepped then
   --@include stepped
 end

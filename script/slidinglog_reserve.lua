@@ -1,24 +1,27 @@
 --@needs ahead as_proposed closed closed_until entries hold leave newest now pay permits room share
 --@needs target used
 --@sets ahead
---@gives date free granted paced refused
--- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
+--@gives available date granted paced refused
+-- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
+-- behind everything that is booked.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
+--       5 most permits that may be booked ahead  6 least delay us
 --       7.. the seat, as fair_charge.lua says, which comes before
--- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead, and pay if it is why nothing was booked, else 0.
--- Refused: retry is the delay there would be.
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
+-- booked ahead, and pay if it is why nothing was booked, else 0. Refused: retry is the delay there
+-- would be.
 local MOST = @MOST_BOOKED -- closed entries with which nothing is booked any more
 local paced = 0
-local date, granted, free, refused = now, 0, 0, nil
+local date, granted, available, refused = now, 0, 0, nil
 if closed == 0 and newest > now then
   --@include slidinglog_crests
-  free = room
+  available = room
 elseif closed == 0 and used < share then
-  free = share - used
+  available = share - used
 end
 local most = (as_proposed or share < target) and share or target
-if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
+if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
 elseif permits > most then
   refused = permits

@@ -1,6 +1,7 @@
 --@needs before entries head newest opened start sub wrote
 --@sets before entries opened start
--- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+-- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+-- needed, before anything is written.
 if not start then
   start, before = tonumber(sub(head, @head.start)), before or tonumber(sub(head, @head.before))
   entries, opened = entries or tonumber(sub(head, @head.entries)), opened or tonumber(sub(head, @head.opened))

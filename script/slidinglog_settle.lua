@@ -3,12 +3,17 @@
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share status
 --@sets trimmed used
 --@gives written
--- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
+-- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
+-- proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the
+--       share; of epoch 0, which creates nothing, its kind and 0
 --@layout proposal
---       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
---         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
+--       existed; burst; deadline us: the node's time until which a state may be created with a
+--       share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time
+--         to live of the head ms
 --@layout terms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
@@ -19,12 +24,13 @@ if damaged then
   end
 end
 --@include quarantine
--- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
--- as the floor may be older than the loss.
+-- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss.
 if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
-    -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    -- What is booked ahead is in use only when it is due: the most that any window from now on
+    -- holds.
     --@include slidinglog_dates
     local count, first = #dates + 1, 1
     dates[count], befores[count], befores[count + 1] = newest, before, total

@@ -1,17 +1,20 @@
 --@needs closed newest now room share used
---@gives MARK booked_ahead date free
--- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing to head and log, unless it is time to note
--- that participants contend. What follows here is fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
+--@gives MARK available booked_ahead date
+-- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing
+-- to head and log, unless it is time to note that participants contend. What follows here is
+-- fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 the groups of asks and the seats, as fair.lua says
--- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while participants contend what fair_settle.lua adds
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says
+--       3 the groups of asks and the seats, as fair.lua says
+-- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while
+-- participants contend what fair_settle.lua adds
 local date = now
 local MARK = '@head.contended.at' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
-local free = 0
+local available = 0
 if closed == 0 and newest > now then
   --@include slidinglog_crests
-  free = room
+  available = room
 elseif closed == 0 and used < share then
-  free = share - used
+  available = share - used
 end

@@ -1,9 +1,10 @@
 --@needs TURN base before cut entries format newest oldest sub total
 --@sets base before oldest
 --@gives damaged trimmed used
--- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
--- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
--- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`. Exact at once
+-- and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest
+-- (0: no closed entry is left), used, trimmed (the log still holds closed entries that have left)
+-- and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
   --@include slidinglog_rest
@@ -26,7 +27,8 @@ if oldest > 0 and oldest <= cut then
     end
   end
 elseif newest <= cut then
-  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold
+  -- permits again.
   base, before = total, total
 end
 local used = (total - base) % TURN

@@ -1,51 +1,64 @@
---@needs FAR TAKES as_proposed back burst date ebb format full grant level measure muldiv now part
+--@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs receipt retire_at retired retry room share span sub target wait window
 --@sets begin book booked date held lasts part promise receipt refund reshape retire retry
 --@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
 --
--- Its own columns: the date; the microseconds of refill that refunds have taken off it so far; then, unless all of it is empty, how many notes there are, the notes, at
--- most @MOST_NOTES, by receipt, and what is booked ahead, at most @MOST_BOOKINGS, by date.
+-- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
+-- then, unless all of it is empty, how many notes there are, the notes, at most @MOST_NOTES, by
+-- receipt, and what is booked ahead, at most @MOST_BOOKINGS, by date.
 --@layout tokens
 --@layout note
 --@layout booking
 --
--- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
--- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
--- So permits and the room still to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
+-- A share that falls clamps the bucket at once, and the reply says how many permits that took out.
+-- A share that rises adds nothing of its own: only what comes with it as a gift, no more than the
+-- room that is new. Drivers give what other shards said they gave up. So permits and the room still
+-- to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
 -- in any t is at most a burst, plus what they gained: limit*t.
 --
--- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded: each grant moves it on,
--- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
--- given back. A refund leaves at least as many missing as there remain: just what would be missing if it had never been granted. So refunds of all
--- grants before an instant s give back at most what was missing at s, and the bound above holds. Whatever the order, all comes back that can.
--- What is booked counts as granted when it is due. What overflowed because of it moves the date on as a grant would, so receipts from before can
--- gain no more than is missing besides the bookings: nothing.
+-- A refund must not bring back what would have overflowed meanwhile. date + returned never runs
+-- back, whatever is refunded: each grant moves it on, and its value just after, rounded up, is the
+-- receipt. So the receipt tells how many permits were granted since; the notes, how many of these
+-- were given back. A refund leaves at least as many missing as there remain: just what would be
+-- missing if it had never been granted. So refunds of all grants before an instant s give back at
+-- most what was missing at s, and the bound above holds. Whatever the order, all comes back that
+-- can. What is booked counts as granted when it is due. What overflowed because of it moves the
+-- date on as a grant would, so receipts from before can gain no more than is missing besides the
+-- bookings: nothing.
 --
--- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
--- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
--- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
+-- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are
+-- cancelled, or the rate rises, it is so earlier. Until they are used they are in the bucket all
+-- the same, so up to each date the level must stay below `room` by what is booked from there on:
+-- yield sees to that. It is not stored, because what is booked may be canceled before anything
+-- flows over, and then leaves no trace.
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 local own_level = 0                            -- the level then
 local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
 
-local function parse(head)
-  date, part, returned, returned_part = sub(head, @tokens.date) + 0, sub(head, @tokens.part) + 0, sub(head, @tokens.returned) + 0, sub(head, @tokens.returned_part) + 0
-  if #head > @tokens.returned_part.to then
-    local from = @tokens.notes + @note.bytes * sub(head, @tokens.count)
-    notes, bookings = sub(head, @tokens.notes, from - 1), sub(head, from)
-    if from < @tokens.notes or from > @tokens.notes + @note.bytes[@MOST_NOTES] or from % @note.bytes ~= @tokens.notes % @note.bytes or from > #head + 1 then
+local function parse(state)
+  date, part, returned, returned_part =
+    sub(state, @tokens.date) + 0, sub(state, @tokens.part) + 0, sub(state, @tokens.returned) + 0,
+      sub(state, @tokens.returned_part) + 0
+  if #state > @tokens.returned_part.to then
+    local from = @tokens.notes + @note.bytes * sub(state, @tokens.count)
+    notes, bookings = sub(state, @tokens.notes, from - 1), sub(state, from)
+    if from < @tokens.notes or from > @tokens.notes + @note.bytes[@MOST_NOTES]
+      or from % @note.bytes ~= @tokens.notes % @note.bytes or from > #state + 1 then
       return false
     end
   end
-  return #bookings % @booking.bytes == 0 and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+  return #bookings % @booking.bytes == 0 and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0
+    and (part < share or part == 0) and returned >= 0 and returned < 1e16
     and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
 
 local function text()
-  local own = format('@tokens.date..returned_part.form', raised and own_date or date, raised and own_part or part, returned, returned_part)
+  local own =
+    format('@tokens.date..returned_part.form', raised and own_date or date, raised and own_part or part, returned,
+      returned_part)
   if notes ~= '' or bookings ~= '' then
     return own .. format('@tokens.count.form', #notes / @note.bytes) .. notes .. bookings
   end
@@ -76,7 +89,8 @@ local function prepare_notes()
     end
   end
 
-  -- Remembers what was given back. Where there is no room for one more, the two oldest are put together: what was granted between them may get less back.
+  -- Remembers what was given back. Where there is no room for one more, the two oldest are put
+  -- together: what was granted between them may get less back.
   function note(at, permits)
     if permits == 0 then
       return
@@ -85,15 +99,19 @@ local function prepare_notes()
     while last > 0 and sub(notes, @note.receipt[..last]) + 0 > at do
       last = last - @note.bytes
     end
-    local function entry(receipt, n)
-      return format('@note.form', receipt, n < 9999999999999 and n or 9999999999999)
+    local function entry(stamp, n)
+      return format('@note.form', stamp, n < 9999999999999 and n or 9999999999999)
     end
     if last > 0 and sub(notes, @note.receipt[..last]) + 0 == at then
-      notes = sub(notes, 1, last - @note.bytes) .. entry(at, sub(notes, @note.permits[..last]) + permits) .. sub(notes, last + 1)
+      notes =
+        sub(notes, 1, last - @note.bytes) .. entry(at, sub(notes, @note.permits[..last]) + permits)
+          .. sub(notes, last + 1)
       return
     end
     if #notes == @note.bytes[@MOST_NOTES] then
-      notes = entry(sub(notes, @note.receipt) + 0, sub(notes, @note.permits) + sub(notes, @note.permits[30])) .. sub(notes, @note.next[30])
+      notes =
+        entry(sub(notes, @note.receipt) + 0, sub(notes, @note.permits) + sub(notes, @note.permits[30]))
+          .. sub(notes, @note.next[30])
       last = last > @note.bytes and last - @note.bytes or last
     end
     notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
@@ -141,14 +159,16 @@ local function prepare()
     end
   end
 
-  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with
+  -- what is booked, is gone.
   function overflow()
     local later, from = sum_booked(), 1
     while from < #bookings and sub(bookings, @booking.date[from]) + 0 <= now do
       at_least(sub(bookings, @booking.date[from]) + 0, later)
       local due = sub(bookings, @booking.permits[from]) + 0
       later = later - due
-      note(sub(bookings, @booking.receipt[from]) + 0, due) -- it counts as granted now, after what was granted since it was booked
+      -- it counts as granted now, after what was granted since it was booked
+      note(sub(bookings, @booking.receipt[from]) + 0, due)
       local us, rest = span(due, 0)
       if us < FAR then
         move_on(us, rest)
@@ -183,7 +203,6 @@ local function advance()
   end
 end
 
-local move = grant
 local function grant(n)
   if bookings == '' and not raised then
     return move(n)
@@ -216,10 +235,11 @@ if not as_proposed then
     measure()
   end
 
-  -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
-  -- refill at the old rate.
+  -- The same permits under another rate, and a gift for the room that is new. Receipts from before
+  -- are worth nothing: they count refill at the old rate.
   --
-  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less room as much less
+  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less
+  -- room as much less
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
@@ -246,8 +266,9 @@ if not as_proposed then
     yield()
   end
 
-  -- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
-  -- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
+  -- What it may have granted in the window that ends now is what is missing and what it gained;
+  -- that and what its share then lets others grant are at most a burst and a window's gain, if the
+  -- share falls to what would be in a bucket without a rim.
   function retire()
     leave()
     local us, rest = 0, 0
@@ -294,22 +315,26 @@ if not TAKES then
 
   booked = sum_booked
 
-  -- Takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
+  -- Takes up to n permits off the bookings with this receipt, which are several only within a
+  -- microsecond, and returns how many.
   local function cancel(n, at)
     local canceled = 0
     for last = #bookings, 1, -@booking.bytes do
       if canceled < n and sub(bookings, @booking.receipt[..last]) + 0 == at then
         local had = sub(bookings, @booking.permits[..last]) + 0
-        local part = had < n - canceled and had or n - canceled
-        local entry = part < had and sub(bookings, @booking.date..receipt[..last]) .. format('@booking.permits.form', had - part) or ''
+        local taken = had < n - canceled and had or n - canceled
+        local entry =
+          taken < had and sub(bookings, @booking.date..receipt[..last]) .. format('@booking.permits.form', had - taken)
+            or ''
         bookings = sub(bookings, 1, last - @booking.bytes) .. entry .. sub(bookings, last + 1)
-        canceled = canceled + part
+        canceled = canceled + taken
       end
     end
     return canceled
   end
 
-  -- How many permits were granted after the grant with this receipt, or are used after it, and not given back: at least as many as there were.
+  -- How many permits were granted after the grant with this receipt, or are used after it, and not
+  -- given back: at least as many as there were.
   local function since(at)
     local us, more = date + returned, part + returned_part
     if more >= share then

@@ -12,11 +12,15 @@ do
   local last = #ARGV
   local all, nowhere = ARGV[last - 1] + 0, ARGV[last] == '1'
   if all == 3 and #KEYS == 1 then
-    -- What the head counts is in the log. Where that is not declared, its being missing tells nothing.
+    -- What the head counts is in the log. Where that is not declared, its being missing tells
+    -- nothing.
     local head, time = redis.pcall('GET', KEYS[1]), redis.call('TIME')
-    local counts = type(head) == 'string' and #head == 249 and string.sub(head, 121, 124) ~= '   0'
+    local counts =
+      type(head) == 'string' and #head == 249 and string.sub(head, 121, 124) ~= '   0'
     if counts then
-      local newest, window, offset = tonumber(string.sub(head, 187, 202)), tonumber(string.sub(head, 60, 72)), tonumber(string.sub(head, 89, 104))
+      local newest, window, offset =
+        tonumber(string.sub(head, 187, 202)), tonumber(string.sub(head, 60, 72)),
+          tonumber(string.sub(head, 89, 104))
       if not (newest and window and offset) or newest + window > time[1] * 1000000 + time[2] + offset then
         return {-3}
       end

@@ -1,44 +1,59 @@
 -- fixedwindow_book = meter_names + meter + fixedwindow + meter_load + book
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'FXW1', false
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -48,37 +63,40 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end
 -- [fixedwindow.lua]
--- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
+-- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
+-- multiples of their length.
 --
--- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
--- next seven, which is blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits
+-- granted in the window, and reserved in each of the next seven, which is blank if nothing is.
 -- windows  150 opened(16)  166 since(16)  182 count(13)  195 later(7 x 13)  = 285 bytes
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
-local ahead = false -- something is reserved in a later window
+local reserved = false -- something is reserved in a later window
 local BLANK = '                                                                                           '
 
-local function parse(head)
-  opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
-  if find(head, BLANK, 195, true) ~= 195 then
-    ahead = true
+local function parse(state)
+  opened, since, counts[1] =
+    sub(state, 150, 165) + 0, sub(state, 166, 181) + 0, sub(state, 182, 194) + 0
+  if find(state, BLANK, 195, true) ~= 195 then
+    reserved = true
     for i = 2, 8 do
-      counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
+      counts[i] = sub(state, 13 * i + 169, 13 * i + 181) + 0
       if not (counts[i] >= 0 and counts[i] < 1e13) then
         return false
       end
     end
   end
-  return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
+  return #state == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
 end
 
 local function text()
-  if not ahead then
+  if not reserved then
     return format('%16d%16d%13d', opened, since, counts[1]) .. BLANK
   end
   return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
@@ -91,14 +109,14 @@ local function advance()
   end
   opened = opened + passed * window
   since = opened
-  if not ahead then
+  if not reserved then
     counts[1] = 0
     return
   end
-  ahead = false
+  reserved = false
   for i = 1, 8 do
     counts[i] = counts[i + passed] or 0
-    ahead = ahead or i > 1 and counts[i] > 0
+    reserved = reserved or i > 1 and counts[i] > 0
   end
 end
 
@@ -106,7 +124,8 @@ local function used()
   return counts[1]
 end
 
--- A share still above its target, because of what is booked in a later window, leaves no more than the target does.
+-- A share still above its target, because of what is booked in a later window, leaves no more than
+-- the target does.
 local function free()
   local most = share < target and share or target
   return counts[1] < most and most - counts[1] or 0
@@ -151,10 +170,11 @@ if not as_proposed then
   end
 
   function begin()
-    opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+    opened, since, counts, reserved = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
   end
 
-  -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+  -- What was counted stays counted, in the window that now holds the beginning of the one in which
+  -- it was.
   function regrid(was)
     local old, from, forgotten = counts, opened, since
     begin()
@@ -165,7 +185,7 @@ if not as_proposed then
         later = 0
       end
       counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
-      ahead = ahead or later > 0 and old[i] > 0
+      reserved = reserved or later > 0 and old[i] > 0
     end
   end
 
@@ -208,7 +228,7 @@ if not TAKES then
       n = counts[i]
     end
     counts[i] = counts[i] - n
-    ahead = ahead and booked() > 0
+    reserved = reserved and booked() > 0
     return n
   end
 
@@ -230,7 +250,7 @@ if not TAKES then
   function book(n, us)
     local i = floor((now + us - opened) / window) + 1
     counts[i] = counts[i] + n
-    ahead = ahead or i > 1
+    reserved = reserved or i > 1
     return now + us
   end
 
@@ -255,24 +275,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -289,8 +317,8 @@ end
 -- KEYS   1 head, last book: of any algorithm
 -- Reply status, contended (0, 1), now, window us, share, book as it is stored
 local contends = contended > 0 and contended + 2 * window > now
-local book = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
-if book and type(book) ~= 'string' or book and sub(book, 1, 3) ~= 'SLB' then
-  return {-1, #KEYS, book.err}
+local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
+if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, 1, 3) ~= 'SLB' then
+  return {-1, #KEYS, ledger.err}
 end
-return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and book or ''}
+return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and ledger or ''}

@@ -1,45 +1,60 @@
 -- fixedwindow_refund = meter_names + meter + fixedwindow + meter_load + meter_refund with
 --   meter_store, stepped, fair_restore, fair_account, fair_book, fair_counters, fair_record
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'FXW1', false
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -49,37 +64,40 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end
 -- [fixedwindow.lua]
--- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at multiples of their length.
+-- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
+-- multiples of their length.
 --
--- Its own columns: when the window began; what was granted before `since` is forgotten; permits granted in the window, and reserved in each of the
--- next seven, which is blank if nothing is.
+-- Its own columns: when the window began; what was granted before `since` is forgotten; permits
+-- granted in the window, and reserved in each of the next seven, which is blank if nothing is.
 -- windows  150 opened(16)  166 since(16)  182 count(13)  195 later(7 x 13)  = 285 bytes
 local opened, since, counts = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
-local ahead = false -- something is reserved in a later window
+local reserved = false -- something is reserved in a later window
 local BLANK = '                                                                                           '
 
-local function parse(head)
-  opened, since, counts[1] = sub(head, 150, 165) + 0, sub(head, 166, 181) + 0, sub(head, 182, 194) + 0
-  if find(head, BLANK, 195, true) ~= 195 then
-    ahead = true
+local function parse(state)
+  opened, since, counts[1] =
+    sub(state, 150, 165) + 0, sub(state, 166, 181) + 0, sub(state, 182, 194) + 0
+  if find(state, BLANK, 195, true) ~= 195 then
+    reserved = true
     for i = 2, 8 do
-      counts[i] = sub(head, 13 * i + 169, 13 * i + 181) + 0
+      counts[i] = sub(state, 13 * i + 169, 13 * i + 181) + 0
       if not (counts[i] >= 0 and counts[i] < 1e13) then
         return false
       end
     end
   end
-  return #head == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
+  return #state == 285 and opened < 1e16 and since < 1e16 and counts[1] >= 0 and counts[1] < 1e13
 end
 
 local function text()
-  if not ahead then
+  if not reserved then
     return format('%16d%16d%13d', opened, since, counts[1]) .. BLANK
   end
   return format('%16d%16d%13d%13d%13d%13d%13d%13d%13d%13d', opened, since, unpack(counts))
@@ -92,14 +110,14 @@ local function advance()
   end
   opened = opened + passed * window
   since = opened
-  if not ahead then
+  if not reserved then
     counts[1] = 0
     return
   end
-  ahead = false
+  reserved = false
   for i = 1, 8 do
     counts[i] = counts[i + passed] or 0
-    ahead = ahead or i > 1 and counts[i] > 0
+    reserved = reserved or i > 1 and counts[i] > 0
   end
 end
 
@@ -107,7 +125,8 @@ local function used()
   return counts[1]
 end
 
--- A share still above its target, because of what is booked in a later window, leaves no more than the target does.
+-- A share still above its target, because of what is booked in a later window, leaves no more than
+-- the target does.
 local function free()
   local most = share < target and share or target
   return counts[1] < most and most - counts[1] or 0
@@ -152,10 +171,11 @@ if not as_proposed then
   end
 
   function begin()
-    opened, since, counts, ahead = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+    opened, since, counts, reserved = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
   end
 
-  -- What was counted stays counted, in the window that now holds the beginning of the one in which it was.
+  -- What was counted stays counted, in the window that now holds the beginning of the one in which
+  -- it was.
   function regrid(was)
     local old, from, forgotten = counts, opened, since
     begin()
@@ -166,7 +186,7 @@ if not as_proposed then
         later = 0
       end
       counts[later > 7 and 8 or later + 1] = counts[later > 7 and 8 or later + 1] + old[i]
-      ahead = ahead or later > 0 and old[i] > 0
+      reserved = reserved or later > 0 and old[i] > 0
     end
   end
 
@@ -209,7 +229,7 @@ if not TAKES then
       n = counts[i]
     end
     counts[i] = counts[i] - n
-    ahead = ahead and booked() > 0
+    reserved = reserved and booked() > 0
     return n
   end
 
@@ -231,7 +251,7 @@ if not TAKES then
   function book(n, us)
     local i = floor((now + us - opened) / window) + 1
     counts[i] = counts[i] + n
-    ahead = ahead or i > 1
+    reserved = reserved or i > 1
     return now + us
   end
 
@@ -256,24 +276,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -285,7 +313,8 @@ if head then
   advance()
 end
 -- [meter_refund.lua]
--- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the time to live.
+-- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the
+-- time to live.
 --
 -- ARGV  1 permits  2 at
 --       3, 4 of whom: see fair_restore.lua
@@ -342,8 +371,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
     -- [fair_book.lua]
-    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
-    -- `header` begins the book, or is empty.
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+    -- pcall. `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -361,28 +390,30 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
-    local function parse(text)
+    local function read_account(line)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
-        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
-        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
-        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(line, 2, 17), weight = sub(line, 18, 24) + 0, seen = sub(line, 25, 40) + 0,
+        claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
+        credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
+        used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
+        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
+        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then
         b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+          or read_account(redis.call('GETRANGE', KEYS[#KEYS], '151',
+            format('%d', 151 + 225 - 1)))
       end
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
-    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
+    -- booked_ahead (whether permits are), floor, max and min.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -394,59 +425,61 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
-    local function wait(a, waiting, span)
-      local target = waiting > 0 and 1000000000 or 0
-      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    local function note_waiting(a, waiting, elapsed)
+      local aim = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
     end
     -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-    local function state(a, waiting, span, booking)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+    local function note_claim(a, waiting, elapsed, booking)
+      local in_use = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(in_use, a.used * 1000, a.used_before * 1000)
       local backed, kept = greatest * 2 + 4000, 0
-      local since = now - a.denied
-      if since >= -2 * window and since * 2 <= window then
+      local passed = now - a.denied
+      if passed >= -2 * window and passed * 2 <= window then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
-        used = greatest
+        in_use = greatest
         if a.waited * 2 >= 1000000000 then
           if greatest == 0 then
             booking = share
           end
-          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+          kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
       if booking > 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
-        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+        unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
     -- Takes credit from what was saved up, as far as the bucket holds it.
-    local function draw(a, full)
-      if a.saved > 0 and a.credit < full then
-        local drawn = min(a.saved, full - a.credit)
+    local function draw(a, limit)
+      if a.saved > 0 and a.credit < limit then
+        local drawn = min(a.saved, limit - a.credit)
         a.credit, a.saved = a.credit + drawn, a.saved - drawn
       end
     end
-    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-    local function lend(a, e, full, soonest)
-      local ahead = now + min(soonest, window)
-      if ahead <= a.filled then
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+    -- holds: at most that of a window.
+    local function lend(a, e, limit, next_us)
+      local filled_to = now + min(next_us, window)
+      if filled_to <= a.filled then
         return
       end
-      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
-      if credit > full then
-        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
-        credit = full
+      local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
+      if credit > limit then
+        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        credit = limit
       end
-      a.credit, a.filled = credit, ahead
+      a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
-    -- than half of its part in this window and the last, while others have booked ahead.
-    local function pour(a, e, full)
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+    -- is saved up by who is refused and has had less than half of its part in this window and the last,
+    -- while others have booked ahead.
+    local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
       if gain >= 1000 then
@@ -455,15 +488,16 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > full then
-        local since = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+      if credit > limit then
+        local passed = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
+          a.saved =
+            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
         end
-        credit = full
+        credit = limit
       end
       a.credit = credit
-      draw(a, full)
+      draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
     local function settle(a)
@@ -471,33 +505,34 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.turned, s.turned_before =
+          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
       elseif s.cell == a.cell + 1 then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
-      state(s, 0, window, 0)
+      note_claim(s, 0, window, 0)
       s.seen = now
     end
     -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
+    local function slot_of(id, slot)
       if placed[id] then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = 151 + slot * 225
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
+        local from = 151 + slot * 225
+        local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + 225 - 1))
+        if sub(line, 1, 17) == '#' .. id then
+          b.accounts[slot] = read_account(line)
           return slot
         end
       end
       if b.stored > 1 then
         -- Once for all seats.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
-        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
-        if at then
-          slot = (at - 1 - 151) / 225
-          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+        local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
+        if from then
+          slot = (from - 1 - 151) / 225
+          b.accounts[slot] = read_account(sub(b.all, from, from + 225 - 1))
           return slot
         end
       end
@@ -505,24 +540,25 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     -- A participant's own account, nil if it has none.
     local function account_of(id, slot)
-      local a = b.accounts[find(id, slot)]
+      local a = b.accounts[slot_of(id, slot)]
       if a and a.cell == 0 then
         settle(a)
       end
       return a
     end
-    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
-    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is
+    -- paced at, 0 if nobody is held back, the most credit it can have, in millionths, and the most
+    -- while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
       local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
-      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
-      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      local limit = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = limit + floor(max(booking - e, 0) * 1000000)
       if b.heavy == 0 and a.credit >= 0 then
-        a.credit, a.filled = full, now
-        return 0, full, capacity
+        a.credit, a.filled = limit, now
+        return 0, limit, capacity
       end
-      pour(a, e, b.heavy == 0 and full or capacity)
-      return b.heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and limit or capacity)
+      return b.heavy == 0 and 0 or e, limit, capacity
     end
     -- [fair_record.lua]
     -- Fairness: how an account is written, and where.
@@ -544,8 +580,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local unused = refunded - floor(price / 1000000)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
-    local _, full = fill(a, 0)
-    a.credit = min(a.credit + (refunded * 1000000 - price), full)
+    local _, limit = fill(a, 0)
+    a.credit = min(a.credit + (refunded * 1000000 - price), limit)
     save()
   end)
 end

@@ -1,45 +1,60 @@
 -- leakybucket_peek = meter_names + meter + bucket + leakybucket + meter_load + meter_peek with
 --   quarantine
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'LKB1', false
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -49,7 +64,8 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
@@ -57,21 +73,28 @@ end
 -- [bucket.lua]
 -- Token and leaky bucket, the part they share: one date says it all.
 --
--- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what
--- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
--- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
--- The leaky bucket reads the same date as the instant at which the next permit may act.
+-- A bucket of `room` permits that gains `share` per window is full again at date + part/share
+-- microseconds, if nothing more is taken. So what is in it is `room` less what it will have gained
+-- until then, a grant of n moves the date on by n*window/share, and idleness costs nothing. The
+-- part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no
+-- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
+-- act.
 --
--- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing. What it let through counts in its windows but is
--- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
+-- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing.
+-- What it let through counts in its windows but is not in it, and the others do not know of it, so
+-- it keeps that much of its share: none at `date`, and in the window before it as much as its rate
+-- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local retire_at, ebb, back
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
-local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+-- the burst that goes with the share in force; the permits in the bucket: below zero what is
+-- reserved
+local room, level = 0, 0
 local retired = false    -- it leaves to another algorithm
 
--- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
+-- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
+-- 2^42, b < 2^50, the quotient < 2^53.
 local function muldiv(a, b, c, d)
   local product = a * b + c
   if product < 9007199254740992 then
@@ -129,7 +152,7 @@ local function span(n, more)
   return FAR, 0
 end
 
-local function grant(n)
+local function move(n)
   local us
   us, part = span(n, part)
   date, level = date + us, level - n
@@ -209,22 +232,25 @@ if not TAKES then
   end
 end
 -- [leakybucket.lua]
--- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits for its turn.
+-- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
+-- for its turn.
 --
 -- Its own columns: when the next permit may act.
 -- leaky  150 date(16)  166 part(13)  = 178 bytes
 --
--- A share falls when the last permit granted under it has acted, and nothing is granted until then; it rises at once, for what is granted
--- from then on. So at every instant the rates at which the shards let permits act sum to at most the limit.
-local function parse(head)
-  date, part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0
-  return #head == 178 and date < 1e16 and part >= 0 and (part < share or part == 0)
+-- A share falls when the last permit granted under it has acted, and nothing is granted until then;
+-- it rises at once, for what is granted from then on. So at every instant the rates at which the
+-- shards let permits act sum to at most the limit.
+local function parse(state)
+  date, part = sub(state, 150, 165) + 0, sub(state, 166, 178) + 0
+  return #state == 178 and date < 1e16 and part >= 0 and (part < share or part == 0)
 end
 
 local function text()
   return format('%16d%13d', date, part)
 end
 
+local grant = move
 local idle = 0 -- microseconds for which no turn has been due
 
 local function advance()
@@ -251,7 +277,8 @@ if not as_proposed then
     measure()
   end
 
-  -- Turns that were given stay; the next one comes when it would have, rounded up as the part counts in another share.
+  -- Turns that were given stay; the next one comes when it would have, rounded up as the part
+  -- counts in another share.
   function reshape()
     if not (target == 0 and burst > 0) then
       date, part = full(), 0
@@ -262,7 +289,8 @@ if not as_proposed then
     measure()
   end
 
-  -- What acted in the window that ends now is at most what its rate lets act from then on until the last turn.
+  -- What acted in the window that ends now is at most what its rate lets act from then on until the
+  -- last turn.
   function retire()
     retire_at(full() - idle + window)
   end
@@ -311,7 +339,8 @@ if not TAKES then
     return used()
   end
 
-  -- Only the last turns given can be taken back: the others would leave holes. `at` is when the last permit of the grant acts.
+  -- Only the last turns given can be taken back: the others would leave holes. `at` is when the
+  -- last permit of the grant acts.
   function refund(n, at)
     if share == 0 or retired or at <= now then
       return 0
@@ -337,24 +366,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -366,11 +403,13 @@ if head then
   advance()
 end
 -- [meter_peek.lua]
--- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
+-- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
+-- creates nothing.
 --
--- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free, number of loads (0: what the releases leave),
---       then in us, permits of each load: what stands beside takes from then on, at most 9
---       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, free,
+-- number of loads (0: what the releases leave),
+--       then in us, permits of each load: what stands beside takes from then on, at most 9 then in
+--       us, permits of each release, oldest first: at most 32, neighbours merged into the later one
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end

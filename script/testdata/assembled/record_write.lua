@@ -21,8 +21,10 @@ end
 -- Write a limit's record by compare-and-set on its epoch.
 --
 -- KEYS  1 record: HASH epoch, settled (0, 1), born (us of this node's clock), blob
--- ARGV  1 expected epoch (0 absent, -1 write if newer)  2 epoch  3 settled  4 time to live ms  5 age at birth us  6 blob
--- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), written (0, 1), epoch, settled, now us, age us,
+-- ARGV  1 expected epoch (0 absent, -1 write if newer)  2 epoch  3 settled  4 time to live ms
+--       5 age at birth us  6 blob
+-- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), written
+-- (0, 1), epoch, settled, now us, age us,
 --       blob as stored ('' if it is the caller's, or if there is no record: epoch 0)
 if status == 0 then
   born = now - ARGV[5]
@@ -36,7 +38,9 @@ else
   write = epoch == expected and (mine > epoch or (mine == epoch and mine_settled >= settled))
 end
 if write then
-  local done = redis.pcall('HSET', KEYS[1], 'epoch', ARGV[2], 'settled', ARGV[3], 'born', string.format('%d', born), 'blob', ARGV[6])
+  local done =
+    redis.pcall('HSET', KEYS[1], 'epoch', ARGV[2], 'settled', ARGV[3], 'born', string.format('%d', born), 'blob',
+      ARGV[6])
   if type(done) == 'table' then
     return {-2, done.err}
   end

@@ -3,45 +3,60 @@
 --   adopt_late, adopt_lost, quarantine, fair_header, fair_account, fair_book, fair_counters,
 --   fair_record, fair_begin, meter_rest, stepped
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'SCN1', false
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -51,24 +66,31 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end
 -- [slidingcounter.lua]
--- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
+-- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
+-- been granted with its newest.
 --
--- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
--- first, each with the date of its newest grant. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted
+-- before `since` is forgotten; then the cells, oldest first, each with the date of its newest
+-- grant. A cell takes grants for window / 16.
 -- counter  150 used(13)  163 opened(16)  179 since(16)  195 cells(to the end)
 -- cell  1 date(16)  17 permits(13)  30 next(to the end)
--- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
+-- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of
+-- them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
-local function parse(head)
-  used_now, opened, since, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195)
-  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
+local function parse(state)
+  used_now, opened, since, cells =
+    sub(state, 150, 162) + 0, sub(state, 163, 178) + 0, sub(state, 179, 194) + 0,
+      sub(state, 195)
+  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13
+    and opened < 1e16 and since < 1e16
 end
 
 local function text()
@@ -108,10 +130,13 @@ local function grant(n)
   used_now = used_now + n
   local last = past()
   local before, after = sub(cells, 1, last), sub(cells, last + 1)
-  if last > 0 and (#cells >= 928 or (now - opened) * 16 < window or sub(cells, last - 28, last - 13) + 0 == now) then
+  if last > 0
+    and (#cells >= 928 or (now - opened) * 16 < window
+      or sub(cells, last - 28, last - 13) + 0 == now) then
     before = sub(cells, 1, last - 29) .. format('%16d%13d', now, sub(cells, last - 12, last) + n)
   elseif #cells >= 928 then
-    after = sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
+    after =
+      sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
   else
     opened = now
     before = before .. format('%16d%13d', now, n)
@@ -251,24 +276,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -280,9 +313,11 @@ if head then
   advance()
 end
 -- [meter_adopt.lua]
--- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
+-- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
+-- move the share.
 --
--- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
+-- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the
+--       burst with target 0 1 if another algorithm takes over
 --       3.. the operation's own
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
@@ -297,7 +332,8 @@ if not head then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
+  epoch, target, start, burst, renew, status =
+    proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
   window = sub(ARGV[2], 2, 14) + 0
   local lasting = lasts()
   -- [adopt_lost.lua]
@@ -320,7 +356,8 @@ if not head then
   end
   begin()
 elseif epoch < proposed then
-  epoch, target, start, burst, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
+  epoch, target, start, burst, renew =
+    proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
   if window ~= was then
@@ -370,17 +407,20 @@ end
 -- One-string algorithms, before fair_charge.lua: how many permits are booked ahead.
 local ahead = booked()
 -- [fair_charge.lua]
--- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
+-- Fairness, before a booking: while participants contend, what is booked is paid from credit like
+-- what is taken, or it would be a way around one's part.
 --
--- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
--- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits, and pay, the us until the participant's credit can pay for
--- it, hold, the us until it should try again because too much is booked that is not paid, and, if
--- there is something to write, charge(granted, delay), to be called at the end.
+-- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
+--       permits that blocked callers wait for
+-- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits,
+-- and pay, the us until the participant's credit can pay for it, hold, the us until it should try
+-- again because too much is booked that is not paid, and, if there is something to write,
+-- charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
-  -- thrown away.
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
@@ -394,8 +434,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
     -- [fair_book.lua]
-    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
-    -- `header` begins the book, or is empty.
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+    -- pcall. `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -413,28 +453,30 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
-    local function parse(text)
+    local function read_account(line)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
-        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
-        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
-        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(line, 2, 17), weight = sub(line, 18, 24) + 0, seen = sub(line, 25, 40) + 0,
+        claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
+        credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
+        used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
+        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
+        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then
         b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+          or read_account(redis.call('GETRANGE', KEYS[#KEYS], '151',
+            format('%d', 151 + 225 - 1)))
       end
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
-    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
+    -- booked_ahead (whether permits are), floor, max and min.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -446,59 +488,61 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
-    local function wait(a, waiting, span)
-      local target = waiting > 0 and 1000000000 or 0
-      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    local function note_waiting(a, waiting, elapsed)
+      local aim = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
     end
     -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-    local function state(a, waiting, span, booking)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+    local function note_claim(a, waiting, elapsed, booking)
+      local in_use = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(in_use, a.used * 1000, a.used_before * 1000)
       local backed, kept = greatest * 2 + 4000, 0
-      local since = now - a.denied
-      if since >= -2 * window and since * 2 <= window then
+      local passed = now - a.denied
+      if passed >= -2 * window and passed * 2 <= window then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
-        used = greatest
+        in_use = greatest
         if a.waited * 2 >= 1000000000 then
           if greatest == 0 then
             booking = share
           end
-          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+          kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
       if booking > 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
-        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+        unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
     -- Takes credit from what was saved up, as far as the bucket holds it.
-    local function draw(a, full)
-      if a.saved > 0 and a.credit < full then
-        local drawn = min(a.saved, full - a.credit)
+    local function draw(a, limit)
+      if a.saved > 0 and a.credit < limit then
+        local drawn = min(a.saved, limit - a.credit)
         a.credit, a.saved = a.credit + drawn, a.saved - drawn
       end
     end
-    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-    local function lend(a, e, full, soonest)
-      local ahead = now + min(soonest, window)
-      if ahead <= a.filled then
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+    -- holds: at most that of a window.
+    local function lend(a, e, limit, next_us)
+      local filled_to = now + min(next_us, window)
+      if filled_to <= a.filled then
         return
       end
-      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
-      if credit > full then
-        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
-        credit = full
+      local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
+      if credit > limit then
+        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        credit = limit
       end
-      a.credit, a.filled = credit, ahead
+      a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
-    -- than half of its part in this window and the last, while others have booked ahead.
-    local function pour(a, e, full)
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+    -- is saved up by who is refused and has had less than half of its part in this window and the last,
+    -- while others have booked ahead.
+    local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
       if gain >= 1000 then
@@ -507,15 +551,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > full then
-        local since = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+      if credit > limit then
+        local passed = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
+          a.saved =
+            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
         end
-        credit = full
+        credit = limit
       end
       a.credit = credit
-      draw(a, full)
+      draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
     local function settle(a)
@@ -523,33 +568,34 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.turned, s.turned_before =
+          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
       elseif s.cell == a.cell + 1 then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
-      state(s, 0, window, 0)
+      note_claim(s, 0, window, 0)
       s.seen = now
     end
     -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
+    local function slot_of(id, slot)
       if placed[id] then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = 151 + slot * 225
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
+        local from = 151 + slot * 225
+        local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + 225 - 1))
+        if sub(line, 1, 17) == '#' .. id then
+          b.accounts[slot] = read_account(line)
           return slot
         end
       end
       if b.stored > 1 then
         -- Once for all seats.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
-        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
-        if at then
-          slot = (at - 1 - 151) / 225
-          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+        local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
+        if from then
+          slot = (from - 1 - 151) / 225
+          b.accounts[slot] = read_account(sub(b.all, from, from + 225 - 1))
           return slot
         end
       end
@@ -557,24 +603,25 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     -- A participant's own account, nil if it has none.
     local function account_of(id, slot)
-      local a = b.accounts[find(id, slot)]
+      local a = b.accounts[slot_of(id, slot)]
       if a and a.cell == 0 then
         settle(a)
       end
       return a
     end
-    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
-    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is
+    -- paced at, 0 if nobody is held back, the most credit it can have, in millionths, and the most
+    -- while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
       local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
-      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
-      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      local limit = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = limit + floor(max(booking - e, 0) * 1000000)
       if b.heavy == 0 and a.credit >= 0 then
-        a.credit, a.filled = full, now
-        return 0, full, capacity
+        a.credit, a.filled = limit, now
+        return 0, limit, capacity
       end
-      pour(a, e, b.heavy == 0 and full or capacity)
-      return b.heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and limit or capacity)
+      return b.heavy == 0 and 0 or e, limit, capacity
     end
     -- [fair_record.lua]
     -- Fairness: how an account is written, and where.
@@ -599,17 +646,20 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     a.weight = weight
     roll(a)
-    state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
+    note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
-    local e, full, capacity = fill(a, permits)
-    local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
+    local e, limit, capacity = fill(a, permits)
+    local want, pay_in, saved, hold_for =
+      min(permits * 1000000, limit), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+      pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+      -- or it would try ever more often
+      hold_for =
+        max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64))
     end
-    return wait, again, function(granted, delay)
+    return pay_in, hold_for, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
       if newcomer then
         newcomer.used = granted
@@ -621,15 +671,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if e > 0 and granted > 0 then
-        local date = max(a.filled, now + min(delay, 3 * window))
-        local gain = floor(e * 1000000 * (date - a.filled) / window)
-        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
+        local paid_to = max(a.filled, now + min(delay, 3 * window))
+        local gain = floor(e * 1000000 * (paid_to - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), paid_to
       end
       if header == '' then
         local promised = b.promised
         -- [fair_begin.lua]
         -- Fairness: begins a book with the account of those who have none of their own.
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+          .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
       end
       save()
@@ -645,41 +696,48 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
 end
 -- [meter_reserve.lua]
--- One-string algorithms, reserve: grant permits at once, or book them for the first instant at which there is room.
+-- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
+-- which there is room.
 --
--- ARGV  3 permits  4 us: how far ahead they may be  5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
+-- ARGV  3 permits  4 us: how far ahead they may be
+--       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
 --       7.. the seat, as fair_charge.lua says, which comes before
--- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the permits would have had
-local available, delay, wait, granted, at, paced = 0, 0, 0, 0, now, 0
+-- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the
+-- permits would have had
+local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
-  wait = permits <= most and closed or -1
+  retry_in = permits <= most and closed or -1
 else
   available = free()
-  local us, room = promise(permits, ARGV[6] + 0)
+  local us, bookable = promise(permits, ARGV[6] + 0)
   if us >= 0 and (us < pay or hold > 0) then
     paced = math.max(pay, hold)
-    wait = paced
-  elseif us == 0 or room and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
+    retry_in = paced
+  elseif us == 0 or bookable and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
     granted, delay, renew = permits, us, true
     at = book(permits, us)
   else
-    wait = us
+    retry_in = us
   end
 end
 -- [meter_reply.lua]
--- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
--- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
--- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+-- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
+-- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
+-- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
+-- share
 local again = reset()
 if renew then
-  local own, done = format('%16d%13d%16d', now, burst, contended) .. text(), nil
+  local done
+  local own = format('%16d%13d%16d', now, burst, contended) .. text()
   local slice = window / 16
-  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - 104 then
+  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice
+    and #own >= #head - 104 then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
     -- [meter_rest.lua]
-    -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+    -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
+    -- needed, before anything is written.
     if not start then
       epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
       if not (epoch and start) then
@@ -687,7 +745,8 @@ if renew then
       end
     end
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
-    local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+    local state =
+      format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end
   if type(done) == 'table' and done.err then
@@ -702,19 +761,20 @@ elseif stepped then
   end
 end
 
-local soonest, written = soonest(), renew
+local next_us, written = soonest(), renew
 if closed > 0 then
-  soonest = closed
+  next_us = closed
   if again < closed then
     again = closed
   end
 end
-local reply = {status, 0, available, granted, used(), at, soonest, wait, again}
+local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}
 -- [meter_reserved.lua]
--- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be used us, permits booked ahead, pay if it
--- is why nothing was booked, else 0.
+-- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be
+-- used us, permits booked ahead, pay if it is why nothing was booked, else 0.
 -- [meter_rest.lua]
--- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+-- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
+-- needed, before anything is written.
 if not start then
   epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
   if not (epoch and start) then
@@ -725,13 +785,13 @@ reply[10] = closed
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = delay, booked(), paced
 -- [fair_charged.lua]
--- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
--- ahead and the participant could pay, it is refused until there may be room.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is
+-- booked ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local late, retry = reply[14] + reply[16], reply[8]
-  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+  local late, delayed = reply[14] + reply[16], reply[8]
+  if granted == 0 and late == 0 and delayed >= 0 and delayed <= ARGV[4] + 0 then
     local filled = math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1))
-    late = math.max(0, retry - math.min(filled, 1e15))
+    late = math.max(0, delayed - math.min(filled, 1e15))
   end
   pcall(charge, granted, late)
 end

@@ -3,45 +3,60 @@
 --   adopt_late, adopt_lost, quarantine, fair_header, fair_book, fair_counters, meter_rest, stepped,
 --   fair_record, fair_begin
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'SCN1', true
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -51,24 +66,31 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end
 -- [slidingcounter.lua]
--- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had been granted with its newest.
+-- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
+-- been granted with its newest.
 --
--- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted before `since` is forgotten; then the cells, oldest
--- first, each with the date of its newest grant. A cell takes grants for window / 16.
+-- Its own columns: permits in use; when the newest cell opened (0: it is closed); what was granted
+-- before `since` is forgotten; then the cells, oldest first, each with the date of its newest
+-- grant. A cell takes grants for window / 16.
 -- counter  150 used(13)  163 opened(16)  179 since(16)  195 cells(to the end)
 -- cell  1 date(16)  17 permits(13)  30 next(to the end)
--- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of them if there is no room for another cell.
+-- Cells dated ahead of now are booked; what is granted now goes before them, or into the first of
+-- them if there is no room for another cell.
 local used_now, opened, since, cells = 0, 0, 0, ''
 
-local function parse(head)
-  used_now, opened, since, cells = sub(head, 150, 162) + 0, sub(head, 163, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195)
-  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13 and opened < 1e16 and since < 1e16
+local function parse(state)
+  used_now, opened, since, cells =
+    sub(state, 150, 162) + 0, sub(state, 163, 178) + 0, sub(state, 179, 194) + 0,
+      sub(state, 195)
+  return #cells % 29 == 0 and #cells <= 928 and used_now >= 0 and used_now < 1e13
+    and opened < 1e16 and since < 1e16
 end
 
 local function text()
@@ -108,10 +130,13 @@ local function grant(n)
   used_now = used_now + n
   local last = past()
   local before, after = sub(cells, 1, last), sub(cells, last + 1)
-  if last > 0 and (#cells >= 928 or (now - opened) * 16 < window or sub(cells, last - 28, last - 13) + 0 == now) then
+  if last > 0
+    and (#cells >= 928 or (now - opened) * 16 < window
+      or sub(cells, last - 28, last - 13) + 0 == now) then
     before = sub(cells, 1, last - 29) .. format('%16d%13d', now, sub(cells, last - 12, last) + n)
   elseif #cells >= 928 then
-    after = sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
+    after =
+      sub(after, 1, 16) .. format('%13d', sub(after, 17, 29) + n) .. sub(after, 30)
   else
     opened = now
     before = before .. format('%16d%13d', now, n)
@@ -251,24 +276,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -280,9 +313,11 @@ if head then
   advance()
 end
 -- [meter_adopt.lua]
--- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then move the share.
+-- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
+-- move the share.
 --
--- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the burst with target 0 1 if another algorithm takes over
+-- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the
+--       burst with target 0 1 if another algorithm takes over
 --       3.. the operation's own
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
@@ -297,7 +332,8 @@ if not head then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
   local left = 0 -- microseconds for which permits of a forgotten state may still be in use
-  epoch, target, start, burst, renew, status = proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
+  epoch, target, start, burst, renew, status =
+    proposed, sub(ARGV[1], 21, 33) + 0, 0, sub(ARGV[2], 31, 43) + 0, true, 2
   window = sub(ARGV[2], 2, 14) + 0
   local lasting = lasts()
   -- [adopt_lost.lua]
@@ -320,7 +356,8 @@ if not head then
   end
   begin()
 elseif epoch < proposed then
-  epoch, target, start, burst, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
+  epoch, target, start, burst, renew =
+    proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
   if window ~= was then
@@ -367,22 +404,25 @@ if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or t
   reshape()
 end
 -- [meter_take.lua]
--- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset writes nothing to the state, unless it is time to
--- note that participants contend. fair.lua follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
+-- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
+-- writes nothing to the state, unless it is time to note that participants contend. fair.lua
+-- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --
 -- ARGV  3 the groups of asks and the seats, as fair.lua says
--- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds, and while participants contend what fair_settle.lua adds
+-- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
+-- and while participants contend what fair_settle.lua adds
 local MARK = '133' -- where in the state `contended` is, from 0
 local booked_ahead = false -- not known here
 local available = 0
 if closed == 0 then
   available = free()
 end
-local free = available
 -- [fair.lua]
--- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put into the take of any algorithm.
+-- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
+-- into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind where it begins, counted from 1. What the numbers mean says fairness/account.go;
+-- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind
+--             where it begins, counted from 1. What the numbers mean says fairness/account.go;
 --             next to count are of the sweep.
 -- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
 --       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
@@ -390,27 +430,32 @@ local free = available
 -- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
 --          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
 --          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
--- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats, of which the slot is -1 where it is not known. Weights are in thousandths.
---          Only with reports: thousandths of a permit turned away since the last report, and permits that blocked callers wait for.
+-- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats,
+--          of which the slot is -1 where it is not known. Weights are in thousandths.
+--          Only with reports: thousandths of a permit turned away since the last report, and
+--          permits that blocked callers wait for.
 -- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
 -- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
 -- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
--- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
--- Sets groups (their number), contending, counts (grants of each group), left, refused, granted, contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book that is damaged is thrown
--- away: then the call is served as if nobody contended.
+-- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which
+-- is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
+-- Sets groups (their number), contending, counts (grants of each group), left, refused, granted,
+-- contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is
+-- equal bit for bit. A book that is damaged is thrown away: then the call is served as if nobody
+-- contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, 1, 17) == ONE
-local first, seat = 34, 28 -- where in it the seats are, and how long they are
+local seats_at, seat_bytes = 34, 28 -- where in it the seats are, and how long they are
 local reports = false
 if not plain then
   groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
-  first, seat = 5 + 29 * groups, reports and 60 or 28
+  seats_at, seat_bytes = 5 + 29 * groups, reports and 60 or 28
 end
-local seated = #asks >= first
-local counts, book = nil, nil
-local left, refused = free, nil
+local seated = #asks >= seats_at
+local grants, ledger = nil, nil
+local left, refused = available, nil
 local contending = false
 local marked = contended
 local begun, remark = false, false -- they begin to contend; contended must be written
@@ -423,8 +468,8 @@ if marked > 0 then
 end
 if contending then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
-  -- thrown away.
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
@@ -432,10 +477,10 @@ if contending then
   if sub(header, 4, 4) ~= '5' then
     header = ''
   end
-  contending, book = pcall(function()
+  contending, ledger = pcall(function()
     -- [fair_book.lua]
-    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
-    -- `header` begins the book, or is empty.
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+    -- pcall. `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -453,28 +498,30 @@ if contending then
         turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
-    local function parse(text)
+    local function read_account(line)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
-        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
-        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
-        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(line, 2, 17), weight = sub(line, 18, 24) + 0, seen = sub(line, 25, 40) + 0,
+        claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
+        credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
+        used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
+        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
+        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then
         b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+          or read_account(redis.call('GETRANGE', KEYS[#KEYS], '151',
+            format('%d', 151 + 225 - 1)))
       end
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
-    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
+    -- booked_ahead (whether permits are), floor, max and min.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -486,59 +533,61 @@ if contending then
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
-    local function wait(a, waiting, span)
-      local target = waiting > 0 and 1000000000 or 0
-      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    local function note_waiting(a, waiting, elapsed)
+      local aim = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
     end
     -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-    local function state(a, waiting, span, booking)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+    local function note_claim(a, waiting, elapsed, booking)
+      local in_use = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(in_use, a.used * 1000, a.used_before * 1000)
       local backed, kept = greatest * 2 + 4000, 0
-      local since = now - a.denied
-      if since >= -2 * window and since * 2 <= window then
+      local passed = now - a.denied
+      if passed >= -2 * window and passed * 2 <= window then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
-        used = greatest
+        in_use = greatest
         if a.waited * 2 >= 1000000000 then
           if greatest == 0 then
             booking = share
           end
-          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+          kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
       if booking > 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
-        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+        unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
     -- Takes credit from what was saved up, as far as the bucket holds it.
-    local function draw(a, full)
-      if a.saved > 0 and a.credit < full then
-        local drawn = min(a.saved, full - a.credit)
+    local function draw(a, limit)
+      if a.saved > 0 and a.credit < limit then
+        local drawn = min(a.saved, limit - a.credit)
         a.credit, a.saved = a.credit + drawn, a.saved - drawn
       end
     end
-    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-    local function lend(a, e, full, soonest)
-      local ahead = now + min(soonest, window)
-      if ahead <= a.filled then
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+    -- holds: at most that of a window.
+    local function lend(a, e, limit, next_us)
+      local filled_to = now + min(next_us, window)
+      if filled_to <= a.filled then
         return
       end
-      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
-      if credit > full then
-        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
-        credit = full
+      local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
+      if credit > limit then
+        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        credit = limit
       end
-      a.credit, a.filled = credit, ahead
+      a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
-    -- than half of its part in this window and the last, while others have booked ahead.
-    local function pour(a, e, full)
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+    -- is saved up by who is refused and has had less than half of its part in this window and the last,
+    -- while others have booked ahead.
+    local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
       if gain >= 1000 then
@@ -547,15 +596,16 @@ if contending then
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > full then
-        local since = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+      if credit > limit then
+        local passed = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
+          a.saved =
+            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
         end
-        credit = full
+        credit = limit
       end
       a.credit = credit
-      draw(a, full)
+      draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
     local function settle(a)
@@ -563,43 +613,45 @@ if contending then
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.turned, s.turned_before =
+          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
       elseif s.cell == a.cell + 1 then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
-      state(s, 0, window, 0)
+      note_claim(s, 0, window, 0)
       s.seen = now
     end
     -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
+    local function slot_of(id, slot)
       if placed[id] then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = 151 + slot * 225
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
+        local from = 151 + slot * 225
+        local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + 225 - 1))
+        if sub(line, 1, 17) == '#' .. id then
+          b.accounts[slot] = read_account(line)
           return slot
         end
       end
       if b.stored > 1 then
         -- Once for all seats.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
-        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
-        if at then
-          slot = (at - 1 - 151) / 225
-          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+        local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
+        if from then
+          slot = (from - 1 - 151) / 225
+          b.accounts[slot] = read_account(sub(b.all, from, from + 225 - 1))
           return slot
         end
       end
       return -1
     end
     b.draw, b.lend = draw, lend
-    for i = first, #asks, seat do
+    for i = seats_at, #asks, seat_bytes do
       local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
-      local own = find(id, sub(asks, i + 16, i + 20) + 0)
-      local a, newcomer, span = nil, nil, window
+      local own = slot_of(id, sub(asks, i + 16, i + 20) + 0)
+      local elapsed = window
+      local a, newcomer
       if own < 0 then
         if b.count <= 1024 then
           own, b.count = b.count, b.count + 1
@@ -609,34 +661,36 @@ if contending then
         a = everybody()
       else
         a = b.accounts[own]
-        span = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
+        elapsed = max(now - a.filled, 1) -- since its last ask, as nearly as it matters here
         if a.cell == 0 then
           settle(a)
         end
       end
-      local away = span
+      local away = elapsed
       placed[id] = own >= 0 and own or nil
       a.weight = weight
       roll(a)
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if reports then
-        -- What was turned away since it was last seen counts in each window what is its part of that time; of a longer time than a window only the last.
+        -- What was turned away since it was last seen counts in each window what is its part of
+        -- that time; of a longer time than a window only the last.
         local turned = sub(asks, i + 28, i + 43) + 0
-        if span > window then
-          turned, span = floor(turned * window / span), window
+        if elapsed > window then
+          turned, elapsed = floor(turned * window / elapsed), window
         end
-        local recent = floor(turned * min(now % window, span) / span)
-        a.turned, a.turned_before = min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
+        local recent = floor(turned * min(now % window, elapsed) / elapsed)
+        a.turned, a.turned_before =
+          min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
         waiting = sub(asks, i + 44, i + 59) + 0
         if newcomer then
           newcomer.turned, newcomer.turned_before = recent, turned - recent
         end
       end
       if own >= 0 and not newcomer then
-        wait(a, waiting, span)
+        note_waiting(a, waiting, elapsed)
       end
-      state(a, waiting, away, 0)
+      note_claim(a, waiting, away, 0)
       a.seen = now
       if b.heavy > 0 or a.credit < 0 then
         local e = share
@@ -654,7 +708,7 @@ if contending then
     end
 
     b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
-    b.left = free
+    b.left = available
     for i = 1, groups do
       local at = 5 - 29 + 29 * i
       local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
@@ -694,7 +748,7 @@ if contending then
     return b
   end)
   if contending then
-    counts, left, refused = book.grants, book.left, book.refused
+    grants, left, refused = ledger.grants, ledger.left, ledger.refused
   else
     redis.pcall('DEL', KEYS[#KEYS])
   end
@@ -706,7 +760,7 @@ if plain and not contending then
   end
   left = left - count
 elseif not contending then
-  for at = 5, first - 1, 29 do
+  for at = 5, seats_at - 1, 29 do
     local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
     local fit = (left - left % size) / size
     if fit < count then
@@ -723,38 +777,42 @@ if seated and closed == 0 and (refused or reports) then
     remark, contended = true, now
   end
 end
-local granted = free - left
+local granted = available - left
 -- [meter_grant.lua]
 -- One-string algorithms, take, after the grants are known: book them.
-local delay, part, wait = 0, 0, 0
+local delay, delay_part, retry_in = 0, 0, 0
 if granted > 0 then
   if pace then
-    delay, part = pace()
+    delay, delay_part = pace()
   end
   grant(granted)
   renew = true
 end
 if refused then
-  wait = retry(refused)
+  retry_in = retry(refused)
   if closed > 0 then
-    wait = refused <= most and closed or -1
+    retry_in = refused <= most and closed or -1
   end
 end
 local at = receipt and receipt() or now
 -- [meter_reply.lua]
--- One-string algorithms, take and reserve, at the end: store the state if it must be, and make `reply`:
--- status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1 never), reset us
--- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+-- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
+-- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
+-- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
+-- share
 local again = reset()
 if renew then
-  local own, done = format('%16d%13d%16d', now, burst, contended) .. text(), nil
+  local done
+  local own = format('%16d%13d%16d', now, burst, contended) .. text()
   local slice = window / 16
-  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice and #own >= #head - 104 then
+  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice
+    and #own >= #head - 104 then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
     -- [meter_rest.lua]
-    -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+    -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
+    -- needed, before anything is written.
     if not start then
       epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
       if not (epoch and start) then
@@ -762,7 +820,8 @@ if renew then
       end
     end
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
-    local state = format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+    local state =
+      format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end
   if type(done) == 'table' and done.err then
@@ -777,19 +836,21 @@ elseif stepped then
   end
 end
 
-local soonest, written = soonest(), renew
+local next_us, written = soonest(), renew
 if closed > 0 then
-  soonest = closed
+  next_us = closed
   if again < closed then
     again = closed
   end
 end
-local reply = {status, 0, available, granted, used(), at, soonest, wait, again}
+local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}
 -- [meter_taken.lua]
--- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed, nobody contends and it asked for permits.
+-- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed,
+-- nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
   -- [meter_rest.lua]
-  -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is needed, before anything is written.
+  -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
+  -- needed, before anything is written.
   if not start then
     epoch, start = tonumber(sub(head, 5, 20)), tonumber(sub(head, 47, 59))
     if not (epoch and start) then
@@ -803,10 +864,13 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   reply[11], reply[12], reply[13] = epoch, target, share
 end
 -- [fair_settle.lua]
--- Fairness, part 2, after the grants are written: when each participant should come back, what it wants, and the water level.
+-- Fairness, part 2, after the grants are written: when each participant should come back, what it
+-- wants, and the water level.
 --
--- Reads what part 1 left, written (true if the whole head has been written, and with it `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to which it appends the grants of each group
--- and slot, retry us of each seat. The book lives as long as the head. A server that refuses to write harms fairness only.
+-- Reads what part 1 left, written (true if the whole head has been written, and with it
+-- `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to
+-- which it appends the grants of each group and slot, retry us of each seat. The book lives as long
+-- as the head. A server that refuses to write harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
 end
@@ -815,69 +879,71 @@ if begun then
 end
 if contending then
   for i = 1, groups do
-    reply[#reply + 1] = counts[i]
+    reply[#reply + 1] = grants[i]
   end
   pcall(function()
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-    local b = book
+    local b = ledger
     local promised = b.promised
     for _, entry in ipairs(b.entries) do
-      local a, e, refused, unserved = entry.a, entry.e, entry.refused, entry.unserved
+      local a, e, asked, unserved = entry.a, entry.e, entry.refused, entry.unserved
       if e > 0 then
         b.draw(a, entry.full) -- what was granted is made up for at once
       end
-      local credit, retry, denied = a.credit / 1000000, 0, entry.unserved > 0
+      local credit, pause, denied = a.credit / 1000000, 0, entry.unserved > 0
       if e > 0 and unserved == 0 then
         if a.claim < e * 1000 then
-          retry = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
+          pause = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
         elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
           local slope = b.reserve / entry.depth
           if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
-            refused, unserved = 1, 1
+            asked, unserved = 1, 1
           end
         end
       end
       if e > 0 and unserved > 0 then
-        local need = refused - left
-        local want = max(1, min(refused, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
+        local missing = asked - left
+        local want = max(1, min(asked, entry.depth), min(unserved, floor(min(entry.depth / 2, share / 64))))
         if credit < want then
-          retry = min(window / 4, (want - credit) * window / e)
+          pause = min(window / 4, (want - credit) * window / e)
         else
-          need = need + ceil(b.reserve * (1 - credit / entry.depth))
+          missing = missing + ceil(b.reserve * (1 - credit / entry.depth))
         end
-        if need > 0 then
-          retry = max(retry, soonest + (need - 1) * window / max(share, 1))
+        if missing > 0 then
+          pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
         end
-        -- The permits that come back are promised to one after the other, or all would come at the same release.
+        -- The permits that come back are promised to one after the other, or all would come at the
+        -- same release.
         if a.claim >= e * 1000 then
           if a.due <= now or a.due - now > 3 * window then
-            local ahead = promised - now
-            if ahead < 0 or ahead > 3 * window then -- further than promises reach: the clock was set back
-              ahead = 0
+            local promise_in = promised - now
+            if promise_in < 0 or promise_in > 3 * window then
+              -- further than promises reach: the clock was set back
+              promise_in = 0
             end
             if left < 1 then -- nothing before the next permit comes back
-              ahead = max(ahead, min(soonest, window) - ceil(window / max(share, 1)))
+              promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
-            if ahead * 4 <= window then
-              ahead = ahead + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
-              promised = now + ahead
+            if promise_in * 4 <= window then
+              promise_in = promise_in + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
+              promised = now + promise_in
             end
-            a.due = now + ahead
+            a.due = now + promise_in
           end
-          retry = max(retry, a.due - now)
+          pause = max(pause, a.due - now)
         end
-        retry = ceil(max(min(retry, window), window / 1024))
+        pause = ceil(max(min(pause, window), window / 1024))
       end
       if denied then -- until it is to come back it is not silent
-        a.denied = now + min(left < 1 and max(retry, soonest) or retry, 2 * window)
+        a.denied = now + min(left < 1 and max(pause, next_us) or pause, 2 * window)
         a.seen = max(a.seen, a.denied)
         if e > 0 and left < 1 and not as_proposed and share > target then -- the share still follows what was used down
-          b.lend(a, e, entry.full, soonest)
+          b.lend(a, e, entry.full, next_us)
         end
       end
       reply[#reply + 1] = entry.own
-      reply[#reply + 1] = retry
+      reply[#reply + 1] = pause
     end
 
     -- [fair_record.lua]
@@ -894,7 +960,8 @@ if contending then
     if header == '' then
       -- [fair_begin.lua]
       -- Fairness: begins a book with the account of those who have none of their own.
-      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+        .. record(b.accounts[0]),
         'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
@@ -908,12 +975,14 @@ if contending then
       end
     end
 
-    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's iteration towards the level.
+    -- The sweep: a pass over all accounts, a few with each call, that ends in one step of Newton's
+    -- iteration towards the level.
     local often = b.heavy > 0 and 20 or max(20, floor(200 * 16 / max(16, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
-        redis.call('SETRANGE', KEYS[#KEYS], '4', format('%5d%16d', b.count, promised))
+        redis.call('SETRANGE', KEYS[#KEYS], '4',
+          format('%5d%16d', b.count, promised))
       end
       return
     end
@@ -921,50 +990,54 @@ if contending then
       upcoming, began = 0, now
       redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
     else
-      light, heavy, claims, weight, count = sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
+      light, heavy, claims, weight, count =
+        sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
         sub(header, 125, 135) + 0, sub(header, 136, 140) + 0
     end
     local whole = upcoming == 0 and b.count <= 16
     local demands, weights = {}, {}
     local from = upcoming
-    local text = redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', 151 + (from + 16) * 225 - 1))
+    local lines =
+      redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', 151 + (from + 16) * 225 - 1))
     local moved
     for _ = 1, 16 do
       if upcoming >= b.count then
         break
       end
-      local at = (upcoming - from) * 225
+      local begins = (upcoming - from) * 225
       local line = moved
       if not line then
-        line = text
+        line = lines
       else
-        at = 0
+        begins = 0
       end
-      local idle = max(now - sub(line, at + 25, at + 40), 0)
-      local demand = sub(line, at + 41, at + 56) + 0
-      if idle * 4 > window then
-        demand = idle >= window and 0 or floor(demand * ((window - idle) * 4) / (window * (4 - 1)))
+      local silent = max(now - sub(line, begins + 25, begins + 40), 0)
+      local demand = sub(line, begins + 41, begins + 56) + 0
+      if silent * 4 > window then
+        demand = silent >= window and 0 or floor(demand * ((window - silent) * 4) / (window * (4 - 1)))
       end
-      local gone = idle >= 2 * window
+      local gone = silent >= 2 * window
       if upcoming == 0 then
         gone = false
       elseif not gone and b.count > 896 then
-        local once = sub(line, at + 93, at + 105) + 0 == 0
+        local once = sub(line, begins + 93, begins + 105) + 0 == 0
         if b.count > 1024 and not once then -- who wants hardly anything makes room
           gone = demand * 8 * 1024 < share * 1000
         else
-          gone = once and idle * (b.count > 1024 and 8 or 2) >= window
+          gone = once and silent * (b.count > 1024 and 8 or 2) >= window
         end
       end
       if gone then
         b.count = b.count - 1
         if upcoming < b.count then
-          moved = redis.call('GETRANGE', KEYS[#KEYS], place(b.count), format('%d', 151 + (b.count + 1) * 225 - 1))
+          moved =
+            redis.call('GETRANGE', KEYS[#KEYS], place(b.count),
+              format('%d', 151 + (b.count + 1) * 225 - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
         if demand ~= 0 then
-          local w = sub(line, at + 18, at + 24) + 0
+          local w = sub(line, begins + 18, begins + 24) + 0
           claims, weight, count = claims + demand, weight + w, count + 1
           if whole then
             demands[count], weights[count] = demand, w
@@ -1013,7 +1086,9 @@ if contending then
         end
       end
     end
-    redis.call('SETRANGE', KEYS[#KEYS], '0', format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count, b.weights))
+    redis.call('SETRANGE', KEYS[#KEYS], '0',
+      format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
+      b.weights))
   end)
 end
 -- [reply.lua]

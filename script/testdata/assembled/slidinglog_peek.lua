@@ -6,38 +6,49 @@
 -- KEYS[1]  head: a string
 -- KEYS[2]  log: a ZSET of closed entries, by date
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
--- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
--- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
--- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
--- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
--- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
--- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back. An entry is a number of permits granted under one date, the
+-- time of its newest grant; they are free again at date + window. Dates ahead of the clock are
+-- reservations, in the order in which they were made: a reservation has room beside everything
+-- dated after its date - window. A take has room in every window that it lies in, also in those
+-- that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share. Totals
+-- run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is
+-- ever summed. `touched` is when the whole head was last written: with it, what was forgotten then
+-- cannot be in the window again after a step back. The newest entry is open: it lives in the head
+-- until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a
+-- member of the log: its date, the total before it, and how long it was open.
 -- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
 --       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
--- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
--- if what was booked ahead still made the log hold more than the share (under a longer window).
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
+-- ahead of the clock when the head was last written, or if what was booked ahead still made the log
+-- hold more than the share (under a longer window).
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead; nothing was written
 --   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
 local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
-local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
+-- closed_until and offset, or contended and booked, where there is nothing to tell
+local CALM = '               0               0'
 local TURN = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
-local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0
+local touched
 local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
 local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
-local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+-- the head begins with what a take or a reservation proposes: then epoch and target need not be
+-- read as numbers
+local as_proposed = false
 local stepped = false -- the clock went back: the new offset must be stored
 local wrote = false -- the operation has written what it is for
 if head then
@@ -50,21 +61,27 @@ if head then
   end
   local sound
   sound, share, base, total, window, touched, oldest, newest, entries, opened =
-    pcall(function(head, sub) -- what a function is given costs less than what it refers to
-      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
-      if total - base == share then -- full: most likely nothing will be entered
-        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+    pcall(function(text, slice) -- what a function is given costs less than what it refers to
+      local quota, from, upto = slice(text, 34, 46) + 0, slice(text, 125, 139) + 0, slice(text, 203, 217) + 0
+      if upto - from == quota then -- full: most likely nothing will be entered
+        return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+          slice(text, 140, 155) + 0, slice(text, 187, 202) + 0
       end
-      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
-        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+      return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+        slice(text, 140, 155) + 0, slice(text, 187, 202) + 0,
+        slice(text, 121, 124) + 0, slice(text, 156, 171) + 0
     end, head, sub)
-  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+  if sound
+    and not (as_proposed and find(head, CALM, 73, true) == 73
+      and find(head, CALM, 218, true) == 218) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
-      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0,
+        sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
         sub(head, 234, 249) + 0
     end)
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -91,13 +108,15 @@ end
 -- Sliding log: what has left the window, for operations that adopt nothing.
 local cut = now - window
 -- [slidinglog_trim.lua]
--- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
--- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
--- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`. Exact at once
+-- and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest
+-- (0: no closed entry is left), used, trimmed (the log still holds closed entries that have left)
+-- and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -124,16 +143,19 @@ if oldest > 0 and oldest <= cut then
     end
   end
 elseif newest <= cut then
-  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold
+  -- permits again.
   base, before = total, total
 end
 local used = (total - base) % TURN
 -- [slidinglog_peek.lua]
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
--- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number of crests (0: nothing is booked ahead),
---       then of each crest in us (0: not ahead of the clock), permits, permits up to its end: see slidinglog_crests.lua,
---       then in us, permits of each release, oldest first: at most 32, neighbours merged into the later one
+-- Reply status, epoch, target, share, start, used, window us, quarantine left us, reset us, number
+-- of crests (0: nothing is booked ahead),
+--       then of each crest in us (0: not ahead of the clock), permits, permits up to its end: see
+--       slidinglog_crests.lua, then in us, permits of each release, oldest first: at most 32,
+--       neighbours merged into the later one
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
@@ -155,12 +177,15 @@ end
 local reply = {1, epoch, target, share, start, used, window, closed, 0, 0}
 if newest > now then
   -- [slidinglog_crests.lua]
-  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
-  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
-  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
-  -- above it. With too many entries ahead it is one crest that holds all.
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those
+  -- that end with what is booked. Several bookings may share an entry: then it is what windows hold
+  -- together that end with any of them. Sets crests, in order of time: the first instant at which it
+  -- ends, permits in it, permits in the log up to its end; and room, how many more can be granted
+  -- now: no more than the target leaves while the share is still above it. With too many entries
+  -- ahead it is one crest that holds all.
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -170,27 +195,29 @@ if newest > now then
   end
   local limit = (as_proposed or share < target) and share or target
   local crests, room = {{now, used, used}}, limit - used
-  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
-  if later.err then
-    return {wrote and -5 or -1, 2, later.err}
+  local coming =
+    oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if coming.err then
+    return {wrote and -5 or -1, 2, coming.err}
   end
-  if #later < 16 then
+  if #coming < 16 then
     local sound = pcall(function()
       local starts, ends = {now}, {}
-      for i, member in ipairs(later) do
+      for i, member in ipairs(coming) do
         starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
       end
-      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      starts[#coming + 2], ends[#coming + 1], ends[#coming + 2] = opened, before, total
       room = limit
-      for i, start in ipairs(starts) do
-        local first = base
-        if start - window > cut then
-          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
-          first = member and sub(member, 17, 31) + 0 or before
+      for i, begins in ipairs(starts) do
+        local from = base
+        if begins - window > cut then
+          local member =
+            redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
+          from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - first) % TURN
-        crests[i] = {start, held, (ends[i] - base) % TURN}
-        if start - window < now and limit - held < room then
+        local held = (ends[i] - from) % TURN
+        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        if begins - window < now and limit - held < room then
           room = limit - held
         end
       end
@@ -210,7 +237,8 @@ if newest > now then
 end
 if used > 0 then
   -- [slidinglog_dates.lua]
-  -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
+  -- Sliding log: dates of all closed entries that have not left the window, and the totals before
+  -- them.
   local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
   if log.err then
     return {-1, 2, log.err}

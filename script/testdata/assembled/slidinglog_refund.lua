@@ -7,38 +7,49 @@
 -- KEYS[1]  head: a string
 -- KEYS[2]  log: a ZSET of closed entries, by date
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
--- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
--- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
--- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
--- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
--- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
--- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back. An entry is a number of permits granted under one date, the
+-- time of its newest grant; they are free again at date + window. Dates ahead of the clock are
+-- reservations, in the order in which they were made: a reservation has room beside everything
+-- dated after its date - window. A take has room in every window that it lies in, also in those
+-- that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share. Totals
+-- run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is
+-- ever summed. `touched` is when the whole head was last written: with it, what was forgotten then
+-- cannot be in the window again after a step back. The newest entry is open: it lives in the head
+-- until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a
+-- member of the log: its date, the total before it, and how long it was open.
 -- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
 --       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
--- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
--- if what was booked ahead still made the log hold more than the share (under a longer window).
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
+-- ahead of the clock when the head was last written, or if what was booked ahead still made the log
+-- hold more than the share (under a longer window).
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead; nothing was written
 --   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
 local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
-local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
+-- closed_until and offset, or contended and booked, where there is nothing to tell
+local CALM = '               0               0'
 local TURN = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
-local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0
+local touched
 local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
 local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
-local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+-- the head begins with what a take or a reservation proposes: then epoch and target need not be
+-- read as numbers
+local as_proposed = false
 local stepped = false -- the clock went back: the new offset must be stored
 local wrote = false -- the operation has written what it is for
 if head then
@@ -51,21 +62,27 @@ if head then
   end
   local sound
   sound, share, base, total, window, touched, oldest, newest, entries, opened =
-    pcall(function(head, sub) -- what a function is given costs less than what it refers to
-      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
-      if total - base == share then -- full: most likely nothing will be entered
-        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+    pcall(function(text, slice) -- what a function is given costs less than what it refers to
+      local quota, from, upto = slice(text, 34, 46) + 0, slice(text, 125, 139) + 0, slice(text, 203, 217) + 0
+      if upto - from == quota then -- full: most likely nothing will be entered
+        return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+          slice(text, 140, 155) + 0, slice(text, 187, 202) + 0
       end
-      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
-        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+      return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+        slice(text, 140, 155) + 0, slice(text, 187, 202) + 0,
+        slice(text, 121, 124) + 0, slice(text, 156, 171) + 0
     end, head, sub)
-  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+  if sound
+    and not (as_proposed and find(head, CALM, 73, true) == 73
+      and find(head, CALM, 218, true) == 218) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
-      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0,
+        sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
         sub(head, 234, 249) + 0
     end)
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -92,13 +109,15 @@ end
 -- Sliding log: what has left the window, for operations that adopt nothing.
 local cut = now - window
 -- [slidinglog_trim.lua]
--- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
--- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
--- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`. Exact at once
+-- and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest
+-- (0: no closed entry is left), used, trimmed (the log still holds closed entries that have left)
+-- and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -125,12 +144,14 @@ if oldest > 0 and oldest <= cut then
     end
   end
 elseif newest <= cut then
-  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold
+  -- permits again.
   base, before = total, total
 end
 local used = (total - base) % TURN
 -- [slidinglog_refund.lua]
--- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every date and the time to live.
+-- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every
+-- date and the time to live.
 --
 -- ARGV  1 permits  2 at us
 --       3, 4 of whom: see fair_restore.lua
@@ -188,7 +209,8 @@ if share > target and closed == 0 then
 end
 
 if refunded > 0 or lowered then
-  -- The first write is one that needs memory: where the server refuses it, nothing has been written.
+  -- The first write is one that needs memory: where the server refuses it, nothing has been
+  -- written.
   local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
   if type(done) == 'table' then
     return {-2, done.err}
@@ -202,7 +224,8 @@ if refunded > 0 or lowered then
     total = (total - refunded) % TURN
   end
   if later and refunded > 0 then
-    -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose its time to live.
+    -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose
+    -- its time to live.
     before = (before - refunded) % TURN
     local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
     if emptied then
@@ -211,7 +234,9 @@ if refunded > 0 or lowered then
     for i = 2, #later do
       local date = sub(later[i], 1, 16)
       add[#add + 1] = format('%d', date + 0)
-      add[#add + 1] = date .. format('%15d', (sub(later[i], 17, 31) - refunded) % TURN) .. sub(later[i], 32, 42)
+      add[#add + 1] =
+        date .. format('%15d', (sub(later[i], 17, 31) - refunded) % TURN)
+          .. sub(later[i], 32, 42)
       remove[#remove + 1] = later[i]
     end
     if #add > 2 then
@@ -244,7 +269,8 @@ if refunded > 0 or lowered then
   end
   booked = (newest > now or (booked > 0 and used > share)) and newest or 0
   redis.call('SETRANGE', KEYS[1], '0',
-    format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked))
+    format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest,
+    opened, before, newest, total, contended, booked))
 elseif stepped then
   -- [stepped.lua]
   -- The clock went back: what makes up for it is stored, under every algorithm in the same place.
@@ -272,8 +298,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
     -- [fair_book.lua]
-    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
-    -- `header` begins the book, or is empty.
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+    -- pcall. `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -291,28 +317,30 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
-    local function parse(text)
+    local function read_account(line)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
-        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
-        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
-        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(line, 2, 17), weight = sub(line, 18, 24) + 0, seen = sub(line, 25, 40) + 0,
+        claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
+        credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
+        used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
+        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
+        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then
         b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+          or read_account(redis.call('GETRANGE', KEYS[#KEYS], '151',
+            format('%d', 151 + 225 - 1)))
       end
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
-    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
+    -- booked_ahead (whether permits are), floor, max and min.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -324,59 +352,61 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
-    local function wait(a, waiting, span)
-      local target = waiting > 0 and 1000000000 or 0
-      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    local function note_waiting(a, waiting, elapsed)
+      local aim = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
     end
     -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-    local function state(a, waiting, span, booking)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+    local function note_claim(a, waiting, elapsed, booking)
+      local in_use = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(in_use, a.used * 1000, a.used_before * 1000)
       local backed, kept = greatest * 2 + 4000, 0
-      local since = now - a.denied
-      if since >= -2 * window and since * 2 <= window then
+      local passed = now - a.denied
+      if passed >= -2 * window and passed * 2 <= window then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
-        used = greatest
+        in_use = greatest
         if a.waited * 2 >= 1000000000 then
           if greatest == 0 then
             booking = share
           end
-          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+          kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
       if booking > 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
-        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+        unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
     -- Takes credit from what was saved up, as far as the bucket holds it.
-    local function draw(a, full)
-      if a.saved > 0 and a.credit < full then
-        local drawn = min(a.saved, full - a.credit)
+    local function draw(a, limit)
+      if a.saved > 0 and a.credit < limit then
+        local drawn = min(a.saved, limit - a.credit)
         a.credit, a.saved = a.credit + drawn, a.saved - drawn
       end
     end
-    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-    local function lend(a, e, full, soonest)
-      local ahead = now + min(soonest, window)
-      if ahead <= a.filled then
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+    -- holds: at most that of a window.
+    local function lend(a, e, limit, next_us)
+      local filled_to = now + min(next_us, window)
+      if filled_to <= a.filled then
         return
       end
-      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
-      if credit > full then
-        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
-        credit = full
+      local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
+      if credit > limit then
+        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        credit = limit
       end
-      a.credit, a.filled = credit, ahead
+      a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
-    -- than half of its part in this window and the last, while others have booked ahead.
-    local function pour(a, e, full)
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+    -- is saved up by who is refused and has had less than half of its part in this window and the last,
+    -- while others have booked ahead.
+    local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
       if gain >= 1000 then
@@ -385,15 +415,16 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > full then
-        local since = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+      if credit > limit then
+        local passed = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
+          a.saved =
+            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
         end
-        credit = full
+        credit = limit
       end
       a.credit = credit
-      draw(a, full)
+      draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
     local function settle(a)
@@ -401,33 +432,34 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.turned, s.turned_before =
+          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
       elseif s.cell == a.cell + 1 then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
-      state(s, 0, window, 0)
+      note_claim(s, 0, window, 0)
       s.seen = now
     end
     -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
+    local function slot_of(id, slot)
       if placed[id] then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = 151 + slot * 225
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
+        local from = 151 + slot * 225
+        local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + 225 - 1))
+        if sub(line, 1, 17) == '#' .. id then
+          b.accounts[slot] = read_account(line)
           return slot
         end
       end
       if b.stored > 1 then
         -- Once for all seats.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
-        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
-        if at then
-          slot = (at - 1 - 151) / 225
-          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+        local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
+        if from then
+          slot = (from - 1 - 151) / 225
+          b.accounts[slot] = read_account(sub(b.all, from, from + 225 - 1))
           return slot
         end
       end
@@ -435,24 +467,25 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     -- A participant's own account, nil if it has none.
     local function account_of(id, slot)
-      local a = b.accounts[find(id, slot)]
+      local a = b.accounts[slot_of(id, slot)]
       if a and a.cell == 0 then
         settle(a)
       end
       return a
     end
-    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
-    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is
+    -- paced at, 0 if nobody is held back, the most credit it can have, in millionths, and the most
+    -- while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
       local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
-      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
-      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      local limit = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = limit + floor(max(booking - e, 0) * 1000000)
       if b.heavy == 0 and a.credit >= 0 then
-        a.credit, a.filled = full, now
-        return 0, full, capacity
+        a.credit, a.filled = limit, now
+        return 0, limit, capacity
       end
-      pour(a, e, b.heavy == 0 and full or capacity)
-      return b.heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and limit or capacity)
+      return b.heavy == 0 and 0 or e, limit, capacity
     end
     -- [fair_record.lua]
     -- Fairness: how an account is written, and where.
@@ -474,8 +507,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local unused = refunded - floor(price / 1000000)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
-    local _, full = fill(a, 0)
-    a.credit = min(a.credit + (refunded * 1000000 - price), full)
+    local _, limit = fill(a, 0)
+    a.credit = min(a.credit + (refunded * 1000000 - price), limit)
     save()
   end)
 end
@@ -484,12 +517,15 @@ if closed == 0 and newest > now then
   -- Never an error from here on, as it is done: of a log that cannot be read, nothing is free.
   local function vacant()
     -- [slidinglog_crests.lua]
-    -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
-    -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
-    -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
-    -- above it. With too many entries ahead it is one crest that holds all.
+    -- What windows hold from now on where something is booked ahead: the one that ends now, and those
+    -- that end with what is booked. Several bookings may share an entry: then it is what windows hold
+    -- together that end with any of them. Sets crests, in order of time: the first instant at which it
+    -- ends, permits in it, permits in the log up to its end; and room, how many more can be granted
+    -- now: no more than the target leaves while the share is still above it. With too many entries
+    -- ahead it is one crest that holds all.
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -499,27 +535,29 @@ if closed == 0 and newest > now then
     end
     local limit = (as_proposed or share < target) and share or target
     local crests, room = {{now, used, used}}, limit - used
-    local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
-    if later.err then
-      return {wrote and -5 or -1, 2, later.err}
+    local coming =
+      oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+    if coming.err then
+      return {wrote and -5 or -1, 2, coming.err}
     end
-    if #later < 16 then
+    if #coming < 16 then
       local sound = pcall(function()
         local starts, ends = {now}, {}
-        for i, member in ipairs(later) do
+        for i, member in ipairs(coming) do
           starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
         end
-        starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+        starts[#coming + 2], ends[#coming + 1], ends[#coming + 2] = opened, before, total
         room = limit
-        for i, start in ipairs(starts) do
-          local first = base
-          if start - window > cut then
-            local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
-            first = member and sub(member, 17, 31) + 0 or before
+        for i, begins in ipairs(starts) do
+          local from = base
+          if begins - window > cut then
+            local member =
+              redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
+            from = member and sub(member, 17, 31) + 0 or before
           end
-          local held = (ends[i] - first) % TURN
-          crests[i] = {start, held, (ends[i] - base) % TURN}
-          if start - window < now and limit - held < room then
+          local held = (ends[i] - from) % TURN
+          crests[i] = {begins, held, (ends[i] - base) % TURN}
+          if begins - window < now and limit - held < room then
             room = limit - held
           end
         end

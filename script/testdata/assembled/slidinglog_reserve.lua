@@ -9,38 +9,49 @@
 -- KEYS[1]  head: a string
 -- KEYS[2]  log: a ZSET of closed entries, by date
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back.
--- An entry is a number of permits granted under one date, the time of its newest grant; they are free again at date + window.
--- Dates ahead of the clock are reservations, in the order in which they were made: a reservation has room beside everything dated after its date - window. A take
--- has room in every window that it lies in, also in those that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share.
--- Totals run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is ever summed.
--- `touched` is when the whole head was last written: with it, what was forgotten then cannot be in the window again after a step back.
--- The newest entry is open: it lives in the head until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back. An entry is a number of permits granted under one date, the
+-- time of its newest grant; they are free again at date + window. Dates ahead of the clock are
+-- reservations, in the order in which they were made: a reservation has room beside everything
+-- dated after its date - window. A take has room in every window that it lies in, also in those
+-- that end with what is ahead (slidinglog_crests.lua). So no window is ever over the share. Totals
+-- run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is
+-- ever summed. `touched` is when the whole head was last written: with it, what was forgotten then
+-- cannot be in the window again after a step back. The newest entry is open: it lives in the head
+-- until the next one opens. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a member of the log: its date, the total before it, and how long it was open.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1. An entry is a
+-- member of the log: its date, the total before it, and how long it was open.
 -- head  1 SLG2  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --       73 closed_until(16)  89 offset(16)  105 touched(16)  121 entries(4)  125 base(15)
 --       140 oldest(16)  156 opened(16)  172 before(15)  187 newest(16)  203 total(15)
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
--- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was ahead of the clock when the head was last written, or
--- if what was booked ahead still made the log hold more than the share (under a longer window).
+-- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
+-- ahead of the clock when the head was last written, or if what was booked ahead still made the log
+-- hold more than the share (under a longer window).
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead; nothing was written
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead; nothing was written
 --   -5 the same, after everything was written   0 absent   1 ok   2 fresh   3 lost
 local sub, find, format = string.sub, string.find, string.format
 local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
-local CALM = '               0               0' -- closed_until and offset, or contended and booked, where there is nothing to tell
+-- closed_until and offset, or contended and booked, where there is nothing to tell
+local CALM = '               0               0'
 local TURN = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
-local epoch, target, share, window, closed_until, offset, touched = 0, 0, 0, 0, 0, 0, now
+local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0
+local touched
 local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0
 local start, entries, opened, before -- nil: not read yet, see slidinglog_rest.lua
-local as_proposed = false -- the head begins with what a take or a reservation proposes: then epoch and target need not be read as numbers
+-- the head begins with what a take or a reservation proposes: then epoch and target need not be
+-- read as numbers
+local as_proposed = false
 local stepped = false -- the clock went back: the new offset must be stored
 local wrote = false -- the operation has written what it is for
 if head then
@@ -53,21 +64,27 @@ if head then
   end
   local sound
   sound, share, base, total, window, touched, oldest, newest, entries, opened =
-    pcall(function(head, sub) -- what a function is given costs less than what it refers to
-      local share, base, total = sub(head, 34, 46) + 0, sub(head, 125, 139) + 0, sub(head, 203, 217) + 0
-      if total - base == share then -- full: most likely nothing will be entered
-        return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0
+    pcall(function(text, slice) -- what a function is given costs less than what it refers to
+      local quota, from, upto = slice(text, 34, 46) + 0, slice(text, 125, 139) + 0, slice(text, 203, 217) + 0
+      if upto - from == quota then -- full: most likely nothing will be entered
+        return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+          slice(text, 140, 155) + 0, slice(text, 187, 202) + 0
       end
-      return share, base, total, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 140, 155) + 0, sub(head, 187, 202) + 0,
-        sub(head, 121, 124) + 0, sub(head, 156, 171) + 0
+      return quota, from, upto, slice(text, 60, 72) + 0, slice(text, 105, 120) + 0,
+        slice(text, 140, 155) + 0, slice(text, 187, 202) + 0,
+        slice(text, 121, 124) + 0, slice(text, 156, 171) + 0
     end, head, sub)
-  if sound and not (as_proposed and find(head, CALM, 73, true) == 73 and find(head, CALM, 218, true) == 218) then
+  if sound
+    and not (as_proposed and find(head, CALM, 73, true) == 73
+      and find(head, CALM, 218, true) == 218) then
     sound, epoch, target, closed_until, offset, contended, booked = pcall(function()
-      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
+      return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 73, 88) + 0,
+        sub(head, 89, 104) + 0, sub(head, 218, 233) + 0,
         sub(head, 234, 249) + 0
     end)
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -91,7 +108,8 @@ if head then
   end
 end
 -- [slidinglog_adopt.lua]
--- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer epoch.
+-- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
+-- epoch.
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
 local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
@@ -150,13 +168,15 @@ end
 -- What left the old window stays forgotten, what leaves the new one is forgotten now.
 local cut = now - span
 -- [slidinglog_trim.lua]
--- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`.
--- Exact at once and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest (0: no closed
--- entry is left), used, trimmed (the log still holds closed entries that have left) and damaged (the log is not the one the head describes).
+-- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`. Exact at once
+-- and O(log n): the oldest entry that stays tells the total before it. Sets base, before, oldest
+-- (0: no closed entry is left), used, trimmed (the log still holds closed entries that have left)
+-- and damaged (the log is not the one the head describes).
 local trimmed, damaged = false, false
 if oldest > 0 and oldest <= cut then
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -183,17 +203,23 @@ if oldest > 0 and oldest <= cut then
     end
   end
 elseif newest <= cut then
-  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold permits again.
+  -- The open entry is emptied, not only passed over: under a longer window it would seem to hold
+  -- permits again.
   base, before = total, total
 end
 local used = (total - base) % TURN
 -- [slidinglog_settle.lua]
--- Sliding log, between trim and the grants: quarantine, and what the share comes to under the proposal.
+-- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
+-- proposal.
 --
--- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the share; of epoch 0, which creates nothing, its kind and 0
+-- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the
+--       share; of epoch 0, which creates nothing, its kind and 0
 -- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
---       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have existed; burst; deadline us: the node's time until which a state may be created with a share, 0: no end,
---         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time to live of the head ms
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
+--       existed; burst; deadline us: the node's time until which a state may be created with a
+--       share, 0: no end,
+--         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time
+--         to live of the head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 life(13)
 --        73 head_life(to the end)
 if damaged then
@@ -210,14 +236,16 @@ local closed = 0
 if closed_until > now then
   closed = closed_until - now
 end
--- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the log does not tell what is in use, nor rises,
--- as the floor may be older than the loss.
+-- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss.
 if share > target and closed == 0 and not as_proposed then
   local held = used
   if newest > now and used > target then
-    -- What is booked ahead is in use only when it is due: the most that any window from now on holds.
+    -- What is booked ahead is in use only when it is due: the most that any window from now on
+    -- holds.
     -- [slidinglog_dates.lua]
-    -- Sliding log: dates of all closed entries that have not left the window, and the totals before them.
+    -- Sliding log: dates of all closed entries that have not left the window, and the totals before
+    -- them.
     local log = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', cut), '+inf') or {}
     if log.err then
       return {-1, 2, log.err}
@@ -264,7 +292,8 @@ local written = false -- the whole head was written
 -- [slidinglog_ahead.lua]
 -- Reserve, before anything else: permits booked ahead, `ahead`.
 -- [slidinglog_rest.lua]
--- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+-- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+-- needed, before anything is written.
 if not start then
   start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
   entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -274,24 +303,28 @@ if not start then
 end
 local ahead = 0
 if newest > now then
-  local member = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
+  local member =
+    oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '1') or {}
   if member.err then
     return {-1, 2, member.err}
   end
   ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
 end
 -- [fair_charge.lua]
--- Fairness, before a booking: while participants contend, what is booked is paid from credit like what is taken, or it would be a way around one's part.
+-- Fairness, before a booking: while participants contend, what is booked is paid from credit like
+-- what is taken, or it would be a way around one's part.
 --
--- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths, permits that blocked callers wait for
--- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits, and pay, the us until the participant's credit can pay for
--- it, hold, the us until it should try again because too much is booked that is not paid, and, if
--- there is something to write, charge(granted, delay), to be called at the end.
+-- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
+--       permits that blocked callers wait for
+-- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits,
+-- and pay, the us until the participant's credit can pay for it, hold, the us until it should try
+-- again because too much is booked that is not paid, and, if there is something to write,
+-- charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which is
-  -- thrown away.
+  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
     return {-1, #KEYS, header.err}
@@ -305,8 +338,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
     -- [fair_book.lua]
-    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a pcall.
-    -- `header` begins the book, or is empty.
+    -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
+    -- pcall. `header` begins the book, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -324,28 +357,30 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
-    local function parse(text)
+    local function read_account(line)
       return {
-        id = sub(text, 2, 17), weight = sub(text, 18, 24) + 0, seen = sub(text, 25, 40) + 0,
-        claim = sub(text, 41, 56) + 0, filled = sub(text, 57, 72) + 0,
-        credit = sub(text, 73, 92) + 0, cell = sub(text, 93, 105) + 0,
-        used = sub(text, 106, 118) + 0, used_before = sub(text, 119, 131) + 0,
-        turned = sub(text, 132, 147) + 0, turned_before = sub(text, 148, 163) + 0,
-        due = sub(text, 164, 179) + 0, denied = sub(text, 180, 195) + 0,
-        waited = sub(text, 196, 205) + 0, saved = sub(text, 206, 225) + 0,
+        id = sub(line, 2, 17), weight = sub(line, 18, 24) + 0, seen = sub(line, 25, 40) + 0,
+        claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
+        credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
+        used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
+        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
+        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
     local function everybody()
       if not b.accounts[0] then
         b.accounts[0] = header == '' and fresh('****************', 1000)
-          or parse(redis.call('GETRANGE', KEYS[#KEYS], '151', format('%d', 151 + 225 - 1)))
+          or read_account(redis.call('GETRANGE', KEYS[#KEYS], '151',
+            format('%d', 151 + 225 - 1)))
       end
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell, here, now, window, share, weights (of those
-    -- who had a demand when the last pass ended), booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
+    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
+    -- booked_ahead (whether permits are), floor, max and min.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -357,59 +392,61 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
-    local function wait(a, waiting, span)
-      local target = waiting > 0 and 1000000000 or 0
-      a.waited = a.waited + floor((target - a.waited) * (min(span * 2, window) / window))
+    local function note_waiting(a, waiting, elapsed)
+      local aim = waiting > 0 and 1000000000 or 0
+      a.waited = a.waited + floor((aim - a.waited) * (min(elapsed * 2, window) / window))
     end
     -- Notes what a participant wants. booking is how many permits it books ahead, 0: none.
-    local function state(a, waiting, span, booking)
-      local used = floor(a.used * 1000 + a.used_before * 1000 * here / window)
-      local greatest = max(used, a.used * 1000, a.used_before * 1000)
+    local function note_claim(a, waiting, elapsed, booking)
+      local in_use = floor(a.used * 1000 + a.used_before * 1000 * here / window)
+      local greatest = max(in_use, a.used * 1000, a.used_before * 1000)
       local backed, kept = greatest * 2 + 4000, 0
-      local since = now - a.denied
-      if since >= -2 * window and since * 2 <= window then
+      local passed = now - a.denied
+      if passed >= -2 * window and passed * 2 <= window then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
-        used = greatest
+        in_use = greatest
         if a.waited * 2 >= 1000000000 then
           if greatest == 0 then
             booking = share
           end
-          kept = floor(a.claim * max(2 * window - max(span, 1), 0) / (2 * window))
+          kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
       if booking > 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = used + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
-        unhindered = floor(used * 1000000000 / (1000000000 - a.waited))
+        unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
     -- Takes credit from what was saved up, as far as the bucket holds it.
-    local function draw(a, full)
-      if a.saved > 0 and a.credit < full then
-        local drawn = min(a.saved, full - a.credit)
+    local function draw(a, limit)
+      if a.saved > 0 and a.credit < limit then
+        local drawn = min(a.saved, limit - a.credit)
         a.credit, a.saved = a.credit + drawn, a.saved - drawn
       end
     end
-    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket holds: at most that of a window.
-    local function lend(a, e, full, soonest)
-      local ahead = now + min(soonest, window)
-      if ahead <= a.filled then
+    -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
+    -- holds: at most that of a window.
+    local function lend(a, e, limit, next_us)
+      local filled_to = now + min(next_us, window)
+      if filled_to <= a.filled then
         return
       end
-      local credit = a.credit + floor(e * 1000000 * (ahead - a.filled) / window)
-      if credit > full then
-        a.saved = max(a.saved, min(a.saved + credit - full, floor(e * 1000000)))
-        credit = full
+      local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
+      if credit > limit then
+        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        credit = limit
       end
-      a.credit, a.filled = credit, ahead
+      a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit is saved up by who is refused and has had less
-    -- than half of its part in this window and the last, while others have booked ahead.
-    local function pour(a, e, full)
+    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
+    -- is saved up by who is refused and has had less than half of its part in this window and the last,
+    -- while others have booked ahead.
+    local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
       if gain >= 1000 then
@@ -418,15 +455,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > full then
-        local since = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and since >= -2 * window and since * 2 <= window then
-          a.saved = max(a.saved, min(a.saved + credit - full, floor(min(8 * e, share / 2) * 1000000)))
+      if credit > limit then
+        local passed = now - a.denied
+        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
+          a.saved =
+            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
         end
-        credit = full
+        credit = limit
       end
       a.credit = credit
-      draw(a, full)
+      draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
     local function settle(a)
@@ -434,33 +472,34 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before = max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.turned, s.turned_before =
+          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
       elseif s.cell == a.cell + 1 then
         s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
       end
-      state(s, 0, window, 0)
+      note_claim(s, 0, window, 0)
       s.seen = now
     end
     -- The slot of a participant's own account, or -1.
-    local function find(id, slot)
+    local function slot_of(id, slot)
       if placed[id] then
         return placed[id]
       end
       if slot > 0 and slot < b.stored then
-        local at = 151 + slot * 225
-        local text = redis.call('GETRANGE', KEYS[#KEYS], format('%d', at), format('%d', at + 225 - 1))
-        if sub(text, 1, 17) == '#' .. id then
-          b.accounts[slot] = parse(text)
+        local from = 151 + slot * 225
+        local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + 225 - 1))
+        if sub(line, 1, 17) == '#' .. id then
+          b.accounts[slot] = read_account(line)
           return slot
         end
       end
       if b.stored > 1 then
         -- Once for all seats.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
-        local at = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
-        if at then
-          slot = (at - 1 - 151) / 225
-          b.accounts[slot] = parse(sub(b.all, at, at + 225 - 1))
+        local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
+        if from then
+          slot = (from - 1 - 151) / 225
+          b.accounts[slot] = read_account(sub(b.all, from, from + 225 - 1))
           return slot
         end
       end
@@ -468,24 +507,25 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     -- A participant's own account, nil if it has none.
     local function account_of(id, slot)
-      local a = b.accounts[find(id, slot)]
+      local a = b.accounts[slot_of(id, slot)]
       if a and a.cell == 0 then
         settle(a)
       end
       return a
     end
-    -- Adds the credit that came since the last time. Returns the permits per window that the account is paced at, 0 if nobody is held back, the most
-    -- credit it can have, in millionths, and the most while it books so many permits ahead (0: it does not).
+    -- Adds the credit that came since the last time. Returns the permits per window that the account is
+    -- paced at, 0 if nobody is held back, the most credit it can have, in millionths, and the most
+    -- while it books so many permits ahead (0: it does not).
     local function fill(a, booking)
       local e = b.heavy == 0 and share or min(a.weight * b.spare / b.heavy / 1000, share)
-      local full = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
-      local capacity = full + floor(max(booking - e, 0) * 1000000)
+      local limit = floor(max(2, 0.15 * e, 1.5 * sqrt(e)) * 1000000)
+      local capacity = limit + floor(max(booking - e, 0) * 1000000)
       if b.heavy == 0 and a.credit >= 0 then
-        a.credit, a.filled = full, now
-        return 0, full, capacity
+        a.credit, a.filled = limit, now
+        return 0, limit, capacity
       end
-      pour(a, e, b.heavy == 0 and full or capacity)
-      return b.heavy == 0 and 0 or e, full, capacity
+      pour(a, e, b.heavy == 0 and limit or capacity)
+      return b.heavy == 0 and 0 or e, limit, capacity
     end
     -- [fair_record.lua]
     -- Fairness: how an account is written, and where.
@@ -510,17 +550,20 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     a.weight = weight
     roll(a)
-    state(a, ARGV[10] + 0, own and now - own.filled or window, permits)
+    note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
-    local e, full, capacity = fill(a, permits)
-    local want, wait, saved, again = min(permits * 1000000, full), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
+    local e, limit, capacity = fill(a, permits)
+    local want, pay_in, saved, hold_for =
+      min(permits * 1000000, limit), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
-      wait = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
+      pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
     if e > 0 and a.credit < saved then
-      again = max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64)) -- or it would try ever more often
+      -- or it would try ever more often
+      hold_for =
+        max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64))
     end
-    return wait, again, function(granted, delay)
+    return pay_in, hold_for, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))
       if newcomer then
         newcomer.used = granted
@@ -532,15 +575,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if e > 0 and granted > 0 then
-        local date = max(a.filled, now + min(delay, 3 * window))
-        local gain = floor(e * 1000000 * (date - a.filled) / window)
-        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), date
+        local paid_to = max(a.filled, now + min(delay, 3 * window))
+        local gain = floor(e * 1000000 * (paid_to - a.filled) / window)
+        a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), paid_to
       end
       if header == '' then
         local promised = b.promised
         -- [fair_begin.lua]
         -- Fairness: begins a book with the account of those who have none of their own.
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0) .. record(b.accounts[0]),
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+          .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
       end
       save()
@@ -556,23 +600,29 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
 end
 -- [slidinglog_reserve.lua]
--- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or behind everything that is booked.
+-- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
+-- behind everything that is booked.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us  5 most permits that may be booked ahead  6 least delay us
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
+--       5 most permits that may be booked ahead  6 least delay us
 --       7.. the seat, as fair_charge.lua says, which comes before
--- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits booked ahead, and pay if it is why nothing was booked, else 0.
--- Refused: retry is the delay there would be.
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
+-- booked ahead, and pay if it is why nothing was booked, else 0. Refused: retry is the delay there
+-- would be.
 local MOST = 512 -- closed entries with which nothing is booked any more
 local paced = 0
-local date, granted, free, refused = now, 0, 0, nil
+local date, granted, available, refused = now, 0, 0, nil
 if closed == 0 and newest > now then
   -- [slidinglog_crests.lua]
-  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
-  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
-  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
-  -- above it. With too many entries ahead it is one crest that holds all.
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those
+  -- that end with what is booked. Several bookings may share an entry: then it is what windows hold
+  -- together that end with any of them. Sets crests, in order of time: the first instant at which it
+  -- ends, permits in it, permits in the log up to its end; and room, how many more can be granted
+  -- now: no more than the target leaves while the share is still above it. With too many entries
+  -- ahead it is one crest that holds all.
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -582,27 +632,29 @@ if closed == 0 and newest > now then
   end
   local limit = (as_proposed or share < target) and share or target
   local crests, room = {{now, used, used}}, limit - used
-  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
-  if later.err then
-    return {wrote and -5 or -1, 2, later.err}
+  local coming =
+    oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if coming.err then
+    return {wrote and -5 or -1, 2, coming.err}
   end
-  if #later < 16 then
+  if #coming < 16 then
     local sound = pcall(function()
       local starts, ends = {now}, {}
-      for i, member in ipairs(later) do
+      for i, member in ipairs(coming) do
         starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
       end
-      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      starts[#coming + 2], ends[#coming + 1], ends[#coming + 2] = opened, before, total
       room = limit
-      for i, start in ipairs(starts) do
-        local first = base
-        if start - window > cut then
-          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
-          first = member and sub(member, 17, 31) + 0 or before
+      for i, begins in ipairs(starts) do
+        local from = base
+        if begins - window > cut then
+          local member =
+            redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
+          from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - first) % TURN
-        crests[i] = {start, held, (ends[i] - base) % TURN}
-        if start - window < now and limit - held < room then
+        local held = (ends[i] - from) % TURN
+        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        if begins - window < now and limit - held < room then
           room = limit - held
         end
       end
@@ -614,18 +666,19 @@ if closed == 0 and newest > now then
   if room < 0 then
     room = 0
   end
-  free = room
+  available = room
 elseif closed == 0 and used < share then
-  free = share - used
+  available = share - used
 end
 local most = (as_proposed or share < target) and share or target
-if permits <= free and ARGV[6] == '0' and pay == 0 and hold == 0 then
+if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
 else
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -634,8 +687,8 @@ else
     end
   end
   -- [slidinglog_leave.lua]
-  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
-  -- expired entries included.
+  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they
+  -- have. Bisection over the ranks, expired entries included.
   local function leave(gone)
     local last = newest + window - now
     if oldest == 0 or gone > (before - base) % TURN then
@@ -645,8 +698,8 @@ else
     while low < high do
       local middle = math.floor((low + high) / 2)
       local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-      local left = member and (sub(member, 17, 31) - base) % TURN or 0
-      if left >= gone and left <= used then
+      local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+      if freed >= gone and freed <= used then
         high = middle
       else
         low = middle + 1
@@ -676,14 +729,16 @@ else
   end
 end
 -- [slidinglog_enter.lua]
--- Sliding log, after the grants: write them down, foresee what comes back, reply.
--- Wants free; granted and date: how many and when they may be used, now or ahead; refused: the size of the first ask refused, or nil.
+-- Sliding log, after the grants: write them down, foresee what comes back, reply. Wants free;
+-- granted and date: how many and when they may be used, now or ahead; refused: the size of the
+-- first ask refused, or nil.
 --
--- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never), reset us
--- which a take or a reservation goes on with: quarantine left us, epoch, target, share
+-- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never),
+-- reset us which a take or a reservation goes on with: quarantine left us, epoch, target, share
 local merged = false -- the grant joined an entry
 if granted > 0 or renew or rewrite then
-  -- The first write is one that needs memory: where the server refuses it (full, read-only), nothing has been written.
+  -- The first write is one that needs memory: where the server refuses it (full, read-only),
+  -- nothing has been written.
   if trimmed then
     local done = redis.pcall('SETRANGE', KEYS[1], '0', 'SLG2')
     if type(done) == 'table' and done.err then
@@ -691,7 +746,9 @@ if granted > 0 or renew or rewrite then
     end
     rewrite = true
     if oldest == 0 then
-      entries = 0 -- they go last, if the log has not expired: an empty one is no key, and a slot on its way takes no new key
+      -- they go last, if the log has not expired: an empty one is no key, and a slot on its way
+      -- takes no new key
+      entries = 0
     else
       local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
       if type(removed) == 'table' then
@@ -704,7 +761,8 @@ if granted > 0 or renew or rewrite then
   if granted > 0 then
     if not entries then
       -- [slidinglog_rest.lua]
-      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+      -- needed, before anything is written.
       if not start then
         start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
         entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -714,18 +772,25 @@ if granted > 0 or renew or rewrite then
       end
     end
     if date < newest then
-      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals after it grow.
+      -- Others have booked ahead of it: it goes into the log where its date belongs, and the totals
+      -- after it grow.
       local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', date), '+inf') or {}
       if later.err then
         return {-1, 2, later.err}
       end
       local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
       local place, from = later[1] and sub(later[1], 17, 31) + 0 or before, date
-      local last = oldest > 0 and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
+      local last =
+        oldest > 0
+          and redis.call('ZREVRANGEBYSCORE', KEYS[2], format('%d', date), format('(%d', cut), 'LIMIT', '0', '1')[1]
       local ended = last and sub(last, 1, 16) + 0
-      -- No entry that holds much is prolonged: who has booked for the instant at which that is free again would have it in one window with what is
-      -- granted now, and leave no room for anybody else.
-      if last and (ended == date or (share > 128 and entries >= 32 and (date - ended + sub(last, 32, 42)) * 128 < window
+      -- No entry that holds much is prolonged: who has booked for the instant at which that is free
+      -- again would have it in one window with what is granted now, and leave no room for anybody
+      -- else.
+      if last
+        and (ended == date
+          or (share > 128 and entries >= 32
+            and (date - ended + sub(last, 32, 42)) * 128 < window
         and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
         place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
       end
@@ -739,9 +804,11 @@ if granted > 0 or renew or rewrite then
         oldest = date
       end
       for _, member in ipairs(later) do
-        local ahead = sub(member, 1, 16)
-        add[#add + 1] = format('%d', ahead + 0)
-        add[#add + 1] = ahead .. format('%15d', (sub(member, 17, 31) + granted) % TURN) .. sub(member, 32, 42)
+        local dated = sub(member, 1, 16)
+        add[#add + 1] = format('%d', dated + 0)
+        add[#add + 1] =
+          dated .. format('%15d', (sub(member, 17, 31) + granted) % TURN)
+            .. sub(member, 32, 42)
         remove[#remove + 1] = member
       end
       if #add > 2 then
@@ -758,11 +825,14 @@ if granted > 0 or renew or rewrite then
         entries, renew = entries + 1, true
       end
       before = (before + granted) % TURN
-    elseif date == newest or (share > 128 and entries >= 32 and (date - opened) * 128 < window and (date == now or newest > now)) then
+    elseif date == newest
+      or (share > 128 and entries >= 32 and (date - opened) * 128 < window
+        and (date == now or newest > now)) then
       newest, merged = date, true
     else
       -- [slidinglog_rest.lua]
-      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+      -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+      -- needed, before anything is written.
       if not start then
         start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
         entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -777,7 +847,8 @@ if granted > 0 or renew or rewrite then
           if sub(done.err, 1, 9) == 'WRONGTYPE' then
             return {-1, 2}
           end
-          -- Where the slot is on its way and there is no log, there can be none. Then the open entry is prolonged, and all of it is free later.
+          -- Where the slot is on its way and there is no log, there can be none. Then the open
+          -- entry is prolonged, and all of it is free later.
           merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, 'non local key', 1, true)
           if not merged then
             return {-2, done.err}
@@ -811,8 +882,9 @@ if granted > 0 or renew or rewrite then
   end
   local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
   if newest > now then
-    local ahead = math.ceil((newest - now) / 1000)
-    booked, ttl, life = newest, format('%d', sub(ARGV[2], 73) + ahead), sub(ARGV[2], 60, 72) + ahead
+    local longer = math.ceil((newest - now) / 1000)
+    booked, ttl, life =
+      newest, format('%d', sub(ARGV[2], 73) + longer), sub(ARGV[2], 60, 72) + longer
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
@@ -824,7 +896,8 @@ if granted > 0 or renew or rewrite then
     done = redis.pcall('SETRANGE', KEYS[1], '186', format('%16d%15d', newest, total))
   else
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -833,7 +906,9 @@ if granted > 0 or renew or rewrite then
       end
     end
     local layout = as_proposed and ARGV[1] or format(LAYOUT, epoch, target, share)
-    local text = format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest, total, contended, booked)
+    local text =
+      format(FORM, layout, start, window, closed_until, offset, now, entries, base, oldest, opened, before, newest,
+        total, contended, booked)
     if renew then
       done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
     else
@@ -859,11 +934,11 @@ elseif stepped then
   end
 end
 
-local soonest, retry, reset = 0, 0, 0
-local most = (as_proposed or share < target) and closed == 0 and share or target
-local need = used + 1 - most -- permits that must leave before one can be granted
+local next_us, retry, reset = 0, 0, 0
+local ceiling = (as_proposed or share < target) and closed == 0 and share or target
+local need = used + 1 - ceiling -- permits that must leave before one can be granted
 if used > 0 then
-  soonest = (oldest > 0 and oldest or newest) + window - now
+  next_us = (oldest > 0 and oldest or newest) + window - now
   reset = newest + window - now
   if not merged and total == (before or tonumber(sub(head, 172, 186))) then
     -- Refunds emptied the open entry: the last closed one leaves last.
@@ -875,12 +950,15 @@ if used > 0 then
 end
 if newest > now then
   -- [slidinglog_crests.lua]
-  -- What windows hold from now on where something is booked ahead: the one that ends now, and those that end with what is booked. Several bookings may
-  -- share an entry: then it is what windows hold together that end with any of them. Sets crests, in order of time: the first instant at which it ends,
-  -- permits in it, permits in the log up to its end; and room, how many more can be granted now: no more than the target leaves while the share is still
-  -- above it. With too many entries ahead it is one crest that holds all.
+  -- What windows hold from now on where something is booked ahead: the one that ends now, and those
+  -- that end with what is booked. Several bookings may share an entry: then it is what windows hold
+  -- together that end with any of them. Sets crests, in order of time: the first instant at which it
+  -- ends, permits in it, permits in the log up to its end; and room, how many more can be granted
+  -- now: no more than the target leaves while the share is still above it. With too many entries
+  -- ahead it is one crest that holds all.
   -- [slidinglog_rest.lua]
-  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+  -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+  -- needed, before anything is written.
   if not start then
     start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
     entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -890,27 +968,29 @@ if newest > now then
   end
   local limit = (as_proposed or share < target) and share or target
   local crests, room = {{now, used, used}}, limit - used
-  local later = oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
-  if later.err then
-    return {wrote and -5 or -1, 2, later.err}
+  local coming =
+    oldest > 0 and redis.pcall('ZRANGEBYSCORE', KEYS[2], format('(%d', now), '+inf', 'LIMIT', '0', '16') or {}
+  if coming.err then
+    return {wrote and -5 or -1, 2, coming.err}
   end
-  if #later < 16 then
+  if #coming < 16 then
     local sound = pcall(function()
       local starts, ends = {now}, {}
-      for i, member in ipairs(later) do
+      for i, member in ipairs(coming) do
         starts[i + 1], ends[i] = sub(member, 1, 16) - sub(member, 32, 42), sub(member, 17, 31) + 0
       end
-      starts[#later + 2], ends[#later + 1], ends[#later + 2] = opened, before, total
+      starts[#coming + 2], ends[#coming + 1], ends[#coming + 2] = opened, before, total
       room = limit
-      for i, start in ipairs(starts) do
-        local first = base
-        if start - window > cut then
-          local member = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', start - window), '+inf', 'LIMIT', '0', '1')[1]
-          first = member and sub(member, 17, 31) + 0 or before
+      for i, begins in ipairs(starts) do
+        local from = base
+        if begins - window > cut then
+          local member =
+            redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
+          from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - first) % TURN
-        crests[i] = {start, held, (ends[i] - base) % TURN}
-        if start - window < now and limit - held < room then
+        local held = (ends[i] - from) % TURN
+        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        if begins - window < now and limit - held < room then
           room = limit - held
         end
       end
@@ -923,8 +1003,8 @@ if newest > now then
     room = 0
   end
   -- [slidinglog_leave.lua]
-  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
-  -- expired entries included.
+  -- The time until `gone` permits have left: until the earliest closed entry leaves after which they
+  -- have. Bisection over the ranks, expired entries included.
   local function leave(gone)
     local last = newest + window - now
     if oldest == 0 or gone > (before - base) % TURN then
@@ -934,8 +1014,8 @@ if newest > now then
     while low < high do
       local middle = math.floor((low + high) / 2)
       local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-      local left = member and (sub(member, 17, 31) - base) % TURN or 0
-      if left >= gone and left <= used then
+      local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+      if freed >= gone and freed <= used then
         high = middle
       else
         low = middle + 1
@@ -945,33 +1025,34 @@ if newest > now then
     return member and sub(member, 1, 16) + window - now or last
   end
   -- The time until permits can be granted.
-  local function wait(permits)
+  local function wait(n)
     local us = 0
     for _, crest in ipairs(crests) do
-      if crest[1] - window < now + us and crest[2] + permits > most then
-        us = math.max(us, leave(crest[3] + permits - most))
+      if crest[1] - window < now + us and crest[2] + n > ceiling then
+        us = math.max(us, leave(crest[3] + n - ceiling))
       end
     end
     return us
   end
   if refused then
-    retry = refused > most and -1 or wait(refused)
+    retry = refused > ceiling and -1 or wait(refused)
   end
   if closed == 0 and room == 0 then
-    soonest = most > 0 and wait(1) or reset
+    next_us = ceiling > 0 and wait(1) or reset
   end
   if granted > 0 and date > now then
-    free = closed == 0 and room + granted or granted -- what is booked leaves room before it
+    available = closed == 0 and room + granted or granted -- what is booked leaves room before it
   end
 else
-  if refused and refused > most then
+  if refused and refused > ceiling then
     retry = -1
-  elseif refused and used + refused - most == 1 then
-    retry = soonest
+  elseif refused and used + refused - ceiling == 1 then
+    retry = next_us
   end
-  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > most) then
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > ceiling) then
     -- [slidinglog_rest.lua]
-    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is needed, before anything is written.
+    -- What of the head neither a merge nor a denial needs if all is as proposed: read where it is
+    -- needed, before anything is written.
     if not start then
       start, before = tonumber(sub(head, 47, 59)), before or tonumber(sub(head, 172, 186))
       entries, opened = entries or tonumber(sub(head, 121, 124)), opened or tonumber(sub(head, 156, 171))
@@ -980,8 +1061,8 @@ else
       end
     end
     -- [slidinglog_leave.lua]
-    -- The time until `gone` permits have left: until the earliest closed entry leaves after which they have. Bisection over the ranks,
-    -- expired entries included.
+    -- The time until `gone` permits have left: until the earliest closed entry leaves after which they
+    -- have. Bisection over the ranks, expired entries included.
     local function leave(gone)
       local last = newest + window - now
       if oldest == 0 or gone > (before - base) % TURN then
@@ -991,8 +1072,8 @@ else
       while low < high do
         local middle = math.floor((low + high) / 2)
         local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-        local left = member and (sub(member, 17, 31) - base) % TURN or 0
-        if left >= gone and left <= used then
+        local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+        if freed >= gone and freed <= used then
           high = middle
         else
           low = middle + 1
@@ -1001,11 +1082,11 @@ else
       local member = redis.call('ZRANGE', KEYS[2], low, low)[1]
       return member and sub(member, 1, 16) + window - now or last
     end
-    if retry == 0 and refused and used + refused > most then
-      retry = leave(used + refused - most)
+    if retry == 0 and refused and used + refused > ceiling then
+      retry = leave(used + refused - ceiling)
     end
     if need > 1 and used >= share then
-      soonest = need <= used and leave(need) or reset
+      next_us = need <= used and leave(need) or reset
     end
   end
 end
@@ -1013,12 +1094,12 @@ if refused and retry >= 0 and retry < closed then
   retry = closed
 end
 if closed > 0 then
-  soonest = closed
+  next_us = closed
   if reset < closed then
     reset = closed
   end
 end
-local reply = {status, 0, free, granted, used, now, soonest, retry, reset}
+local reply = {status, 0, available, granted, used, now, next_us, retry, reset}
 -- [slidinglog_reserved.lua]
 -- Reserve, after the permits were entered.
 if granted > 0 then
@@ -1036,13 +1117,13 @@ reply[10] = closed
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = date - now, ahead, paced
 -- [fair_charged.lua]
--- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is booked
--- ahead and the participant could pay, it is refused until there may be room.
+-- Fairness, the end of reservations: what fair_charge.lua has to write down. Where too much is
+-- booked ahead and the participant could pay, it is refused until there may be room.
 if charge then
-  local late, retry = reply[14] + reply[16], reply[8]
-  if granted == 0 and late == 0 and retry >= 0 and retry <= ARGV[4] + 0 then
+  local late, delayed = reply[14] + reply[16], reply[8]
+  if granted == 0 and late == 0 and delayed >= 0 and delayed <= ARGV[4] + 0 then
     local filled = math.floor(ARGV[5] * string.sub(ARGV[2], 2, 14) / math.max(share, 1))
-    late = math.max(0, retry - math.min(filled, 1e15))
+    late = math.max(0, delayed - math.min(filled, 1e15))
   end
   pcall(charge, granted, late)
 end

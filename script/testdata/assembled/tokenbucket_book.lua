@@ -1,44 +1,59 @@
 -- tokenbucket_book = meter_names + meter + bucket + tokenbucket + meter_load + book
 -- [meter_names.lua]
--- One-string algorithms, before anything else: how the string begins, and whether the operation is a take.
+-- One-string algorithms, before anything else: how the string begins, and whether the operation is
+-- a take.
 local MAGIC, TAKES = 'TKB3', false
 -- [meter.lua]
--- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read the clock and the string.
+-- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
+-- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have in common, then what the algorithm
--- keeps (see its own part, which follows this one). KEYS[1] is that string, KEYS[2] the book of participants that contend.
+-- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
+-- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
+-- that string, KEYS[2] the book of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`: see fair.lua.
+-- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
+-- see fair.lua.
 -- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
 --        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
 --        150 own(to the end)
 --
--- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an offset that makes up for steps back:
--- it never runs back past `touched`, when the string was last written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
+-- offset that makes up for steps back: it never runs back past `touched`, when the string was last
+-- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows; nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it instead   0 absent   1 ok   2 fresh   3 lost
+-- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
+--                                      nothing was written)
+--   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
+--   instead
+--   0 absent  1 ok  2 fresh  3 lost
 --
 -- The algorithm's part defines, over the names below:
---   parse(head)     read its own fields; false or an error if they cannot be its own     text()  write them
---   begin()         the fields of a shard that was never used                            advance()  bring them to `now`
---   regrid(was)     the window was `was` and is another now                              reshape()  window, share or burst changed
+--   parse(head)  read its own fields; false or an error if they cannot be its own  text()
+--                write them
+--   begin()  the fields of a shard that was never used  advance()  bring them to `now`
+--   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
 --   lasts()         us for which what a lost state granted may still be in use
---   held()          what the share must not fall below                                   used(), free()  permits
---   grant(n)        book n permits that are free                                         refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and whether they can be booked
---   book(n, us)     book them; returns what refund needs as `at`       booked()  permits booked ahead
---   soonest()       us until more is free, 0 if everything is      reset()  us until everything is      retry(n)  us until n are, -1 never
+--   held()  what the share must not fall below  used(), free()  permits
+--   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--                      whether they can be booked
+--   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
+--              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases leave of what is used
---   falls()         us until a share above its target falls next, if that is not soonest() or reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us over share
+--   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
+--                   leave of what is used
+--   falls()         us until a share above its target falls next, if that is not soonest() or
+--                   reset()
+--   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
+--                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
 local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
--- To make a function costs more than most calls of it, so those that few calls need are made only then.
+-- To make a function costs more than most calls of it, so those that few calls need are made only
+-- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
@@ -48,7 +63,8 @@ local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1 -- cheaper than to cut out what is compared
+  -- cheaper than to cut out what is compared
+  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
   if #head < 150 or not as_proposed and sub(head, 1, 4) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
@@ -56,21 +72,28 @@ end
 -- [bucket.lua]
 -- Token and leaky bucket, the part they share: one date says it all.
 --
--- A bucket of `room` permits that gains `share` per window is full again at date + part/share microseconds, if nothing more is taken. So what
--- is in it is `room` less what it will have gained until then, a grant of n moves the date on by n*window/share, and idleness
--- costs nothing. The part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no rate drifts.
--- The leaky bucket reads the same date as the instant at which the next permit may act.
+-- A bucket of `room` permits that gains `share` per window is full again at date + part/share
+-- microseconds, if nothing more is taken. So what is in it is `room` less what it will have gained
+-- until then, a grant of n moves the date on by n*window/share, and idleness costs nothing. The
+-- part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no
+-- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
+-- act.
 --
--- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing. What it let through counts in its windows but is
--- not in it, and the others do not know of it, so it keeps that much of its share: none at `date`, and in the window before it as much as its rate adds.
+-- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing.
+-- What it let through counts in its windows but is not in it, and the others do not know of it, so
+-- it keeps that much of its share: none at `date`, and in the window before it as much as its rate
+-- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local retire_at, ebb, back
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
-local room, level = 0, 0 -- the burst that goes with the share in force; the permits in the bucket: below zero what is reserved
+-- the burst that goes with the share in force; the permits in the bucket: below zero what is
+-- reserved
+local room, level = 0, 0
 local retired = false    -- it leaves to another algorithm
 
--- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d < 2^42, b < 2^50, the quotient < 2^53.
+-- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
+-- 2^42, b < 2^50, the quotient < 2^53.
 local function muldiv(a, b, c, d)
   local product = a * b + c
   if product < 9007199254740992 then
@@ -128,7 +151,7 @@ local function span(n, more)
   return FAR, 0
 end
 
-local function grant(n)
+local function move(n)
   local us
   us, part = span(n, part)
   date, level = date + us, level - n
@@ -210,49 +233,62 @@ end
 -- [tokenbucket.lua]
 -- Token bucket: what is in it may be used at once.
 --
--- Its own columns: the date; the microseconds of refill that refunds have taken off it so far; then, unless all of it is empty, how many notes there are, the notes, at
--- most 16, by receipt, and what is booked ahead, at most 64, by date.
+-- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
+-- then, unless all of it is empty, how many notes there are, the notes, at most 16, by
+-- receipt, and what is booked ahead, at most 64, by date.
 -- tokens  150 date(16)  166 part(13)  179 returned(16)  195 returned_part(13)  208 count(2)
 --         210 notes(to the end)
 -- note  1 receipt(16)  17 permits(13)  30 next(to the end)
 -- booking  1 date(16)  17 receipt(16)  33 permits(13)  = 45 bytes
 --
--- A share that falls clamps the bucket at once, and the reply says how many permits that took out. A share that rises adds nothing of
--- its own: only what comes with it as a gift, no more than the room that is new. Drivers give what other shards said they gave up.
--- So permits and the room still to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
+-- A share that falls clamps the bucket at once, and the reply says how many permits that took out.
+-- A share that rises adds nothing of its own: only what comes with it as a gift, no more than the
+-- room that is new. Drivers give what other shards said they gave up. So permits and the room still
+-- to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
 -- in any t is at most a burst, plus what they gained: limit*t.
 --
--- A refund must not bring back what would have overflowed meanwhile. date + returned never runs back, whatever is refunded: each grant moves it on,
--- and its value just after, rounded up, is the receipt. So the receipt tells how many permits were granted since; the notes, how many of these were
--- given back. A refund leaves at least as many missing as there remain: just what would be missing if it had never been granted. So refunds of all
--- grants before an instant s give back at most what was missing at s, and the bound above holds. Whatever the order, all comes back that can.
--- What is booked counts as granted when it is due. What overflowed because of it moves the date on as a grant would, so receipts from before can
--- gain no more than is missing besides the bookings: nothing.
+-- A refund must not bring back what would have overflowed meanwhile. date + returned never runs
+-- back, whatever is refunded: each grant moves it on, and its value just after, rounded up, is the
+-- receipt. So the receipt tells how many permits were granted since; the notes, how many of these
+-- were given back. A refund leaves at least as many missing as there remain: just what would be
+-- missing if it had never been granted. So refunds of all grants before an instant s give back at
+-- most what was missing at s, and the bound above holds. Whatever the order, all comes back that
+-- can. What is booked counts as granted when it is due. What overflowed because of it moves the
+-- date on as a grant would, so receipts from before can gain no more than is missing besides the
+-- bookings: nothing.
 --
--- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are cancelled, or the rate rises, it is so earlier.
--- Until they are used they are in the bucket all the same, so up to each date the level must stay below `room` by what is booked from
--- there on: yield sees to that. It is not stored, because what is booked may be canceled before anything flows over, and then leaves no trace.
+-- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are
+-- cancelled, or the rate rises, it is so earlier. Until they are used they are in the bucket all
+-- the same, so up to each date the level must stay below `room` by what is booked from there on:
+-- yield sees to that. It is not stored, because what is booked may be canceled before anything
+-- flows over, and then leaves no trace.
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 local own_level = 0                            -- the level then
 local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
 
-local function parse(head)
-  date, part, returned, returned_part = sub(head, 150, 165) + 0, sub(head, 166, 178) + 0, sub(head, 179, 194) + 0, sub(head, 195, 207) + 0
-  if #head > 207 then
-    local from = 210 + 29 * sub(head, 208, 209)
-    notes, bookings = sub(head, 210, from - 1), sub(head, from)
-    if from < 210 or from > 210 + 464 or from % 29 ~= 210 % 29 or from > #head + 1 then
+local function parse(state)
+  date, part, returned, returned_part =
+    sub(state, 150, 165) + 0, sub(state, 166, 178) + 0, sub(state, 179, 194) + 0,
+      sub(state, 195, 207) + 0
+  if #state > 207 then
+    local from = 210 + 29 * sub(state, 208, 209)
+    notes, bookings = sub(state, 210, from - 1), sub(state, from)
+    if from < 210 or from > 210 + 464
+      or from % 29 ~= 210 % 29 or from > #state + 1 then
       return false
     end
   end
-  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0 and (part < share or part == 0) and returned >= 0 and returned < 1e16
+  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0
+    and (part < share or part == 0) and returned >= 0 and returned < 1e16
     and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
 
 local function text()
-  local own = format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned, returned_part)
+  local own =
+    format('%16d%13d%16d%13d', raised and own_date or date, raised and own_part or part, returned,
+      returned_part)
   if notes ~= '' or bookings ~= '' then
     return own .. format('%2d', #notes / 29) .. notes .. bookings
   end
@@ -283,7 +319,8 @@ local function prepare_notes()
     end
   end
 
-  -- Remembers what was given back. Where there is no room for one more, the two oldest are put together: what was granted between them may get less back.
+  -- Remembers what was given back. Where there is no room for one more, the two oldest are put
+  -- together: what was granted between them may get less back.
   function note(at, permits)
     if permits == 0 then
       return
@@ -292,15 +329,19 @@ local function prepare_notes()
     while last > 0 and sub(notes, last - 28, last - 13) + 0 > at do
       last = last - 29
     end
-    local function entry(receipt, n)
-      return format('%16d%13d', receipt, n < 9999999999999 and n or 9999999999999)
+    local function entry(stamp, n)
+      return format('%16d%13d', stamp, n < 9999999999999 and n or 9999999999999)
     end
     if last > 0 and sub(notes, last - 28, last - 13) + 0 == at then
-      notes = sub(notes, 1, last - 29) .. entry(at, sub(notes, last - 12, last) + permits) .. sub(notes, last + 1)
+      notes =
+        sub(notes, 1, last - 29) .. entry(at, sub(notes, last - 12, last) + permits)
+          .. sub(notes, last + 1)
       return
     end
     if #notes == 464 then
-      notes = entry(sub(notes, 1, 16) + 0, sub(notes, 17, 29) + sub(notes, 46, 58)) .. sub(notes, 59)
+      notes =
+        entry(sub(notes, 1, 16) + 0, sub(notes, 17, 29) + sub(notes, 46, 58))
+          .. sub(notes, 59)
       last = last > 29 and last - 29 or last
     end
     notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
@@ -348,14 +389,16 @@ local function prepare()
     end
   end
 
-  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with
+  -- what is booked, is gone.
   function overflow()
     local later, from = sum_booked(), 1
     while from < #bookings and sub(bookings, from, from + 15) + 0 <= now do
       at_least(sub(bookings, from, from + 15) + 0, later)
       local due = sub(bookings, from + 32, from + 44) + 0
       later = later - due
-      note(sub(bookings, from + 16, from + 31) + 0, due) -- it counts as granted now, after what was granted since it was booked
+      -- it counts as granted now, after what was granted since it was booked
+      note(sub(bookings, from + 16, from + 31) + 0, due)
       local us, rest = span(due, 0)
       if us < FAR then
         move_on(us, rest)
@@ -390,7 +433,6 @@ local function advance()
   end
 end
 
-local move = grant
 local function grant(n)
   if bookings == '' and not raised then
     return move(n)
@@ -423,10 +465,11 @@ if not as_proposed then
     measure()
   end
 
-  -- The same permits under another rate, and a gift for the room that is new. Receipts from before are worth nothing: they count
-  -- refill at the old rate.
+  -- The same permits under another rate, and a gift for the room that is new. Receipts from before
+  -- are worth nothing: they count refill at the old rate.
   --
-  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less room as much less
+  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less
+  -- room as much less
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
@@ -453,8 +496,9 @@ if not as_proposed then
     yield()
   end
 
-  -- What it may have granted in the window that ends now is what is missing and what it gained; that and what its share then lets others grant are
-  -- at most a burst and a window's gain, if the share falls to what would be in a bucket without a rim.
+  -- What it may have granted in the window that ends now is what is missing and what it gained;
+  -- that and what its share then lets others grant are at most a burst and a window's gain, if the
+  -- share falls to what would be in a bucket without a rim.
   function retire()
     leave()
     local us, rest = 0, 0
@@ -501,22 +545,26 @@ if not TAKES then
 
   booked = sum_booked
 
-  -- Takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
+  -- Takes up to n permits off the bookings with this receipt, which are several only within a
+  -- microsecond, and returns how many.
   local function cancel(n, at)
     local canceled = 0
     for last = #bookings, 1, -45 do
       if canceled < n and sub(bookings, last - 28, last - 13) + 0 == at then
         local had = sub(bookings, last - 12, last) + 0
-        local part = had < n - canceled and had or n - canceled
-        local entry = part < had and sub(bookings, last - 44, last - 13) .. format('%13d', had - part) or ''
+        local taken = had < n - canceled and had or n - canceled
+        local entry =
+          taken < had and sub(bookings, last - 44, last - 13) .. format('%13d', had - taken)
+            or ''
         bookings = sub(bookings, 1, last - 45) .. entry .. sub(bookings, last + 1)
-        canceled = canceled + part
+        canceled = canceled + taken
       end
     end
     return canceled
   end
 
-  -- How many permits were granted after the grant with this receipt, or are used after it, and not given back: at least as many as there were.
+  -- How many permits were granted after the grant with this receipt, or are used after it, and not
+  -- given back: at least as many as there were.
   local function since(at)
     local us, more = date + returned, part + returned_part
     if more >= share then
@@ -593,24 +641,32 @@ end
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
   local sound, own
-  calm = as_proposed and find(head, '               0               0', 73, true) == 73 and find(head, '               0', 134, true) == 134
+  calm =
+    as_proposed
+      and find(head, '               0               0', 73, true) == 73
+        and find(head, '               0', 134, true) == 134
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(head, sub)
-      return sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 60, 72) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0
+    sound, target, share, window, touched, burst = pcall(function(state, slice)
+      return slice(state, 21, 33) + 0, slice(state, 34, 46) + 0, slice(state, 60, 72) + 0,
+        slice(state, 105, 120) + 0, slice(state, 121, 133) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
-      pcall(function(head, sub)
-        return sub(head, 5, 20) + 0, sub(head, 21, 33) + 0, sub(head, 34, 46) + 0, sub(head, 47, 59) + 0, sub(head, 60, 72) + 0,
-          sub(head, 73, 88) + 0, sub(head, 89, 104) + 0, sub(head, 105, 120) + 0, sub(head, 121, 133) + 0, sub(head, 134, 149) + 0
+      pcall(function(state, slice)
+        return slice(state, 5, 20) + 0, slice(state, 21, 33) + 0, slice(state, 34, 46) + 0,
+          slice(state, 47, 59) + 0, slice(state, 60, 72) + 0,
+          slice(state, 73, 88) + 0, slice(state, 89, 104) + 0, slice(state, 105, 120) + 0,
+          slice(state, 121, 133) + 0, slice(state, 134, 149) + 0
       end, head, sub)
   end
   if sound then
     sound, own = pcall(parse, head)
   end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13 and contended < 1e16) then
+  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+    and share >= 0 and share < 1e13
+    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
+      and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset
@@ -627,8 +683,8 @@ end
 -- KEYS   1 head, last book: of any algorithm
 -- Reply status, contended (0, 1), now, window us, share, book as it is stored
 local contends = contended > 0 and contended + 2 * window > now
-local book = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
-if book and type(book) ~= 'string' or book and sub(book, 1, 3) ~= 'SLB' then
-  return {-1, #KEYS, book.err}
+local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
+if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, 1, 3) ~= 'SLB' then
+  return {-1, #KEYS, ledger.err}
 end
-return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and book or ''}
+return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and ledger or ''}
