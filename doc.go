@@ -2,13 +2,13 @@
 // nodes, shared fairly by many processes, never exceeded.
 //
 // A limit of so many permits per window is split into shards, each on some node, and each shard has
-// a share; the shares sum to the limit. One Lua script decides against a shard's share, by the clock
-// of its node, so shards know nothing of each other and no clocks need agree. All calls of a process
-// that reach a shard while a script call is under way share the next one. A call whose shard has
-// nothing goes on to the others. While more is asked than there is, each participant gets its part
-// by weight. When the limit changes, capacity moves between shards: a share is lowered first, and
-// only what was given up is raised elsewhere. So the limit holds at every instant, also while nodes
-// fail.
+// a share; the shares sum to the limit. One Lua script decides against a shard's share, by the
+// clock of its node, so shards know nothing of each other and no clocks need agree. All calls of a
+// process that reach a shard while a script call is under way share the next one. A call whose
+// shard has nothing goes on to the others. While more is asked than there is, each participant gets
+// its part by weight. When the limit changes, capacity moves between shards: a share is lowered
+// first, and only what was given up is raised elsewhere. So the limit holds at every instant, also
+// while nodes fail.
 //
 // A Client holds the connections, a [Limiter] is a handle on one named limit:
 //

@@ -60,7 +60,7 @@ func (r remark) all(texts []string) (out []string) {
 func (r remark) piece(i int) (end int, first, rest, text string) {
 	line := r.lines[i]
 	switch {
-	case strings.TrimSpace(line) == "", r.directive(line), heading.MatchString(line), strings.HasPrefix(line, "\t"), banner(line):
+	case strings.TrimSpace(line) == "", r.directive(line), heading.MatchString(line), banner(line):
 		return i + 1, "", "", ""
 	case listed.MatchString(line):
 		m := listed.FindStringSubmatch(line)
@@ -71,6 +71,8 @@ func (r remark) piece(i int) (end int, first, rest, text string) {
 		}
 	case len(gapped.FindAllString(strings.TrimSpace(line), -1)) > 1:
 		return r.row(i)
+	case strings.HasPrefix(line, "\t"):
+		return i + 1, "", "", "" // code
 	case labelled.MatchString(line):
 		m := labelled.FindStringSubmatch(line)
 		first, text = m[1]+m[2], m[3]
@@ -93,7 +95,7 @@ func (r remark) row(i int) (end int, first, rest, text string) {
 	first = indentOf(line)
 	columns := gapped.Split(strings.TrimSpace(line), -1)
 	if rest = first; len(first) < 5 && len(columns[0]) < 20 { // it begins with a label
-		rest = strings.Repeat(" ", len(first+columns[0])+2)
+		rest = first + strings.Repeat(" ", len(columns[0])+2)
 		first, columns = first+columns[0]+"  ", columns[1:]
 	}
 	for j, column := range columns {

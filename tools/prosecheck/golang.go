@@ -64,7 +64,8 @@ func fixGo(text []byte) []byte {
 	return formatted
 }
 
-// goTokens is what the compiler sees. Semicolons are left out: gofmt puts them, or new lines.
+// goTokens is what the compiler sees. Semicolons are left out, because gofmt
+// puts them or new lines, and so are seams of texts.
 func goTokens(text []byte) string {
 	var b strings.Builder
 	eachToken(text, func(_ token.Position, tok token.Token, lit string) {
@@ -72,7 +73,7 @@ func goTokens(text []byte) string {
 			b.WriteString(tok.String() + lit + "\x00")
 		}
 	})
-	return b.String()
+	return strings.ReplaceAll(b.String(), "\"\x00+\x00STRING\"", "") // a text in parts
 }
 
 // A gap is a place at which a line may be broken, and how deep it lies.
@@ -92,6 +93,7 @@ func breakGo(text []byte) []byte {
 		gaps[f.Line(at)] = append(gaps[f.Line(at)], gap{f.Offset(at), depth})
 	}
 	walkGaps(file, text, f, note)
+	texts := textGaps(text)
 	s := goSource(text)
 	var out strings.Builder
 	done := 0
@@ -100,14 +102,19 @@ func breakGo(text []byte) []byte {
 			continue // what is excused there must stay in that line
 		}
 		at := f.Offset(f.LineStart(i + 1))
-		best, ok := bestGap(gaps[i+1], line, at)
+		seam := "\n"
+		best, ok := bestGap(gaps[i+1], line, at, codeColumns)
+		if !ok {
+			seam = "\" +\n\""
+			best, ok = bestGap(texts[i+1], line, at, codeColumns-len(seam)+2)
+		}
 		if !ok {
 			continue
 		}
 		out.Write(text[done:best.at])
-		out.WriteString("\n")
+		out.WriteString(seam)
 		done = best.at
-		for done < len(text) && text[done] == ' ' {
+		for seam == "\n" && done < len(text) && text[done] == ' ' {
 			done++
 		}
 	}
@@ -119,11 +126,13 @@ func breakGo(text []byte) []byte {
 	return formatted
 }
 
-func bestGap(gaps []gap, line string, start int) (best gap, ok bool) {
+// bestGap is the outermost place, and of several such the last one, before which the line has at
+// most so many columns.
+func bestGap(gaps []gap, line string, start, most int) (best gap, ok bool) {
 	for _, g := range gaps {
 		at := g.at - start
 		rest := strings.TrimSpace(line[at:])
-		if at <= len(indentOf(line)) || columns(line[:at]) > codeColumns || rest == "" || strings.HasPrefix(rest, "//") {
+		if at <= len(indentOf(line)) || columns(line[:at]) > most || rest == "" || strings.HasPrefix(rest, "//") {
 			continue
 		}
 		if !ok || g.depth < best.depth || g.depth == best.depth && g.at > best.at {
@@ -133,8 +142,29 @@ func bestGap(gaps []gap, line string, start int) (best gap, ok bool) {
 	return best, ok
 }
 
-// walkGaps notes the places behind commas of arguments, elements, parameters, results and cases, and
-// behind the operators that join conditions and texts.
+// textGaps are the places behind spaces of long texts, by line.
+func textGaps(text []byte) map[int][]gap {
+	gaps := map[int][]gap{}
+	last := token.Position{}
+	var lit string
+	eachToken(text, func(pos token.Position, tok token.Token, next string) {
+		if lit != "" && tok != token.LBRACK {
+			for i := 2; i < len(lit)-2; i++ {
+				if lit[i-1] == ' ' && lit[i] != ' ' {
+					gaps[last.Line] = append(gaps[last.Line], gap{last.Offset + i, 0})
+				}
+			}
+		}
+		last, lit = pos, ""
+		if tok == token.STRING && next[0] == '"' {
+			lit = next
+		}
+	})
+	return gaps
+}
+
+// walkGaps notes the places behind commas of arguments, elements, parameters, results and cases,
+// and behind the operators that join conditions and texts.
 func walkGaps(file *ast.File, text []byte, f *token.File, note func(token.Pos, int)) {
 	depth := 0
 	between := func(list []ast.Expr, depth int) {

@@ -38,9 +38,12 @@ func (s *source) comment(i, at int) {
 }
 
 func (s *source) long(path string) (found []finding) {
+	output := false // of an example: a program reads it
 	for i, line := range s.lines {
 		n := columns(line)
+		output = s.remark[i] && (output || shows.MatchString(strings.TrimLeft(line, "\t /")))
 		switch {
+		case output:
 		case s.remark[i] && n > proseColumns && len(words(strings.TrimSpace(line))) > 2:
 			found = append(found, finding{path, i + 1, false, fmt.Sprintf("comment of %d columns", n)})
 		case !s.remark[i] && n > codeColumns:
@@ -86,7 +89,8 @@ func (s *source) unload(opens func(code string) bool) string {
 				inner = indent + "  "
 			}
 			out = append(out, code, inner+text)
-		case strings.HasPrefix(text, s.marker+"nolint"), strings.ContainsAny(first[:1], "})"), strings.HasPrefix(first, "end"):
+		case strings.HasPrefix(text, s.marker+"nolint"), strings.ContainsAny(first[:1], "})"),
+			strings.HasPrefix(first, "end"):
 			out = append(out, line) // there it would belong to something else
 		default:
 			out = append(out, indent+text, code)

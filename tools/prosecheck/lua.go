@@ -117,13 +117,14 @@ func breakLua(text string) string {
 			out = append(out, line)
 			continue
 		}
-		best, ok := bestGap(gaps[i], line, 0)
+		best, ok := bestGap(gaps[i], line, 0, codeColumns)
 		if !ok {
 			out = append(out, line)
 			continue
 		}
 		indent := indentOf(line)
-		if i == 0 || !strings.HasSuffix(strings.TrimSpace(s.lines[i-1]), ",") || len(indentOf(s.lines[i-1])) >= len(indent) {
+		if i == 0 || !strings.HasSuffix(strings.TrimSpace(s.lines[i-1]), ",") ||
+			len(indentOf(s.lines[i-1])) >= len(indent) {
 			indent += "  "
 		}
 		out = append(out, strings.TrimRight(line[:best.at], " "), indent+strings.TrimSpace(line[best.at:]))

@@ -40,7 +40,8 @@ func blocks(text string) (list []block) {
 		switch {
 		case fence.MatchString(line):
 			b.lines, b.code = lines[i:fenceEnd(lines, i)], true
-		case strings.TrimSpace(line) == "", ruler.MatchString(line), verbatim.MatchString(line), quote.MatchString(line):
+		case strings.TrimSpace(line) == "", ruler.MatchString(line), verbatim.MatchString(line),
+			quote.MatchString(line):
 		case blank && indent >= content+4:
 			b.code = true
 		default:

@@ -71,6 +71,11 @@ func TestGoIsWrapped(t *testing.T) {
 				"\n\t\t// " + longRest + "\n\t}\n}\n"},
 		{"code", head + "var x = f(g(" + strings.Repeat("x", 50) + ", " + strings.Repeat("y", 50) + "), 1, 22222)\n",
 			head + "var x = f(g(" + strings.Repeat("x", 50) + ", " + strings.Repeat("y", 50) + "), 1,\n\t22222)\n"},
+		{"a long text", head + "var x = \"" + long + "\"\n",
+			head + "var x = \"" + longFirst +
+				" \" +\n\t\"incomprehensibilities, so it goes on for some forty columns more.\"\n"},
+		{"a text that is indexed stays", head + "var x = \"" + long + "\"[0]\n",
+			head + "var x = \"" + long + "\"[0]\n"},
 		{"what is excused stays", head + "var x = f(1, " + strings.Repeat("x", 90) + ") //nolint:errcheck // why\n",
 			head + "var x = f(1, " + strings.Repeat("x", 90) + ") //nolint:errcheck // why\n"},
 		{"a text stays", head + "var x = `\n// " + long + "`\n", head + "var x = `\n// " + long + "`\n"},
@@ -133,7 +138,8 @@ func TestWhatIsReported(t *testing.T) {
 	})
 	for allowed, want := range map[string][]string{
 		"1": {"a.md:1: prose", "b.go:3: comment", "c.lua:1: comment", "ci:2: comment",
-			"f.md:3: link to none.md", "f.md:3: link to #none", "f.md:3: link to g.md#none", "sub/h.md:3: link to g.md#there", "1 lines of code", "8 findings"},
+			"f.md:3: link to none.md", "f.md:3: link to #none", "f.md:3: link to g.md#none",
+			"sub/h.md:3: link to g.md#there", "1 lines of code", "8 findings"},
 		"0": {"b.go:4: code", "9 findings"},
 	} {
 		var out, errs bytes.Buffer
