@@ -3,7 +3,6 @@ package lane
 import (
 	"context"
 	"errors"
-	"math"
 	"fmt"
 	"math"
 	"sync/atomic"
