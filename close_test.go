@@ -189,8 +189,11 @@ func own() []string {
 	buf := make([]byte, 4<<20)
 	var found []string
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "github.com/shardlimit/shardlimit.(") || strings.Contains(g, "github.com/redis/rueidis.(") {
-			found = append(found, g)
+		for _, name := range []string{"shardlimit/shardlimit.(", "internal/lane.(", "internal/node.(", "redis/rueidis.("} {
+			if strings.Contains(g, name) {
+				found = append(found, g)
+				break
+			}
 		}
 	}
 	return found

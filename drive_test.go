@@ -1,10 +1,13 @@
 package shardlimit
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A process stores a change, and before it tells any shard, it learns that another one has stored
@@ -87,4 +91,63 @@ func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, limit Limit
 		t.Fatal(err)
 	}
 	return l.core.register
+}
+
+// A shard that has lost its memory is told of, and the record is read again, whichever call finds
+// it: also one that asks for no permits.
+func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		r := joinedOn(t, redis, "l", Limit{Permits: 100, Per: time.Minute, Shards: 1})
+		var log bytes.Buffer
+		r.core.client.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if d, err := r.core.limiter().Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		layout := r.core.table.Load().layout
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}:h:") {
+				redis.Del(key)
+			}
+		}
+		asked := r.askedAt.Load()
+		time.Sleep(time.Second)
+		l := r.core.laneTo(layout.Shards[0])
+		if reply, err := r.core.propose(t.Context(), l, layout, layout.Shards[0], 0, script.Gift{}); err != nil || reply.Status != script.Lost {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		synctest.Wait()
+		if !strings.Contains(log.String(), "lost its memory") {
+			t.Errorf("the log says %q", log.String())
+		}
+		if r.askedAt.Load() == asked {
+			t.Error("the record was not read again")
+		}
+	})
+}
+
+// Foreign data under a shard's keys keeps calls for permits away, also if a look finds it first.
+func TestForeignDataThatALookFindsKeepsCallsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		r := joinedOn(t, redis, "l", Limit{Permits: 100, Per: time.Minute, Shards: 1})
+		if _, err := r.core.limiter().Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, ":h:") {
+				redis.Del(key)
+				_, _ = redis.Lpush(key, "mine")
+			}
+		}
+		l := r.core.table.Load().lanes[0]
+		if _, err := l.Peek(t.Context(), time.Second); !errors.Is(err, script.ErrForeignState) {
+			t.Fatalf("got %v", err)
+		}
+		if now := r.core.client.now(); l.Ready(now) || l.Shunning(now) == nil {
+			t.Error("calls are still sent there")
+		}
+	})
 }
