@@ -2,7 +2,8 @@ package fairness
 
 import "strconv"
 
-// Units: credit is kept in millionths of a permit, demand and weight in thousandths, parts in billionths.
+// Units: credit is kept in millionths of a permit, demand and weight in thousandths, parts in
+// billionths.
 const (
 	milli = 1000
 	micro = 1_000_000

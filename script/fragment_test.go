@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,27 @@ func TestFragmentsSayWhatTheyShare(t *testing.T) {
 			if !maps.Equal(c.said, c.want) {
 				t.Errorf("%s.lua should begin with:\n%s", name, strings.Join(contractLines(c.word, c.want), "\n"))
 			}
+		}
+	}
+}
+
+// Every name that scripts could write behind "@" is written somewhere.
+func TestNoNameIsLeftOver(t *testing.T) {
+	var all strings.Builder
+	for _, name := range fragmentNames(t) {
+		text, err := fragments.ReadFile(name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	used := map[string]bool{}
+	for _, name := range regexp.MustCompile(`@([A-Z_]+|[a-z_]+\.[a-z_]+)`).FindAllStringSubmatch(all.String(), -1) {
+		used[name[1]] = true
+	}
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(constants)), slices.Sorted(maps.Keys(replyNames))) {
+		if !used[name] {
+			t.Errorf("no script writes @%s", name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
---@needs as_proposed begin burst closed epoch head held lasts now regrid reshape retire share sub
+--@needs as_proposed begin burst closed epoch head lasts least now regrid reshape retire share sub
 --@needs target window
 --@sets burst closed_until epoch share start target window
 --@gives lasting left most proposed renew status
@@ -49,10 +49,7 @@ local most = target > 0 and burst > 0 and burst or target -- permits that can ev
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
   if share > target then
-    local least = held()
-    if least < target then
-      least = target
-    end
+    --@include meter_least
     if least < share then
       share = least
     end

@@ -1,4 +1,4 @@
---@needs beside closed epoch free head held releases reset reshape share start target used window
+--@needs beside closed epoch free head least releases reset reshape share start target used window
 --@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
 -- creates nothing.
@@ -12,10 +12,7 @@ if not head then
 end
 --@include quarantine
 if share > target and closed == 0 then
-  local least = held()
-  if least < target then
-    least = target
-  end
+  --@include meter_least
   if least < share then
     share = least
     reshape()

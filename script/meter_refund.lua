@@ -1,4 +1,4 @@
---@needs closed_until epoch free head held now refund reshape share stepped target
+--@needs closed_until epoch free head least now refund reshape share stepped target
 --@sets share
 --@gives refunded
 -- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the
@@ -14,10 +14,7 @@ local refunded = refund(ARGV[1] + 0, ARGV[2] + 0)
 local closed = closed_until > now
 local lowered = false
 if share > target and not closed then
-  local least = held()
-  if least < target then
-    least = target
-  end
+  --@include meter_least
   if least < share then
     share, lowered = least, true
     reshape()

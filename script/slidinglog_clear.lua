@@ -1,4 +1,4 @@
---@needs FORM LAYOUT away epoch format head now offset share start target total window
+--@needs FORM LAYOUT epoch format head logged now offset share start target total window
 --@sets share
 -- Clear: forget usage and lift a quarantine; epoch, share, window and the time to live stay.
 -- Creates nothing.
@@ -7,14 +7,7 @@
 if not head then
   return {0, 0, 0}
 end
-local kind = redis.pcall('TYPE', KEYS[2])
-if kind.err and not away(kind) then
-  return {-1, 2, kind.err}
-end
-local logged = kind.ok and kind.ok ~= 'none'
-if logged then
-  --@include slidinglog_foreign
-end
+--@include slidinglog_logged
 if share > target then
   share = target
 end

@@ -1,4 +1,3 @@
---@needs away
 -- Sliding log, drop: whether head and log are ours. Needs no clock.
 --
 -- KEYS  1 head  2 log  3 book
@@ -7,10 +6,4 @@ if head and (type(head) ~= 'string' or #head ~= @head.bytes
   or string.sub(head, @head.magic) ~= '@head.magic.form') then
   return {-1, 1, head.err}
 end
-local kind = redis.pcall('TYPE', KEYS[2])
-if kind.err and not away(kind) then
-  return {-1, 2, kind.err}
-end
-if kind.ok and kind.ok ~= 'none' then
-  --@include slidinglog_foreign
-end
+--@include slidinglog_logged

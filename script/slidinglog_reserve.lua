@@ -1,7 +1,7 @@
---@needs ahead as_proposed closed closed_until entries hold leave newest now pay permits room share
+--@needs ahead as_proposed available closed_until entries hold leave newest now pay permits share
 --@needs target used
 --@sets ahead
---@gives available date granted paced refused
+--@gives date granted paced refused
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
 -- behind everything that is booked.
 --
@@ -13,13 +13,8 @@
 -- would be.
 local MOST = @MOST_BOOKED -- closed entries with which nothing is booked any more
 local paced = 0
-local date, granted, available, refused = now, 0, 0, nil
-if closed == 0 and newest > now then
-  --@include slidinglog_crests
-  available = room
-elseif closed == 0 and used < share then
-  available = share - used
-end
+--@include slidinglog_available
+local date, granted, refused = now, 0, nil
 local most = (as_proposed or share < target) and share or target
 if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits

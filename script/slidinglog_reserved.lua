@@ -1,4 +1,4 @@
---@needs ahead as_proposed closed date epoch granted now paced reply retry share sub target
+--@needs ahead as_proposed date granted now paced reply retry sub
 --@sets date epoch target
 -- Reserve, after the permits were entered.
 if granted > 0 then
@@ -12,6 +12,5 @@ end
 if as_proposed then
   epoch, target = sub(ARGV[1], @proposal.epoch) + 0, sub(ARGV[1], @proposal.target) + 0
 end
-reply[@reply.closed] = closed
-reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
+--@include reply_layout
 reply[@reserve.delay], reply[@reserve.booked], reply[@reserve.paced] = date - now, ahead, paced

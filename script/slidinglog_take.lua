@@ -1,5 +1,5 @@
---@needs closed newest now room share used
---@gives MARK available booked_ahead date
+--@needs newest now
+--@gives MARK booked_ahead date
 -- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing
 -- to head and log, unless it is time to note that participants contend. What follows here is
 -- fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
@@ -11,10 +11,4 @@
 local date = now
 local MARK = '@head.contended.at' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
-local available = 0
-if closed == 0 and newest > now then
-  --@include slidinglog_crests
-  available = room
-elseif closed == 0 and used < share then
-  available = share - used
-end
+--@include slidinglog_available

@@ -11,6 +11,6 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   if groups == 0 and share > target and closed == 0 and used > 0 then -- when the share falls next
     reply[@reply.next] = (oldest > 0 and oldest or newest) + window - now
   end
-  reply[@reply.start], reply[@reply.closed] = start, closed
-  reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
+  reply[@reply.start] = start
+  --@include reply_layout
 end

@@ -1,10 +1,10 @@
---@needs as_proposed closed contending epoch gave groups reply share start target
+--@needs as_proposed closed contending gave groups reply start
 -- Token bucket, take, at the end: as meter_taken.lua, then permits that no longer have room, for a
 -- caller that asked for none.
 if not as_proposed or contending or closed > 0 or groups == 0 then
   --@include meter_rest
-  reply[@reply.start], reply[@reply.closed] = start, closed
-  reply[@reply.epoch], reply[@reply.target], reply[@reply.share] = epoch, target, share
+  reply[@reply.start] = start
+  --@include reply_layout
   if groups == 0 then
     reply[@take.gave] = gave
   end

@@ -31,6 +31,26 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 	}
 }
 
+// Fragments that serve every algorithm write these columns in the same place, or the same form.
+func TestColumnsThatAllAlgorithmsShare(t *testing.T) {
+	for _, name := range []string{"epoch", "target", "share", "start", "window", "closed_until", "offset", "touched"} {
+		head, _ := Lua("head." + name)
+		if meter, _ := Lua("meter." + name); head == "" || head != meter {
+			t.Errorf("%s: %s and %s", name, head, meter)
+		}
+	}
+	for _, name := range []string{"epoch", "target"} {
+		proposal, _ := Lua("proposal." + name)
+		if head, _ := Lua("head." + name); head != proposal {
+			t.Errorf("%s: %s, proposed %s", name, head, proposal)
+		}
+	}
+	head, _ := Lua("head.contended.form")
+	if meter, _ := Lua("meter.contended.form"); head != meter {
+		t.Errorf("contended: %s and %s", head, meter)
+	}
+}
+
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
 		"head.total":                     "203, 217",

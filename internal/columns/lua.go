@@ -12,13 +12,15 @@ import (
 //
 //	head.bytes          how long it is; cell.bytes[32]: how long 32 of them are
 //	head.form           its format
-//	head.total          "203, 217": where a column begins and ends, as string.sub takes it; of one that
-//	                    reaches to the end of the string, only where it begins
+//	head.total          "203, 217": where a column begins and ends, as string.sub takes it; of
+//	                    one that reaches to the end of the string, only where it begins
 //	cell.date[i]        "i, i + 15": the same where the string begins at i of another one
 //	cell.date[..i]      "i - 28, i - 13": the same where the string ends at i of another one
-//	windows.later#i     "13 * i + 182, 13 * i + 194": the same of the i-th of a column that stands there often
+//	windows.later#i     "13 * i + 182, 13 * i + 194": the same of the i-th of a column that
+//	                    stands there often
 //	head.total.from     203; .to 217
-//	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do; .end 216
+//	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do
+//	head.total.end      216: where it ends, likewise
 //	head.total.width    15
 //	head.total.form     its format
 //	head.total.zero     what it is if the number is 0

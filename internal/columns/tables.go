@@ -30,7 +30,8 @@ var (
 		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "touched", Width: 16},
 		{Name: "burst", Width: 13}, {Name: "contended", Width: 16}, {Name: "own"},
 	}}
-	// FixedWindow: when the window began, since when grants are known, and the permits of it and of each of the next seven.
+	// FixedWindow: when the window began, since when grants are known, and the permits of it and of
+	// each of the next seven.
 	FixedWindow = Table{Name: "windows", Before: own, Columns: []Column{
 		{Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "count", Width: 13}, {Name: "later", Width: 13, Times: 7},
 	}}

@@ -1,5 +1,5 @@
 -- leakybucket_peek = meter_names + meter + bucket + leakybucket + meter_load + meter_peek with
---   quarantine
+--   quarantine, meter_least
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -420,6 +420,8 @@ if closed_until > now then
   closed = closed_until - now
 end
 if share > target and closed == 0 then
+  -- [meter_least.lua]
+  -- One-string algorithms: what the share comes down to while it is above its target.
   local least = held()
   if least < target then
     least = target

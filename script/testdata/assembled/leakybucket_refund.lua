@@ -1,5 +1,6 @@
 -- leakybucket_refund = meter_names + meter + bucket + leakybucket + meter_load + meter_refund with
---   meter_store, stepped, fair_restore, fair_account, fair_book, fair_counters, fair_record
+--   meter_least, meter_store, stepped, fair_restore, fair_account, fair_book, fair_counters,
+--   fair_record
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -416,6 +417,8 @@ local refunded = refund(ARGV[1] + 0, ARGV[2] + 0)
 local closed = closed_until > now
 local lowered = false
 if share > target and not closed then
+  -- [meter_least.lua]
+  -- One-string algorithms: what the share comes down to while it is above its target.
   local least = held()
   if least < target then
     least = target

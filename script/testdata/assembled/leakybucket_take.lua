@@ -1,7 +1,7 @@
 -- leakybucket_take = meter_names + meter + bucket + leakybucket + meter_load + meter_adopt +
 --   meter_take + fair + meter_grant + meter_reply + leakybucket_taken + fair_settle + reply with
---   adopt_late, adopt_lost, quarantine, fair_header, fair_book, fair_counters, meter_rest, stepped,
---   fair_record, fair_begin
+--   adopt_late, adopt_lost, quarantine, meter_least, fair_header, fair_book, fair_counters,
+--   meter_rest, stepped, reply_layout, fair_record, fair_begin
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -474,6 +474,8 @@ end
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
   if share > target then
+    -- [meter_least.lua]
+    -- One-string algorithms: what the share comes down to while it is above its target.
     local least = held()
     if least < target then
       least = target
@@ -948,7 +950,10 @@ if not start then
     return {-1, 1}
   end
 end
-reply[2], reply[10] = start, closed
+reply[2] = start
+-- [reply_layout.lua]
+-- Take and reserve: the layout in force, for a caller that cannot know it.
+reply[10] = closed
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = delay, delay_part, window
 -- [fair_settle.lua]

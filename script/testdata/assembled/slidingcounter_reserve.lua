@@ -1,7 +1,7 @@
 -- slidingcounter_reserve = meter_names + meter + slidingcounter + meter_load + meter_adopt +
 --   meter_ahead + fair_charge + meter_reserve + meter_reply + meter_reserved + fair_charged with
---   adopt_late, adopt_lost, quarantine, fair_header, fair_account, fair_book, fair_counters,
---   fair_record, fair_begin, meter_rest, stepped
+--   adopt_late, adopt_lost, quarantine, meter_least, fair_header, fair_account, fair_book,
+--   fair_counters, fair_record, fair_begin, meter_rest, stepped, reply_layout
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -382,6 +382,8 @@ end
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
   if share > target then
+    -- [meter_least.lua]
+    -- One-string algorithms: what the share comes down to while it is above its target.
     local least = held()
     if least < target then
       least = target
@@ -781,6 +783,8 @@ if not start then
     return {-1, 1}
   end
 end
+-- [reply_layout.lua]
+-- Take and reserve: the layout in force, for a caller that cannot know it.
 reply[10] = closed
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = delay, booked(), paced

@@ -1,4 +1,5 @@
--- slidinglog_clear = slidinglog + away + slidinglog_clear with slidinglog_rest, slidinglog_foreign
+-- slidinglog_clear = slidinglog + away + slidinglog_clear with slidinglog_rest, slidinglog_logged,
+--   slidinglog_foreign
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -117,6 +118,8 @@ end
 if not head then
   return {0, 0, 0}
 end
+-- [slidinglog_logged.lua]
+-- Sliding log, clear and drop: `logged`, whether there is a log that is known to be one.
 local kind = redis.pcall('TYPE', KEYS[2])
 if kind.err and not away(kind) then
   return {-1, 2, kind.err}

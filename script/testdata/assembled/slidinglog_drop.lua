@@ -1,4 +1,4 @@
--- slidinglog_drop = away + slidinglog_drop + drop with slidinglog_foreign
+-- slidinglog_drop = away + slidinglog_drop + drop with slidinglog_logged, slidinglog_foreign
 -- [away.lua]
 -- Whether a server said that a key is not there although only its slot is on its way: then it is
 -- not known whether there is one.
@@ -14,11 +14,14 @@ if head and (type(head) ~= 'string' or #head ~= 249
   or string.sub(head, 1, 4) ~= 'SLG2') then
   return {-1, 1, head.err}
 end
+-- [slidinglog_logged.lua]
+-- Sliding log, clear and drop: `logged`, whether there is a log that is known to be one.
 local kind = redis.pcall('TYPE', KEYS[2])
 if kind.err and not away(kind) then
   return {-1, 2, kind.err}
 end
-if kind.ok and kind.ok ~= 'none' then
+local logged = kind.ok and kind.ok ~= 'none'
+if logged then
   -- [slidinglog_foreign.lua]
   -- Sliding log: there is something where the log belongs, is it a log?
   local member = redis.pcall('ZRANGE', KEYS[2], '0', '0')

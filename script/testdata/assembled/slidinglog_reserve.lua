@@ -2,7 +2,7 @@
 --   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
 --   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, quarantine,
 --   slidinglog_dates, fair_header, fair_account, fair_book, fair_counters, fair_record, fair_begin,
---   slidinglog_crests, slidinglog_leave, stepped
+--   slidinglog_available, slidinglog_crests, slidinglog_leave, stepped, reply_layout
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -611,7 +611,9 @@ end
 -- would be.
 local MOST = 512 -- closed entries with which nothing is booked any more
 local paced = 0
-local date, granted, available, refused = now, 0, 0, nil
+-- [slidinglog_available.lua]
+-- Sliding log, take and reserve: what can be granted now.
+local available = 0
 if closed == 0 and newest > now then
   -- [slidinglog_crests.lua]
   -- What windows hold from now on where something is booked ahead: the one that ends now, and those
@@ -670,6 +672,7 @@ if closed == 0 and newest > now then
 elseif closed == 0 and used < share then
   available = share - used
 end
+local date, granted, refused = now, 0, nil
 local most = (as_proposed or share < target) and share or target
 if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
@@ -1113,6 +1116,8 @@ end
 if as_proposed then
   epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
 end
+-- [reply_layout.lua]
+-- Take and reserve: the layout in force, for a caller that cannot know it.
 reply[10] = closed
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = date - now, ahead, paced

@@ -1,8 +1,8 @@
 -- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
 --   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, quarantine, slidinglog_dates,
---   slidinglog_crests, fair_header, fair_book, fair_counters, stepped, slidinglog_leave,
---   fair_record, fair_begin
+--   slidinglog_available, slidinglog_crests, fair_header, fair_book, fair_counters, stepped,
+--   slidinglog_leave, reply_layout, fair_record, fair_begin
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -301,6 +301,8 @@ local written = false -- the whole head was written
 local date = now
 local MARK = '217' -- where in the head `contended` is, from 0
 local booked_ahead = newest > now
+-- [slidinglog_available.lua]
+-- Sliding log, take and reserve: what can be granted now.
 local available = 0
 if closed == 0 and newest > now then
   -- [slidinglog_crests.lua]
@@ -1113,7 +1115,10 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   if groups == 0 and share > target and closed == 0 and used > 0 then -- when the share falls next
     reply[7] = (oldest > 0 and oldest or newest) + window - now
   end
-  reply[2], reply[10] = start, closed
+  reply[2] = start
+  -- [reply_layout.lua]
+  -- Take and reserve: the layout in force, for a caller that cannot know it.
+  reply[10] = closed
   reply[11], reply[12], reply[13] = epoch, target, share
 end
 -- [fair_settle.lua]
