@@ -57,6 +57,9 @@ func TestGoIsWrapped(t *testing.T) {
 			head + "// " + longFirst + "\n// " + longRest + " More.\nvar x int\n"},
 		{"paragraphs", head + "// A.\n//\n// " + long + "\n//\n//\tcode\nvar x int\n",
 			head + "// A.\n//\n// " + longFirst + "\n// " + longRest + "\n//\n//\tcode\nvar x int\n"},
+		{"labels in a block", head + "// A:\n//\n//\tlabel   " + long + "\n//\tx := 1  // " + long + "\nvar x int\n",
+			head + "// A:\n//\n//\tlabel   " + longFirst + "\n//\t        " + longRest +
+				"\n//\tx := 1  // " + long + "\nvar x int\n"},
 		{"list", head + "// A:\n//   - " + long + "\n//   - b\nvar x int\n",
 			head + "// A:\n//   - " + longFirst +
 				"\n//     " + longRest + "\n//   - b\nvar x int\n"},
