@@ -165,6 +165,10 @@ func TestFixLeavesNothingToReport(t *testing.T) {
 	if rc := run([]string{"-root", root, "-fix"}, &out, &errs); rc != 0 {
 		t.Errorf("%d, %s%s", rc, &out, &errs)
 	}
+	if rc := run([]string{"-root", tree(t, map[string]string{"c.lua": "-- " + long + "\n"}), "-kinds", "md,go"}, &out,
+		&errs); rc != 0 {
+		t.Errorf("another kind: %d", rc)
+	}
 	if rc := run([]string{"-root", root, "-code", "x"}, &out, &errs); rc != 2 {
 		t.Errorf("bad flag: %d", rc)
 	}
