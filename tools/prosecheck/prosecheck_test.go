@@ -65,6 +65,7 @@ func TestGoIsWrapped(t *testing.T) {
 				"\n//     " + longRest + "\n//   - b\nvar x int\n"},
 		{"directive", head + "// " + long + "\n//go:noinline\nfunc f() {}\n",
 			head + "// " + longFirst + "\n// " + longRest + "\n//\n//go:noinline\nfunc f() {}\n"},
+		{"long directive", head + "//go:generate " + long + "\n", head + "//go:generate " + long + "\n"},
 		{"output of an example", head + "func f() {\n\t// Output:\n\t// " + long + "\n}\n",
 			head + "func f() {\n\t// Output:\n\t// " + long + "\n}\n"},
 		{"comment behind code", head + "var x int // " + long + "\n",
