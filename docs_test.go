@@ -79,6 +79,31 @@ func TestTestsThatTheDocumentsNameExist(t *testing.T) {
 	}
 }
 
+// A word of the glossary is explained in at most 25 words, and in a file that exists.
+func TestTheGlossaryIsShort(t *testing.T) {
+	var files []string
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		files = append(files, "/"+filepath.ToSlash(path))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([^|]+) \\| `([^`|]+)` \\|$").
+		FindAllStringSubmatch(document(t, "glossary.md"), -1)
+	if len(words) < 50 {
+		t.Fatalf("%d words", len(words))
+	}
+	for _, m := range words {
+		if n := len(strings.Fields(m[2])); n > 25 {
+			t.Errorf("%s is explained in %d words", m[1], n)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "/"+m[3]) }) {
+			t.Errorf("%s: no file %s", m[1], m[3])
+		}
+	}
+}
+
 // A record of a decision says what was decided, why, what it costs and which test guards it, in at
 // most twelve lines.
 func TestDecisionsAreShortRecords(t *testing.T) {

@@ -71,12 +71,13 @@ func (r remark) piece(i int) (end int, first, rest, text string) {
 		}
 	case len(gapped.FindAllString(strings.TrimSpace(line), -1)) > 1:
 		return r.row(i)
-	case strings.HasPrefix(line, "\t"):
+	case strings.HasPrefix(line, "\t") && (!labelled.MatchString(line) || strings.ContainsAny(line, "{}=/")):
 		return i + 1, "", "", "" // code
 	case labelled.MatchString(line):
 		m := labelled.FindStringSubmatch(line)
 		first, text = m[1]+m[2], m[3]
-		return i + 1, first, strings.Repeat(" ", len([]rune(first))), text // what follows may be another
+		rest = indentOf(first) + strings.Repeat(" ", len([]rune(first))-len(indentOf(first)))
+		return i + 1, first, rest, text // what follows may be another
 	default:
 		first, text = indentOf(line), strings.TrimSpace(line)
 		rest = first

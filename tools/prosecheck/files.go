@@ -10,15 +10,16 @@ import (
 
 // A lang is how one kind of file is read.
 type lang struct {
+	kind string
 	long func(path string, text []byte) []finding // its lines that are too long
 	fix  func(text []byte) []byte                 // the same, wrapped
 }
 
 var languages = map[string]*lang{
-	".md":  {longMarkdown, fixMarkdown},
-	".go":  {longGo, fixGo},
-	".lua": {longLua, fixLua},
-	".sh":  {longShell, fixShell},
+	".md":  {"md", longMarkdown, fixMarkdown},
+	".go":  {"go", longGo, fixGo},
+	".lua": {"lua", longLua, fixLua},
+	".sh":  {"sh", longShell, fixShell},
 }
 
 // language is nil for a file that is not looked at.

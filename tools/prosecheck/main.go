@@ -2,7 +2,7 @@
 // Go, Lua and shell) above 100 columns, code above 120, and links between Markdown files that lead
 // nowhere.
 //
-//	prosecheck [-fix] [-code 60] [-root DIR] [FILE...]
+//	prosecheck [-fix] [-code 60] [-kinds md,go,lua,sh] [-root DIR] [FILE...]
 //
 // With -fix it first wraps what can be wrapped by rule: paragraphs, lists and comments that have a
 // long line, and code after a comma or an operator. Tables, code blocks, headings, directives and
@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 const (
@@ -45,11 +46,12 @@ func run(args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	root := flags.String("root", ".", "the folder that is checked")
 	mend := flags.Bool("fix", false, "wrap what can be wrapped by rule")
+	kinds := flags.String("kinds", "md,go,lua,sh", "which kinds of files are checked")
 	code := flags.Int("code", 60, "how many lines of code may be longer")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	found, err := check(*root, flags.Args(), *mend)
+	found, err := check(*root, flags.Args(), strings.Split(*kinds, ","), *mend)
 	if err != nil {
 		fmt.Fprintln(errs, "prosecheck:", err)
 		return 2
@@ -76,8 +78,8 @@ func run(args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// check looks at the files named, or at all below root.
-func check(root string, paths []string, mend bool) ([]finding, error) {
+// check looks at the files named, or at all below root, of these kinds.
+func check(root string, paths, kinds []string, mend bool) ([]finding, error) {
 	if len(paths) == 0 {
 		all, err := files(root)
 		if err != nil {
@@ -96,7 +98,7 @@ func check(root string, paths []string, mend bool) ([]finding, error) {
 			return nil, err
 		}
 		lang := language(path, text)
-		if lang == nil || generated(text) {
+		if lang == nil || !slices.Contains(kinds, lang.kind) || generated(text) {
 			continue
 		}
 		if mend {

@@ -57,11 +57,15 @@ func TestGoIsWrapped(t *testing.T) {
 			head + "// " + longFirst + "\n// " + longRest + " More.\nvar x int\n"},
 		{"paragraphs", head + "// A.\n//\n// " + long + "\n//\n//\tcode\nvar x int\n",
 			head + "// A.\n//\n// " + longFirst + "\n// " + longRest + "\n//\n//\tcode\nvar x int\n"},
+		{"labels in a block", head + "// A:\n//\n//\tlabel   " + long + "\n//\tx := 1  // " + long + "\nvar x int\n",
+			head + "// A:\n//\n//\tlabel   " + longFirst + "\n//\t        " + longRest +
+				"\n//\tx := 1  // " + long + "\nvar x int\n"},
 		{"list", head + "// A:\n//   - " + long + "\n//   - b\nvar x int\n",
 			head + "// A:\n//   - " + longFirst +
 				"\n//     " + longRest + "\n//   - b\nvar x int\n"},
 		{"directive", head + "// " + long + "\n//go:noinline\nfunc f() {}\n",
 			head + "// " + longFirst + "\n// " + longRest + "\n//\n//go:noinline\nfunc f() {}\n"},
+		{"long directive", head + "//go:generate " + long + "\n", head + "//go:generate " + long + "\n"},
 		{"output of an example", head + "func f() {\n\t// Output:\n\t// " + long + "\n}\n",
 			head + "func f() {\n\t// Output:\n\t// " + long + "\n}\n"},
 		{"comment behind code", head + "var x int // " + long + "\n",
@@ -161,6 +165,10 @@ func TestFixLeavesNothingToReport(t *testing.T) {
 	var out, errs bytes.Buffer
 	if rc := run([]string{"-root", root, "-fix"}, &out, &errs); rc != 0 {
 		t.Errorf("%d, %s%s", rc, &out, &errs)
+	}
+	if rc := run([]string{"-root", tree(t, map[string]string{"c.lua": "-- " + long + "\n"}), "-kinds", "md,go"}, &out,
+		&errs); rc != 0 {
+		t.Errorf("another kind: %d", rc)
 	}
 	if rc := run([]string{"-root", root, "-code", "x"}, &out, &errs); rc != 2 {
 		t.Errorf("bad flag: %d", rc)
