@@ -3,11 +3,10 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"log/slog"
 
 	"github.com/redis/rueidis"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
@@ -117,6 +116,9 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
 	n, about := reached(t)
+	if _, err := n.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := n.Begin(ctx, 7, about, 0, nil); !errors.Is(err, context.Canceled) {
