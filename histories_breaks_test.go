@@ -57,8 +57,8 @@ var breakages = []breakage{
 	{
 		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{10},
 		edits: []edit{
-			{"if errors.Is(err, errTooLate) && s.lane.known.answered.Load() >= since {", "if !BROKEN && errors.Is(err, errTooLate) && s.lane.known.answered.Load() >= since {"},
-			{"\t\tseen.queued = true\n\t\treturn v.denied", "\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.table, n, false, errTooLate)\n\t\t\treturn err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
+			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {", "if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
+			{"\t\tseen.queued = true\n\t\treturn v.denied", "\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.table, n, false, lane.ErrTooLate)\n\t\t\treturn err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},
 	{
