@@ -115,10 +115,12 @@ func (c *core) resetApart(ctx context.Context) error {
 
 // here is the limit as an engine of this process enforces it.
 func (l Limit) here() local.Limit {
-	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst, Most: l.most(), Memory: l.memory()}
+	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst,
+		Most: l.most(), Memory: l.memory()}
 }
 
-// decideHere has an engine of this process grant n permits of the limit: all or nothing, or up to n.
+// decideHere has an engine of this process grant n permits of the limit: all or nothing, or up to
+// n.
 func decideHere(e *local.Engine, d *Decision, limit Limit, n int64, upTo bool) {
 	g := e.Take(limit.here(), n, upTo)
 	d.engine, d.ticket, d.until = e, g.Ticket, g.Until

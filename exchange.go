@@ -27,7 +27,8 @@ func (r *register) sync(ctx context.Context) error {
 
 // syncInTurn is sync for whoever holds the turn.
 func (r *register) syncInTurn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience()) // from here on: waiting for its turn is no fault of Redis
+	// from here on: waiting for its turn is no fault of Redis
+	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
 	until := r.core.client.now() + int64(newFor)
 	for round := 0; ; round++ {
@@ -111,7 +112,8 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	} else {
 		limit := r.core.declaration()
 		var err error
-		layout, err = shard.New(anchor.record.Now, specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, newLimitParticipants))
+		layout, err = shard.New(anchor.record.Now, specOf(limit),
+			r.core.client.arrange(ctx, r.core.id, limit, newLimitParticipants))
 		if err != nil {
 			return nil, false, err
 		}
@@ -127,7 +129,8 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 // mend repairs the record: an anchor or copy that lost it, two anchors, or a record that is older
 // than what this process, or a shard, knows. heard is the highest epoch that a shard had shown
 // before the record was read.
-func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout, heard int64) (*shard.Layout, bool, error) {
+func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout,
+	heard int64) (*shard.Layout, bool, error) {
 	anchor := &found[at]
 	best, others := r.foremost(found, *layout)
 	rivals := rivalsOf(found, *layout)
@@ -169,7 +172,8 @@ func (r *register) recover(layout shard.Layout, heard int64) (shard.Layout, erro
 		}
 		return shard.Layout{}, errOvertaken
 	}
-	r.core.client.cfg.Logger.Warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as recorded",
+	r.core.client.cfg.Logger.Warn("the record of a limiter is older than what its shards obey, and nobody knows "+
+		"better; it goes on as recorded",
 		"limiter", r.core.name)
 	return layout.Merge(heard + epochLeap)
 }

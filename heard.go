@@ -22,7 +22,8 @@ func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
 	return w
 }
 
-// noTerms are those of a shard that this process has no layout for: calls find what is there and create nothing.
+// noTerms are those of a shard that this process has no layout for: calls find what is there and
+// create nothing.
 func noTerms(algorithm string) *lane.Terms {
 	a, _ := algorithmNamed(algorithm)
 	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
@@ -50,8 +51,9 @@ func (c *core) Confirm(ctx context.Context) error {
 // Heard compares what a shard said with what the process believed.
 func (c *core) Heard(l *lane.Lane, n lane.News) {
 	if n.Status == script.Lost || n.Status == script.Fresh && c.family == nil && n.Operation != telemetry.Propose {
-		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares the limit
-		// next must find ours there: now, and not when this process happens to read it again.
+		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares
+		// the limit next must find ours there: now, and not when this process happens to read it
+		// again.
 		c.record().syncSoon()
 	}
 	if n.Status == script.Lost {

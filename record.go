@@ -66,7 +66,8 @@ func (r *register) anchorOf(layout shard.Layout) shard.Location {
 	return layout.Anchor
 }
 
-// survey reads every place, and follows the record from there to its anchor, whose reading is found[at].
+// survey reads every place, and follows the record from there to its anchor, whose reading is
+// found[at].
 func (r *register) survey(ctx context.Context) (found []reading, at int) {
 	places, here := r.places(), r.anchor()
 	if r.core.client.nodes.Node(here.Node) == nil {
@@ -147,8 +148,9 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 // readPatience is how long one place of a record may take to answer, unless calls may take longer.
 const readPatience = 250 * time.Millisecond
 
-// hasTime reports whether there is time for a place that does not answer. A call for permits, which waits
-// for a record only if a shard has no state, leaves it to others to find out whether a node is back.
+// hasTime reports whether there is time for a place that does not answer. A call for permits, which
+// waits for a record only if a shard has no state, leaves it to others to find out whether a node
+// is back.
 func hasTime(ctx context.Context) bool {
 	until, ok := ctx.Deadline()
 	return !ok || time.Until(until) > readPatience
@@ -168,7 +170,8 @@ func (r *register) about(op telemetry.Operation, p shard.Location) telemetry.Cal
 }
 
 // run makes one call to a place of the record.
-func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Location, do func(context.Context, *script.Endpoint, script.RecordRef) error) error {
+func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Location,
+	do func(context.Context, *script.Endpoint, script.RecordRef) error) error {
 	n, ref, err := r.at(p)
 	if err != nil {
 		return err
@@ -183,11 +186,13 @@ func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Loca
 }
 
 // put writes one place of the record, if the epoch there is the expected one.
-func (r *register) put(ctx context.Context, p shard.Location, req script.WriteRecordRequest) (record script.Record, written bool, err error) {
-	err = r.run(ctx, telemetry.WriteRecord, p, func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) (err error) {
-		record, written, err = e.WriteRecord(ctx, ref, req)
-		return err
-	})
+func (r *register) put(ctx context.Context, p shard.Location,
+	req script.WriteRecordRequest) (record script.Record, written bool, err error) {
+	err = r.run(ctx, telemetry.WriteRecord, p,
+		func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) (err error) {
+			record, written, err = e.WriteRecord(ctx, ref, req)
+			return err
+		})
 	return record, written, err
 }
 
@@ -228,11 +233,13 @@ func newer(a, b script.Record) bool {
 	return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Settled && !b.Settled
 }
 
-// write stores the layout at a place, its anchor or the one before it, if the epoch there is still the
-// expected one (0: nothing), and then at the others. written tells whether it is stored there now by this
-// call. agreed is false if another layout was found at any of them, whose order with this one is not known
-// or that is newer: then the layout is not to be used before the record was read again.
-func (r *register) write(ctx context.Context, at shard.Location, expect int64, layout shard.Layout) (written, agreed bool, err error) {
+// write stores the layout at a place, its anchor or the one before it, if the epoch there is still
+// the expected one (0: nothing), and then at the others. written tells whether it is stored there
+// now by this call. agreed is false if another layout was found at any of them, whose order with
+// this one is not known or that is newer: then the layout is not to be used before the record was
+// read again.
+func (r *register) write(ctx context.Context, at shard.Location, expect int64,
+	layout shard.Layout) (written, agreed bool, err error) {
 	layout = r.asStored(layout)
 	req, err := r.request(layout)
 	if err != nil {
@@ -266,9 +273,9 @@ func (r *register) request(layout shard.Layout) (script.WriteRecordRequest, erro
 	}, err
 }
 
-// writeCopies brings the anchor and the copies up to date, but those that are up to date already. One that
-// cannot be reached stays behind; whoever reads it later mends it. It reports whether all that
-// could be reached lead to the layout's anchor now.
+// writeCopies brings the anchor and the copies up to date, but those that are up to date already.
+// One that cannot be reached stays behind; whoever reads it later mends it. It reports whether all
+// that could be reached lead to the layout's anchor now.
 func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ...shard.Location) bool {
 	req, err := r.request(layout)
 	if err != nil {
@@ -305,7 +312,8 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 
 func specOf(l Limit) shard.Spec {
 	return shard.Spec{
-		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision, Lease: l.Lease,
+		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
+		Lease: l.Lease,
 		Scope: l.Scope.stored(), Auto: l.Shards == 0,
 	}
 }

@@ -39,7 +39,8 @@ func (c *core) waited(ctx context.Context, d *Decision, n, start int64, err erro
 
 // toldOf is what is told of a call for n permits that ended so.
 func toldOf(d *Decision, n int64, err error) telemetry.Decision {
-	told := telemetry.Decision{Outcome: telemetry.Denied, Source: d.source, Permits: n, Remaining: d.Remaining, RetryAfter: d.RetryAfter}
+	told := telemetry.Decision{Outcome: telemetry.Denied, Source: d.source, Permits: n, Remaining: d.Remaining,
+		RetryAfter: d.RetryAfter}
 	switch {
 	case err != nil:
 		told.Outcome = telemetry.Failed

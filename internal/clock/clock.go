@@ -46,8 +46,8 @@ func (c *Clock) Suspended() int64 {
 
 // Look returns Now, and for how long the machine was suspended so far.
 //
-// The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that is
-// set forward counts as a suspension too: what is believed for a time then ends early. As the
+// The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that
+// is set forward counts as a suspension too: what is believed for a time then ends early. As the
 // monotonic clock goes on until processes are frozen, and begins again before they are thawed, the
 // wall clock need not be read more often than every glance.
 func (c *Clock) Look() (now, asleep int64) {

@@ -17,13 +17,13 @@ type Outlook struct {
 	Releases []Release // in order of time
 }
 
-// Release is permits that come back at a time. Below 0 they are free no more: what is reserved comes
-// into one window with them.
+// Release is permits that come back at a time. Below 0 they are free no more: what is reserved
+// comes into one window with them.
 type Release struct{ At, Permits int64 }
 
-// Releases lists how what a shard has free changes from now on beside the loads, and when, on the clock
-// on which the look at it was at received. closed is what is left of its quarantine, room what it
-// holds at the most.
+// Releases lists how what a shard has free changes from now on beside the loads, and when, on the
+// clock on which the look at it was at received. closed is what is left of its quarantine, room
+// what it holds at the most.
 func Releases(loads []script.Load, closed time.Duration, received, room int64) (releases []Release) {
 	free := int64(0)
 	for i, load := range loads {
@@ -50,7 +50,8 @@ func (o *Outlook) Sort() {
 	slices.SortFunc(o.Releases, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
 }
 
-// When is the time from which n permits are free together, 0 if they are now. ok is false if they never are.
+// When is the time from which n permits are free together, 0 if they are now. ok is false if they
+// never are.
 func (o *Outlook) When(n int64) (at int64, ok bool) {
 	free := o.Free
 	if free >= n {
@@ -92,10 +93,10 @@ func (o *Offer) by(at int64) (n int64) {
 	return n
 }
 
-// Split spreads n permits over shards for the earliest instant at which they have so many together: by
-// weighted max-min fairness, so that no shard is asked for more than its part while another one has
-// room. Shards that are charged alike are paid for at the same time. It returns nil if there is no
-// such instant.
+// Split spreads n permits over shards for the earliest instant at which they have so many together:
+// by weighted max-min fairness, so that no shard is asked for more than its part while another one
+// has room. Shards that are charged alike are paid for at the same time. It returns nil if there is
+// no such instant.
 func Split(offers []Offer, n int64) (at int64, parts []int64) {
 	var all Outlook
 	for i := range offers {

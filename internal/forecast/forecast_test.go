@@ -9,7 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// What is free can fall again, on one shard while it rises on another: n permits come when so many are free together after all that happens then.
+// What is free can fall again, on one shard while it rises on another: n permits come when so many
+// are free together after all that happens then.
 func TestOutlookFollowsWhatIsFreeUpAndDown(t *testing.T) {
 	loads := func(steps ...int64) (loads []script.Load) {
 		for i, permits := range steps {
@@ -22,10 +23,13 @@ func TestOutlookFollowsWhatIsFreeUpAndDown(t *testing.T) {
 		closed time.Duration
 		want   map[int64]time.Duration
 	}{
-		"one shard":           {[][]script.Load{loads(6, 10, 5, 8, 0)}, 0, map[int64]time.Duration{4: 0, 5: 2, 6: 4, 10: 4}},
-		"over its share":      {[][]script.Load{loads(15, 12, 9)}, 0, map[int64]time.Duration{1: 2, 2: 9}},
-		"at the same instant": {[][]script.Load{loads(10, 0, 0), loads(0, 10, 0)}, 0, map[int64]time.Duration{10: 0, 11: 2, 20: 2}},
-		"in quarantine":       {[][]script.Load{loads(0, 9, 7, 4)}, 2500 * time.Millisecond, map[int64]time.Duration{1: 25, 3: 25, 4: 3, 6: 3, 7: 9}},
+		"one shard": {[][]script.Load{loads(6, 10, 5, 8, 0)}, 0,
+			map[int64]time.Duration{4: 0, 5: 2, 6: 4, 10: 4}},
+		"over its share": {[][]script.Load{loads(15, 12, 9)}, 0, map[int64]time.Duration{1: 2, 2: 9}},
+		"at the same instant": {[][]script.Load{loads(10, 0, 0), loads(0, 10, 0)}, 0,
+			map[int64]time.Duration{10: 0, 11: 2, 20: 2}},
+		"in quarantine": {[][]script.Load{loads(0, 9, 7, 4)}, 2500 * time.Millisecond,
+			map[int64]time.Duration{1: 25, 3: 25, 4: 3, 6: 3, 7: 9}},
 	} {
 		const made = 7
 		var o Outlook

@@ -152,6 +152,6 @@ func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
 // the others on board.
 func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
 
-// Hurried reports whether a call has so little time left that it must have waited in a queue of this
-// process before. What was held up by one stalled shard has about a half.
+// Hurried reports whether a call has so little time left that it must have waited in a queue of
+// this process before. What was held up by one stalled shard has about a half.
 func (e *Env) Hurried(left time.Duration) bool { return left < e.CallTimeout/8*3 }

@@ -163,8 +163,8 @@ func (b *batch) seat(s *Seat) int32 {
 	return int32(i)
 }
 
-// leave takes an ask out. If the batch has departed its permits are given back when it lands, unless
-// another one of its class can use them.
+// leave takes an ask out. If the batch has departed its permits are given back when it lands,
+// unless another one of its class can use them.
 func (b *batch) leave(a *Ask) {
 	_, count := a.shape()
 	k := &b.classes[a.class]
@@ -231,7 +231,8 @@ func (b *batch) grant(asks []int64) (lost int64) {
 // unclaimed is how many grants of the class nobody is there for any more.
 func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 
-// unclaimed is what the batch was granted for callers who have left: the last of each class. The batch has landed.
+// unclaimed is what the batch was granted for callers who have left: the last of each class. The
+// batch has landed.
 func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
@@ -286,10 +287,10 @@ func (k *class) claim(count int64) (got, taken int64) {
 // at first, and not after. It is part of the function that calls it.
 func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 
-// watch waits for the answer on behalf of a caller that looks after its context itself: whoever is the
-// first of the batch with it. The many others of a program that hands the same
-// context to all its calls then sleep without, which takes half the time. The
-// lane's lock is held at first, and not after.
+// watch waits for the answer on behalf of a caller that looks after its context itself: whoever is
+// the first of the batch with it. The many others of a program that hands the same context to all
+// its calls then sleep without, which takes half the time. The lane's lock is held at first, and
+// not after.
 func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	b := a.batch
 	if b.landed == nil {

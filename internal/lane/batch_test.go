@@ -25,7 +25,8 @@ func grounded(tb testing.TB) *Lane {
 	tb.Helper()
 	e := &Env{Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond, Closed: new(atomic.Bool)}
 	var err error
-	if e.Telemetry, err = telemetry.New(e.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil); err != nil {
+	if e.Telemetry, err = telemetry.New(e.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
 		tb.Fatal(err)
 	}
 	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
@@ -150,7 +151,9 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 				t.Fatalf("seed %d: %+v, %v", seed, a, err)
 			}
 			got += a.Granted
-			unserved = unserved || a.Granted < a.N && lost > 0 && b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
+			unserved = unserved ||
+				a.Granted < a.N && lost > 0 &&
+					b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
 		}
 		if got+lost != granted {
 			t.Fatalf("seed %d: %d granted, %d handed out and %d lost", seed, granted, got, lost)
@@ -276,8 +279,8 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 	})
 }
 
-// keepFlying serves batches until land is called, each with so many grants as many tells. On each of
-// them there is one who stays and reads.
+// keepFlying serves batches until land is called, each with so many grants as many tells. On each
+// of them there is one who stays and reads.
 func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 	stop := make(chan struct{})
 	var flier sync.WaitGroup

@@ -14,9 +14,9 @@ import (
 )
 
 // call is one call to a shard under way. Every call to a shard begins with begin and ends with
-// finish, and what it heard goes through heard or looked: so there is one place for the breaker, metrics and span
-// (see node.Call), for what the process learns, for what the limit must hear, and for
-// keys that hold somebody else's data.
+// finish, and what it heard goes through heard or looked: so there is one place for the breaker,
+// metrics and span (see node.Call), for what the process learns, for what the limit must hear, and
+// for keys that hold somebody else's data.
 type call struct {
 	node.Call
 	lane      *Lane
@@ -24,7 +24,8 @@ type call struct {
 }
 
 // begin begins a call that serves so many callers. See node.Begin.
-func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, least time.Duration, links []trace.Link) (context.Context, call, error) {
+func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, least time.Duration,
+	links []trace.Link) (context.Context, call, error) {
 	ctx, c, err := l.Node.Begin(ctx, l.Slot, l.about(op, serves), least, links)
 	return ctx, call{c, l, op}, err
 }
@@ -95,8 +96,8 @@ func (l *Lane) Shunning(now int64) error {
 	return nil
 }
 
-// Ready reports whether calls may be sent to the shard: its node is believed to answer, and its keys to
-// hold what they should.
+// Ready reports whether calls may be sent to the shard: its node is believed to answer, and its
+// keys to hold what they should.
 func (l *Lane) Ready(now int64) bool {
 	return l.Node.Ready(l.Slot) && now >= l.shunUntil.Load()
 }

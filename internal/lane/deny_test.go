@@ -52,7 +52,8 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		l.seat().notBefore.Store(l.env.Clock.Now() + int64(time.Second))
 		l.ground(l.fly)
 		synctest.Wait()
-		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 || behind.Retry != UnknownRetry {
+		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 ||
+			behind.Retry != UnknownRetry {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
 		}
 		now := l.env.Clock.Now()
@@ -69,7 +70,8 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 	})
 }
 
-// A shard's wait counts from halfway between the call and its reply, about when the shard spoke; a reply without one ends it.
+// A shard's wait counts from halfway between the call and its reply, about when the shard spoke; a
+// reply without one ends it.
 func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := grounded(t).seat()
@@ -85,14 +87,16 @@ func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	})
 }
 
-// While a share is on its way, what the shard reckons with is soon not true any more: the participant looks again after a tenth of a window.
+// While a share is on its way, what the shard reckons with is soon not true any more: the
+// participant looks again after a tenth of a window.
 func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := grounded(t).seat()
 		const window = time.Second
 		s.Lane.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
-			reply := script.TakeReply{Contended: true, Share: share, Target: 500, Seats: []script.SeatReply{{Retry: window}}}
+			reply := script.TakeReply{Contended: true, Share: share, Target: 500,
+				Seats: []script.SeatReply{{Retry: window}}}
 			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
 				t.Errorf("share %d: not before %d", share, s.notBefore.Load())
 			}
@@ -104,8 +108,9 @@ func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 	})
 }
 
-// The shard says when the first ask that it refused could be granted. Who wanted another number is told nothing, rather than a time that
-// is not its own; and what one shard tells is not forgotten for another that tells nothing.
+// The shard says when the first ask that it refused could be granted. Who wanted another number is
+// told nothing, rather than a time that is not its own; and what one shard tells is not forgotten
+// for another that tells nothing.
 func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

@@ -158,8 +158,8 @@ func (f *flight) refuse(err error) {
 	l.turnAway(err)
 }
 
-// ring is the timer of the flight, and what Close does to it: first it ends the context of the call, then,
-// if the call does not heed that, it answers the asks without it.
+// ring is the timer of the flight, and what Close does to it: first it ends the context of the
+// call, then, if the call does not heed that, it answers the asks without it.
 func (f *flight) ring() {
 	if f.ctx.expire() {
 		f.watch.Reset(watchGrace)

@@ -32,8 +32,9 @@ type knowledge struct {
 	resetAt   atomic.Int64 // when the shard is unused again
 }
 
-// learn takes in a reply to a call that was sent and answered at these times. Calls can overlap, and a reply that is taken in late tells of what was
-// before: a call that was under way when the limit was raised must not shut the shard again.
+// learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
+// and a reply that is taken in late tells of what was before: a call that was under way when the
+// limit was raised must not shut the shard again.
 func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.TakeReply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,7 +57,8 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 	}
 	limit := ShutCap(window)
 	next := r.Next
-	if next <= 0 || r.Share < r.Target && r.Closed == 0 { // a share that is still on its way here can be greater at any time
+	if next <= 0 || r.Share < r.Target && r.Closed == 0 {
+		// a share that is still on its way here can be greater at any time
 		next = min(cmp.Or(max(next, 0), limit), limit, window)
 	}
 	k.freeAt.Store(received + int64(next))

@@ -7,7 +7,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// Calls overlap, and replies are not taken in in the order in which the shard made them: what it said before does not shut it.
+// Calls overlap, and replies are not taken in in the order in which the shard made them: what it
+// said before does not shut it.
 func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 	var k knowledge
 	empty := &script.TakeReply{Next: time.Minute}
@@ -39,7 +40,8 @@ func TestAShareOnItsWayIsLookedForSoon(t *testing.T) {
 		var k knowledge
 		k.learn(0, 0, time.Second, &c.reply)
 		if at := k.freeAt.Load(); at != c.back || k.shut(c.open) || !k.shut(c.open-1) {
-			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.reply.Share, c.reply.Target, at, k.shutUntil.Load())
+			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.reply.Share, c.reply.Target, at,
+				k.shutUntil.Load())
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package lane is one process' way to one shard: how calls that meet share a script call, what the
-// process remembers of the shard, and how each of its participants stands there. Every call to a shard
-// goes through it, see call.go.
+// process remembers of the shard, and how each of its participants stands there. Every call to a
+// shard goes through it, see call.go.
 package lane
 
 import (
@@ -33,8 +33,8 @@ const maxFlights = 4
 
 // Lane is this process' way to one shard of one limit. Asks that arrive while a script call is in
 // flight wait and go together in the next one, so a shard has one call of this limiter under way,
-// however many callers there are. Only a full batch does not wait for the call before it: then there
-// are up to maxFlights. No lock is held while Redis is waited for.
+// however many callers there are. Only a full batch does not wait for the call before it: then
+// there are up to maxFlights. No lock is held while Redis is waited for.
 type Lane struct {
 	// What a join writes, apart from what is only read.
 	mu      sync.Mutex
@@ -88,7 +88,8 @@ type Way struct {
 	Paced     bool // its permits have turns: a leaky bucket
 }
 
-// Limit is the limit that a lane is of. It is asked and told something with a script call, never with each call for permits.
+// Limit is the limit that a lane is of. It is asked and told something with a script call, never
+// with each call for permits.
 type Limit interface {
 	// Refresh has the limit's record read again in good time.
 	Refresh()
@@ -124,7 +125,8 @@ func New(e *Env, w Way, t *Terms) *Lane {
 	return l
 }
 
-// Room is what the shard holds at the most when nothing is in use: its share, or the part of the burst that goes with it.
+// Room is what the shard holds at the most when nothing is in use: its share, or the part of the
+// burst that goes with it.
 func (l *Lane) Room(r *script.PeekReply) int64 {
 	t := l.Terms.Load()
 	if !l.Bursty || r.Target == 0 || t == nil {
@@ -176,9 +178,9 @@ func (l *Lane) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch whose turn it is. If nobody waits, or those who do are few and another flier
-// will look for them, this one ends: depart returns nil. A batch that some call has waited for so long
-// that the answer could come after its timeout is dissolved: its callers find another.
+// depart takes the batch whose turn it is. If nobody waits, or those who do are few and another
+// flier will look for them, this one ends: depart returns nil. A batch that some call has waited
+// for so long that the answer could come after its timeout is dissolved: its callers find another.
 func (l *Lane) depart(flier int) *batch {
 	for {
 		l.mu.Lock()
@@ -338,8 +340,8 @@ func (l *Lane) Left() int64 {
 // Forget forgets what was heard of the shard before now.
 func (l *Lane) Forget(now int64) { l.known.forget(now) }
 
-// Follows has the lane take over, from another one to the same shard on a node that has moved, when the
-// shard was used last: if it comes without its data, that is a loss of memory.
+// Follows has the lane take over, from another one to the same shard on a node that has moved, when
+// the shard was used last: if it comes without its data, that is a loss of memory.
 func (l *Lane) Follows(old *Lane) { l.known.usedAt.Store(old.known.usedAt.Load()) }
 
 // notSentError is an ask that surely was not executed.

@@ -11,8 +11,8 @@ import (
 
 // This file has the calls to a shard that are not for permits at once: those are in flight.go.
 
-// haste is the part of the call timeout that a call must have had for its silence to tell anything of the node: what a
-// call has at least that nobody hurries.
+// haste is the part of the call timeout that a call must have had for its silence to tell anything
+// of the node: what a call has at least that nobody hurries.
 func (l *Lane) haste() time.Duration { return l.env.CallTimeout / 2 }
 
 // run makes a call, without more.
@@ -73,7 +73,8 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 		if err != nil {
 			return 0, 0, err
 		}
-		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(), Gift: gift, Seen: l.remembers(c.Sent), Deadline: l.deadline(t.Epoch)}
+		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(), Gift: gift,
+			Seen: l.remembers(c.Sent), Deadline: l.deadline(t.Epoch)}
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.finish(ctx, err)
 		switch {
@@ -91,10 +92,11 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 	return reply, nil
 }
 
-// Reserve books n permits for the participant, from an instant on and not after the deadline (0: none). windows is for
-// how many windows' worth of permits the shard may be booked. sent and received are when the call was made
-// that the reply is to.
-func (s *Seat) Reserve(ctx context.Context, n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
+// Reserve books n permits for the participant, from an instant on and not after the deadline (0:
+// none). windows is for how many windows' worth of permits the shard may be booked. sent and
+// received are when the call was made that the reply is to.
+func (s *Seat) Reserve(ctx context.Context,
+	n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
 	err = l.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
@@ -102,8 +104,10 @@ func (s *Seat) Reserve(ctx context.Context, n, at, deadline, windows int64) (rep
 			return 0, 0, err
 		}
 		req := &script.ReserveRequest{
-			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)), MaxDelay: 2 * script.MaxWindow,
-			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Seat: s.name(), Deadline: l.deadline(t.Epoch),
+			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)),
+			MaxDelay:  2 * script.MaxWindow,
+			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Seat: s.name(),
+			Deadline: l.deadline(t.Epoch),
 		}
 		if deadline != 0 {
 			req.MaxDelay = max(0, time.Duration(deadline-c.Sent))
@@ -122,9 +126,9 @@ func (s *Seat) Reserve(ctx context.Context, n, at, deadline, windows int64) (rep
 	return reply, sent, received, err
 }
 
-// Refund gives back part of what the shard granted to the participant. What was reserved counts as held until
-// it is due, however early it is cancelled: others were told to come back then. unsent tells that the
-// command surely was not executed. A node whose breaker is open is not asked.
+// Refund gives back part of what the shard granted to the participant. What was reserved counts as
+// held until it is due, however early it is cancelled: others were told to come back then. unsent
+// tells that the command surely was not executed. A node whose breaker is open is not asked.
 func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err error) {
 	l := s.Lane
 	if !l.Usable(l.env.Clock.Now()) {

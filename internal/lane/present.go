@@ -8,14 +8,15 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// This file is about a shard that has no state: it begins with its share only if the call that finds
-// it so relies on a layout that was confirmed, and comes in time.
+// This file is about a shard that has no state: it begins with its share only if the call that
+// finds it so relies on a layout that was confirmed, and comes in time.
 
 // confirmTries is how often a call is sent to a shard that is absent: to learn the time of its
 // node, to be told of another layout meanwhile, and to create the state.
 const confirmTries = 4
 
-// errAbsent ends an ask of a shard without state that could not be given its share. Another shard may be asked.
+// errAbsent ends an ask of a shard without state that could not be given its share. Another shard
+// may be asked.
 var errAbsent = errors.New("the shard has no state")
 
 // unconfirmedError is why: nobody could tell what the share is.
@@ -26,7 +27,8 @@ func (e *unconfirmedError) Error() string {
 }
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
-// deadline is until when the shard may begin with a share under a layout of this epoch, in the time of its node.
+// deadline is until when the shard may begin with a share under a layout of this epoch, in the time
+// of its node.
 func (l *Lane) deadline(epoch int64) int64 {
 	now := l.env.Clock.Elapsed()
 	until := l.Limit.Confirmed(epoch, now)
@@ -40,10 +42,11 @@ func (l *Lane) deadline(epoch int64) int64 {
 	return told
 }
 
-// present makes a call, and again while the shard has no state and was given none: it does what that takes
-// in between, until the layout is confirmed and the time of the node known. fixed are the terms,
-// or nil for those of the lane.
-func (l *Lane) present(ctx context.Context, fixed *Terms, once func(*Terms) (status script.Status, at int64, err error)) error {
+// present makes a call, and again while the shard has no state and was given none: it does what
+// that takes in between, until the layout is confirmed and the time of the node known. fixed are
+// the terms, or nil for those of the lane.
+func (l *Lane) present(ctx context.Context, fixed *Terms,
+	once func(*Terms) (status script.Status, at int64, err error)) error {
 	for tries := 1; ; tries++ {
 		t := fixed
 		if t == nil {
@@ -59,7 +62,8 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, once func(*Terms) (sta
 	}
 }
 
-// insist returns nil if a call to a shard without state is to be made again. at is when it was made, in the time of the node.
+// insist returns nil if a call to a shard without state is to be made again. at is when it was
+// made, in the time of the node.
 func (l *Lane) insist(ctx context.Context, at int64, tries int) error {
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}

@@ -75,13 +75,16 @@ func (s *Seat) Report(shards int64) script.Seat {
 	return r
 }
 
-// learn takes in what the shard said of this participant, in reply to a call that was sent and answered at these times.
+// learn takes in what the shard said of this participant, in reply to a call that was sent and
+// answered at these times.
 //
-// The wait is counted from halfway between the two, about when the shard spoke. Counted from when the call was sent, every other participant that comes
-// back as soon as it may would come a little too early, in vain, and lose its turn.
+// The wait is counted from halfway between the two, about when the shard spoke. Counted from when
+// the call was sent, every other participant that comes back as soon as it may would come a little
+// too early, in vain, and lose its turn.
 //
-// The shard reckons with the share that it has. While that is on its way from or to other shards, the wait is no longer than what is believed of a
-// shard that is empty: told by one that has 3 of 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
+// The shard reckons with the share that it has. While that is on its way from or to other shards,
+// the wait is no longer than what is believed of a shard that is empty: told by one that has 3 of
+// 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
 func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
 		return

@@ -146,8 +146,8 @@ var (
 	ErrLate = errors.New("the permits come too late")
 )
 
-// Book reserves n permits of the limit that was enforced last, for the earliest instant at which there is
-// room for them. It returns that instant, which is not after the deadline (0: none).
+// Book reserves n permits of the limit that was enforced last, for the earliest instant at which
+// there is room for them. It returns that instant, which is not after the deadline (0: none).
 func (e *Engine) Book(n, deadline int64) (g Grant, due int64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,7 +155,8 @@ func (e *Engine) Book(n, deadline int64) (g Grant, due int64, err error) {
 	if deadline != 0 {
 		most = max(0, time.Duration(deadline-e.Clock.Now()))
 	}
-	r := e.log.Reserve(e.time(), &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: most, MaxBooked: e.limit.Most})
+	r := e.log.Reserve(e.time(),
+		&script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: most, MaxBooked: e.limit.Most})
 	switch {
 	case r.Full:
 		return g, 0, ErrFull

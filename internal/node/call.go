@@ -26,10 +26,11 @@ type Call struct {
 	span     trace.Span
 }
 
-// Begin begins a call to what serves a slot, connecting first if need be, at most until ctx ends. That
-// there is no answer counts against the node only if the call had at least so much time: else its
-// caller was in haste. The context returned is that of the call.
-func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration, links []trace.Link) (context.Context, Call, error) {
+// Begin begins a call to what serves a slot, connecting first if need be, at most until ctx ends.
+// That there is no answer counts against the node only if the call had at least so much time: else
+// its caller was in haste. The context returned is that of the call.
+func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration,
+	links []trace.Link) (context.Context, Call, error) {
 	if err := ctx.Err(); err != nil { // what is not sent any more must not count as a timeout of the node
 		return ctx, Call{}, err
 	}
@@ -41,7 +42,8 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least 
 	return ctx, c, nil
 }
 
-func (n *Node) begin(ctx context.Context, e *Endpoint, about telemetry.Call, least time.Duration, links []trace.Link) (context.Context, Call) {
+func (n *Node) begin(ctx context.Context, e *Endpoint, about telemetry.Call, least time.Duration,
+	links []trace.Link) (context.Context, Call) {
 	about.Node = n.sets
 	c := Call{Scripts: e.scripts, about: about, least: least, node: n, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
@@ -93,17 +95,18 @@ func (n *Node) Revive(slot int, about telemetry.Call, probe func(context.Context
 	}()
 }
 
-// Excuse has a silence tell nothing of the node: it was the caller who left. That does not hold for a call
-// that looks whether the node is back.
+// Excuse has a silence tell nothing of the node: it was the caller who left. That does not hold for
+// a call that looks whether the node is back.
 func (c *Call) Excuse() {
 	if !c.probes {
 		c.least = math.MaxInt64
 	}
 }
 
-// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If probes is
-// set it is sent all the same when it is time to look whether the node is back.
-func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call, probes bool) (context.Context, Call, error) {
+// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If
+// probes is set it is sent all the same when it is time to look whether the node is back.
+func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call,
+	probes bool) (context.Context, Call, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, Call{}, err
 	}

@@ -24,12 +24,15 @@ func (standalone) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalon
 // reached is a node that is connected, and what calls to it are about.
 func reached(tb testing.TB) (*Node, telemetry.Call) {
 	tb.Helper()
-	env := &Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler), CallTimeout: 100 * time.Millisecond}
+	env := &Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		CallTimeout: 100 * time.Millisecond}
 	var err error
-	if env.Telemetry, err = telemetry.New(env.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil); err != nil {
+	if env.Telemetry, err = telemetry.New(env.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
 		tb.Fatal(err)
 	}
-	return New(Spec{Name: "n", Client: standalone{}}, env), telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
+	return New(Spec{Name: "n", Client: standalone{}}, env),
+		telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
 }
 
 // Calls of every kind count: two in a row without an answer keep further ones away. Those that had
@@ -71,8 +74,9 @@ func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 	}
 }
 
-// What is not to be sent to a node that is away is not sent, but for one call at a time that looks whether it
-// is back, once the pause is over. That call tells of the node even if its caller leaves.
+// What is not to be sent to a node that is away is not sent, but for one call at a time that looks
+// whether it is back, once the pause is over. That call tells of the node even if its caller
+// leaves.
 func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, about := reached(t)

@@ -108,8 +108,8 @@ func placeable(specs []Spec) []shard.Node {
 	return placed
 }
 
-// Replace makes a new roster, and returns the nodes that have to be connected. adopt is called when it is
-// in force. Then those that were taken out and are not in use are closed. ok is false if the
+// Replace makes a new roster, and returns the nodes that have to be connected. adopt is called when
+// it is in force. Then those that were taken out and are not in use are closed. ok is false if the
 // fleet is closed.
 func (f *Fleet) Replace(specs []Spec, adopt func(), inUse func() map[string]bool) (added []*Node, ok bool) {
 	f.rostering.Lock()

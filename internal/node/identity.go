@@ -91,7 +91,8 @@ func (f *Fleet) claim(ctx context.Context, name string, client rueidis.Client) e
 	case err != nil:
 		f.Log.Debug("the name of a node could not be checked", "node", name, "err", err)
 	case found != name:
-		return fmt.Errorf("%w: it is in use as %q, not as %q; set Node.Name to one name in every process (key %q keeps it)",
+		return fmt.Errorf("%w: it is in use as %q, not as %q; "+
+			"set Node.Name to one name in every process (key %q keeps it)",
 			ErrIdentity, found, name, f.nameKey())
 	}
 	return nil

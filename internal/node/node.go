@@ -1,4 +1,5 @@
-// Package node is the Redis endpoints of a process: which there are, how to reach them, and whether they answer.
+// Package node is the Redis endpoints of a process: which there are, how to reach them, and whether
+// they answer.
 package node
 
 import (
@@ -96,7 +97,8 @@ func (c *connected) endpoint(slot int) *Endpoint {
 	return c.ranges[slot*len(c.ranges)/shard.Slots]
 }
 
-// ServerClock returns what is known of the time of the server of a slot. A node that was not reached yet has a clock that nobody has heard.
+// ServerClock returns what is known of the time of the server of a slot. A node that was not
+// reached yet has a clock that nobody has heard.
 func (n *Node) ServerClock(slot int) *ServerClock {
 	c := n.client.Load()
 	if c == nil {
@@ -122,7 +124,8 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 		n.mu.Unlock()
 		return nil, errGone
 	}
-	if c := n.client.Load(); c != nil { // an attempt has ended since: another one's client would take its place, unclosed
+	if c := n.client.Load(); c != nil {
+		// an attempt has ended since: another one's client would take its place, unclosed
 		n.mu.Unlock()
 		return c, nil
 	}
@@ -203,7 +206,8 @@ func (n *Node) dial(attempt chan struct{}) {
 	n.client.Store(c)
 }
 
-// refuse takes a connection out of use, and reports whether it was in use. Further attempts to connect follow.
+// refuse takes a connection out of use, and reports whether it was in use. Further attempts to
+// connect follow.
 func (n *Node) refuse(on *connected, err error) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,14 +16,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// A caller looks whether the node is connected just before the attempt of another one ends, and goes on just after: it
-// takes that one's client. If it dialled, too, the first client would be replaced, and nobody would close it.
+// A caller looks whether the node is connected just before the attempt of another one ends, and
+// goes on just after: it takes that one's client. If it dialled, too, the first client would be
+// replaced, and nobody would close it.
 func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 	again := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 		t.Error("it connects again")
 		return nil, errors.New("away")
 	}
-	n := New(Spec{Name: "n", Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
+	n := New(Spec{Name: "n",
+		Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: again}},
 		&Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler)})
 	made := &connected{}
 	n.mu.Lock()
@@ -47,7 +49,8 @@ func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 	}
 }
 
-// waitsToConnect reports whether a goroutine has looked for a client of its node in vain, and waits for the node's lock.
+// waitsToConnect reports whether a goroutine has looked for a client of its node in vain, and waits
+// for the node's lock.
 func waitsToConnect() bool {
 	buf := make([]byte, 1<<20)
 	for g := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {

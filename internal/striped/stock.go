@@ -6,7 +6,8 @@ const (
 	// LeastStripe is how many permits a stripe of a stock begins with at the
 	// least: a stock of less than twice as many is not divided.
 	LeastStripe = 1024
-	// tellEvery is after how many permits a stripe tells the others that they are gone; a power of two.
+	// tellEvery is after how many permits a stripe tells the others that they are gone; a power of
+	// two.
 	tellEvery = 64
 	// soldOut is what is left of a stripe whose stock was closed: nobody gets any of it.
 	soldOut = -1
@@ -32,7 +33,8 @@ type stripe struct {
 // Pile is permits of a stock at consecutive places.
 type Pile struct{ Place, N int64 }
 
-// Fill puts the permits into a new stock, and divides it so that so many cores can take from it at once.
+// Fill puts the permits into a new stock, and divides it so that so many cores can take from it at
+// once.
 func (s *Stock) Fill(size int64, cores int) {
 	count := int64(1)
 	for count < int64(stripesFor(cores)) && size >= 2*count*LeastStripe {
@@ -95,7 +97,8 @@ func (s *Stock) takeElsewhere(n int64, h *home) (place, left int64, ok bool) {
 	return 0, 0, false
 }
 
-// tell notes that a stripe had so many permits and has fewer now, and returns how many the stock has.
+// tell notes that a stripe had so many permits and has fewer now, and returns how many the stock
+// has.
 func (s *Stock) tell(had, left int64) int64 {
 	if gone := had&^(tellEvery-1) - left&^(tellEvery-1); gone > 0 {
 		s.rough.Add(-gone)

@@ -28,8 +28,9 @@ func (l ledger) wrong() (n int) {
 	return n
 }
 
-// Whoever takes and whoever closes, one at a time: each permit is handed out once or left over, a take
-// succeeds if and only if some stripe has so many, and what is told to be left is near the truth.
+// Whoever takes and whoever closes, one at a time: each permit is handed out once or left over, a
+// take succeeds if and only if some stripe has so many, and what is told to be left is near the
+// truth.
 func TestAStockIsWhatWasPutIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 20_000).Draw(t, "size")
@@ -73,7 +74,8 @@ func TestAStockIsWhatWasPutIn(t *testing.T) {
 	})
 }
 
-// Many take until nothing is left, or until one of them closes the stock under the hands of the others.
+// Many take until nothing is left, or until one of them closes the stock under the hands of the
+// others.
 func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
 	const size = 8 * LeastStripe
 	for round := range 150 {
@@ -105,12 +107,14 @@ func TestAStockLosesNothingUnderConcurrentTakes(t *testing.T) {
 		}
 		takers.Wait()
 		if wrong := seen.wrong(); wrong > 0 || taken.Load() != size {
-			t.Fatalf("round %d: %d of %d permits were lost or doubled, %d were taken or left", round, wrong, size, taken.Load())
+			t.Fatalf("round %d: %d of %d permits were lost or doubled, %d were taken or left", round, wrong, size,
+				taken.Load())
 		}
 	}
 }
 
-// As long as anything is left, and whoever else takes, one permit is to be had, and no permit twice.
+// As long as anything is left, and whoever else takes, one permit is to be had, and no permit
+// twice.
 func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
 	const takers, each = 8, 4000
 	for round := range 30 {
@@ -139,7 +143,8 @@ func TestAStockRefusesNobodyWhileThereIsSome(t *testing.T) {
 }
 
 func TestASmallStockIsNotDivided(t *testing.T) {
-	for size, stripes := range map[int64]int{1: 1, 2*LeastStripe - 1: 1, 2 * LeastStripe: 2, 4*LeastStripe - 1: 2, 4 * LeastStripe: 4, 1e12: 8} {
+	for size, stripes := range map[int64]int{1: 1, 2*LeastStripe - 1: 1, 2 * LeastStripe: 2, 4*LeastStripe - 1: 2,
+		4 * LeastStripe: 4, 1e12: 8} {
 		var s Stock
 		s.Fill(size, 4)
 		if len(s.stripes) != stripes {

@@ -24,7 +24,8 @@ func stripesFor(cores int) int {
 // home tells a caller with which stripe to begin: this number, modulo their count.
 type home int
 
-// homes keeps a home for each core: what a sync.Pool gives is, as a rule, what was put there last on the same core.
+// homes keeps a home for each core: what a sync.Pool gives is, as a rule, what was put there last
+// on the same core.
 var homes = sync.Pool{New: func() any { return &everyHome[nextHome.Add(1)%mostStripes] }}
 
 var nextHome atomic.Uint32

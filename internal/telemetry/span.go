@@ -52,8 +52,8 @@ type Call struct {
 	Serves    int64  // how many callers; 0 if it is for none of them in particular
 }
 
-// Start opens the span of a script call if one of the calls that it serves is traced: as a child of the
-// first such call, linked to all of them; or as a child of the span of ctx.
+// Start opens the span of a script call if one of the calls that it serves is traced: as a child of
+// the first such call, linked to all of them; or as a child of the span of ctx.
 func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (context.Context, trace.Span) {
 	switch {
 	case !t.Tracing:
@@ -108,7 +108,8 @@ func (t *Telemetry) End(ctx context.Context, span trace.Span, c *Call, took time
 // ErrorCode is the first word of a Redis error if that is a code, and else the code of all others.
 func ErrorCode(text string) string {
 	code, rest, _ := strings.Cut(text, " ")
-	if code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || strings.HasPrefix(rest, "failure in script") {
+	if code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" ||
+		strings.HasPrefix(rest, "failure in script") {
 		return "ERR"
 	}
 	return code

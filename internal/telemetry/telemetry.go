@@ -40,13 +40,15 @@ type Telemetry struct {
 // Bounds of the duration histograms in seconds: a remembered denial takes
 // nanoseconds, a script call a fraction of a millisecond, a stalled node the call timeout.
 var (
-	decisionBounds = []float64{1e-6, 1e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1}
-	waitBounds     = []float64{1e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800}
-	batchBounds    = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}
+	decisionBounds = []float64{1e-6, 1e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25,
+		1}
+	waitBounds  = []float64{1e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800}
+	batchBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}
 )
 
 // New returns the instruments for a Client, whose gauges are told when somebody wants to know them.
-func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerProvider, gauges func(Gauges)) (*Telemetry, error) {
+func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerProvider,
+	gauges func(Gauges)) (*Telemetry, error) {
 	t := &Telemetry{clock: clock, tracer: tracers.Tracer(scope)}
 	_, off := tracers.(tracenoop.TracerProvider)
 	t.Tracing = !off
@@ -57,13 +59,16 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 	t.permits, errs[1] = m.Int64Counter("ratelimit.permits", metric.WithUnit("{permit}"),
 		metric.WithDescription("Permits asked for, by outcome."))
 	t.unknown, errs[2] = m.Int64Counter("ratelimit.permits.unknown", metric.WithUnit("{permit}"),
-		metric.WithDescription("Permits that may have been spent without a caller getting them: lost replies and callers that left."))
+		metric.WithDescription("Permits that may have been spent without a caller getting them: lost replies and "+
+			"callers that left."))
 	t.duration, errs[3] = m.Float64Histogram("ratelimit.decision.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time a decision took."), metric.WithExplicitBucketBoundaries(decisionBounds...))
 	t.waiting, errs[4] = m.Float64Histogram("ratelimit.wait.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time callers were blocked in Wait."), metric.WithExplicitBucketBoundaries(waitBounds...))
+		metric.WithDescription("Time callers were blocked in Wait."),
+		metric.WithExplicitBucketBoundaries(waitBounds...))
 	t.batch, errs[5] = m.Int64Histogram("ratelimit.batch.size", metric.WithUnit("{call}"),
-		metric.WithDescription("Calls that one script call served."), metric.WithExplicitBucketBoundaries(batchBounds...))
+		metric.WithDescription("Calls that one script call served."),
+		metric.WithExplicitBucketBoundaries(batchBounds...))
 	t.script, errs[6] = m.Float64Histogram("ratelimit.script.duration", metric.WithUnit("s"),
 		metric.WithDescription("Round trip of a script call."), metric.WithExplicitBucketBoundaries(decisionBounds...))
 	t.remaining, errs[7] = m.Int64ObservableGauge("ratelimit.shard.remaining", metric.WithUnit("{permit}"),
@@ -100,9 +105,11 @@ func (g Gauges) Waiters(limiter string, n int) {
 	g.o.ObserveInt64(g.t.waiters, int64(n), metric.WithAttributes(attribute.String("limiter", limiter)))
 }
 
-// Shard tells whether calls are sent to a shard, and what it had free when it was last heard from; -1: it never was.
+// Shard tells whether calls are sent to a shard, and what it had free when it was last heard
+// from; -1: it never was.
 func (g Gauges) Shard(limiter, shard, node string, available bool, free int64) {
-	set := metric.WithAttributes(attribute.String("limiter", limiter), attribute.String("shard", shard), attribute.String("node", node))
+	set := metric.WithAttributes(attribute.String("limiter", limiter), attribute.String("shard", shard),
+		attribute.String("node", node))
 	up := int64(0)
 	if available {
 		up = 1
@@ -122,7 +129,8 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// Decided reports one decision: to the metrics, and to the caller's span. start is when the call began.
+// Decided reports one decision: to the metrics, and to the caller's span. start is when the call
+// began.
 func (t *Telemetry) Decided(ctx context.Context, l *Limiter, d *Decision, start int64) {
 	if t.decisions.Enabled(ctx) {
 		t.decisions.Add(ctx, 1, l.decision.Load().sets[d.Outcome][d.Source]...)
