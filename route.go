@@ -58,7 +58,7 @@ func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decisi
 }
 
 // board is the first step of whole: it puts the first ask of a call on a batch, as
-// lane.board does, or decides the call without.
+// Lane.Board does, or decides the call without.
 func (a *account) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	t := first.table
 	if t.limit.Scope == PerParticipant {

@@ -44,7 +44,7 @@ type Answer struct {
 	Now     int64         // when the reply came, on the process' clock
 	Rest    int64         // what is free after it, as far as this process knows
 	Delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
-	Retry   time.Duration // refused: until it could be granted; unknownRetry if not told
+	Retry   time.Duration // refused: until it could be granted; UnknownRetry if not told
 }
 
 const UnknownRetry = time.Duration(-1)

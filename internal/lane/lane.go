@@ -64,7 +64,7 @@ type Terms struct {
 	Window time.Duration
 	Shards int64 // that the limit has
 
-	Proposal *script.Proposal // what it claims for a shard without state is subject to lane.deadline
+	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
 }
 
 // Env is what the lanes of a process share.
