@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // constants are the numbers that scripts have in common with their twins, by the names that
@@ -19,6 +20,7 @@ var constants = func() map[string]string {
 		all[name] = strconv.FormatInt(value, 10)
 	}
 	all["NOT_HERE"] = notHere
+	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all
 }()
 

@@ -18,14 +18,13 @@
 --@layout group
 --@layout seat
 --
--- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which
--- is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
--- Sets groups (their number), contending, counts (grants of each group), left, refused, granted,
--- contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is
--- equal bit for bit. A book that is damaged is thrown away: then the call is served as if nobody
--- contended.
+-- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
+-- `booked_ahead` tells whether permits are. Gives the number of `groups`, the `grants` of each, how
+-- many permits were `granted` in all and are `left`, and the size of the first ask that was
+-- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
+-- that is damaged is thrown away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
-local ONE = '  10            1' -- one group of asks for a single permit, and no reports
+local ONE = '@ONE' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, @one.groups..size) == ONE
 local seats_at, seat_bytes = @one.seats, @seat.turned.at -- where in it the seats are, and how long they are
 local reports = false
@@ -34,7 +33,7 @@ if not plain then
   seats_at, seat_bytes = @asks.rest + @group.bytes * groups, reports and @seat.bytes or @seat.turned.at
 end
 local seated = #asks >= seats_at
-local grants, ledger = nil, nil
+local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended

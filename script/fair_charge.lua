@@ -6,10 +6,9 @@
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
 --       permits that blocked callers wait for
--- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits,
--- and pay, the us until the participant's credit can pay for it, hold, the us until it should try
--- again because too much is booked that is not paid, and, if there is something to write,
--- charge(granted, delay), to be called at the end.
+-- `ahead` permits are booked ahead. Gives `pay`, the us until the participant's credit can pay for
+-- the `permits`; `hold`, the us until it should try again because too much is booked that is not
+-- paid; and, if there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   --@include fair_header

@@ -1,8 +1,8 @@
 --@needs booked_ahead cell everybody floor here max min now share weights window
 --@gives draw lend note_claim note_waiting pour roll settle
--- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
--- here, now, window, share, weights (of those who had a demand when the last pass ended),
--- booked_ahead (whether permits are), floor, max and min.
+-- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
+-- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
+-- are.
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then

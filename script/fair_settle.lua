@@ -4,10 +4,10 @@
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
--- Reads what part 1 left, written (true if the whole head has been written, and with it
--- `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to
--- which it appends the grants of each group and slot, retry us of each seat. The book lives as long
--- as the head. A server that refuses to write harms fairness only.
+-- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
+-- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
+-- and retry us of each seat. The book lives as long as the head. A server that refuses to write
+-- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))
 end

@@ -5,9 +5,9 @@
 --@sets available before booked entries newest oldest opened renew rewrite total trimmed used
 --@sets written wrote
 --@gives next_us reply retry
--- Sliding log, after the grants: write them down, foresee what comes back, reply. Wants free;
--- granted and date: how many and when they may be used, now or ahead; refused: the size of the
--- first ask refused, or nil.
+-- Sliding log, after the grants: write them down, foresee what comes back, reply.
+-- `granted` and `date`: how many, and when they may be used, now or ahead; `refused`: the size of
+-- the first ask refused, or nil.
 --
 -- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never),
 -- reset us which a take or a reservation goes on with: quarantine left us, epoch, target, share

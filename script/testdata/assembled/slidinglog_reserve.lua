@@ -316,10 +316,9 @@ end
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
 --       permits that blocked callers wait for
--- Reads what fair.lua does but free, and ahead, the permits that are booked ahead. Sets permits,
--- and pay, the us until the participant's credit can pay for it, hold, the us until it should try
--- again because too much is booked that is not paid, and, if there is something to write,
--- charge(granted, delay), to be called at the end.
+-- `ahead` permits are booked ahead. Gives `pay`, the us until the participant's credit can pay for
+-- the `permits`; `hold`, the us until it should try again because too much is booked that is not
+-- paid; and, if there is something to write, charge(granted, delay), to be called at the end.
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   -- [fair_header.lua]
@@ -378,9 +377,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
-    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
-    -- booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
+    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
+    -- are.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -732,9 +731,9 @@ else
   end
 end
 -- [slidinglog_enter.lua]
--- Sliding log, after the grants: write them down, foresee what comes back, reply. Wants free;
--- granted and date: how many and when they may be used, now or ahead; refused: the size of the
--- first ask refused, or nil.
+-- Sliding log, after the grants: write them down, foresee what comes back, reply.
+-- `granted` and `date`: how many, and when they may be used, now or ahead; `refused`: the size of
+-- the first ask refused, or nil.
 --
 -- Makes `reply`: status, start or 0, free before, granted, used, now, next us, retry us (-1 never),
 -- reset us which a take or a reservation goes on with: quarantine left us, epoch, target, share

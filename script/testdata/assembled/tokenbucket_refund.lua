@@ -780,9 +780,9 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
-    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
-    -- booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
+    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
+    -- are.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then

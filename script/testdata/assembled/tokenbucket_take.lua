@@ -808,12 +808,11 @@ end
 -- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
 -- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
--- Reads free, share, window, now, closed, booked_ahead (whether permits are) and contended, which
--- is 0 or when somebody was last refused; the head must hold that in 16 bytes from offset MARK on.
--- Sets groups (their number), contending, counts (grants of each group), left, refused, granted,
--- contended, and what part 2 writes down. Arithmetic in the order of fairness.Book, to which it is
--- equal bit for bit. A book that is damaged is thrown away: then the call is served as if nobody
--- contended.
+-- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
+-- `booked_ahead` tells whether permits are. Gives the number of `groups`, the `grants` of each, how
+-- many permits were `granted` in all and are `left`, and the size of the first ask that was
+-- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
+-- that is damaged is thrown away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, 1, 17) == ONE
@@ -824,7 +823,7 @@ if not plain then
   seats_at, seat_bytes = 5 + 29 * groups, reports and 60 or 28
 end
 local seated = #asks >= seats_at
-local grants, ledger = nil, nil
+local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -889,9 +888,9 @@ if contending then
       return b.accounts[0]
     end
     -- [fair_counters.lua]
-    -- Fairness: the counters of an account, used by takes and by bookings and refunds. Wants cell,
-    -- here, now, window, share, weights (of those who had a demand when the last pass ended),
-    -- booked_ahead (whether permits are), floor, max and min.
+    -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
+    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
+    -- are.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -1240,10 +1239,10 @@ end
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
--- Reads what part 1 left, written (true if the whole head has been written, and with it
--- `contended`), soonest (microseconds until permits come back, 0 if none are out) and reply, to
--- which it appends the grants of each group and slot, retry us of each seat. The book lives as long
--- as the head. A server that refuses to write harms fairness only.
+-- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
+-- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
+-- and retry us of each seat. The book lives as long as the head. A server that refuses to write
+-- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
 end
