@@ -257,7 +257,12 @@ func (w *world) free(s step) {
 	}
 	at := w.now()
 	w.stat.did("free, judged")
-	if d := w.ask(p, l, h, "allow", 1); d.Granted == 0 && w.scripts() < mostScripts { // else nodes answer no more
+	d := w.ask(p, l, h, "allow", 1)
+	if d.Limit == 0 && !w.well() { // an error: the call has had breakers probe that were open since a node was away
+		w.rest(time.Second)
+		d = w.ask(p, l, h, "allow", 1)
+	}
+	if d.Granted == 0 && w.scripts() < mostScripts { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number, max(2*l.longest(), s.For), time.Duration(at))
 		return
 	}

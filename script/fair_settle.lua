@@ -1,5 +1,5 @@
 --@needs MARK as_proposed begun contended contending format grants groups ledger left next_us now
---@needs place record remark reply share sub target window written
+--@needs paced place record remark reply sub target window written
 --@gives b promised
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
@@ -19,6 +19,7 @@ if contending then
     reply[#reply + 1] = grants[i]
   end
   pcall(function()
+    local share = paced
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
     local b = ledger
     local promised = b.promised

@@ -97,6 +97,7 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
 	term := v.term()
+	term.Share = max(v.share, v.target) // see fair.lua
 	given, refused := v.fair.grant(term, available, closed == 0, r)
 	granted := given.Granted
 	var delay, part, retry int64

@@ -461,6 +461,7 @@ local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended
+local paced = share -- by what participants are paced
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -480,7 +481,14 @@ if contending then
   if sub(header, 4, 4) ~= '5' then
     header = ''
   end
+  -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
+  -- here, and come here at once. So participants are paced as if it were.
+  local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
+  if goal > share then
+    paced = goal
+  end
   contending, ledger = pcall(function()
+    local share = paced
     -- [fair_book.lua]
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
     -- pcall. `header` begins the book, or is empty.
@@ -888,6 +896,7 @@ if contending then
     reply[#reply + 1] = grants[i]
   end
   pcall(function()
+    local share = paced
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
     local b = ledger
     local promised = b.promised
