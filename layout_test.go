@@ -297,7 +297,7 @@ func (m *mortal) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	writes, takes := false, false
 	switch words[0] {
 	case "EVAL":
-		if writes = strings.HasPrefix(words[1], "-- Write a limit's record"); writes {
+		if writes = strings.Contains(words[1], "-- Write a limit's record"); writes {
 			m.writers.Store(sha(words[1]), true)
 		}
 		takes = strings.Contains(words[1], takeMark)
