@@ -12,8 +12,9 @@ import (
 // line of waiters, its leases, and its seat at every shard.
 type account struct {
 	core        *core
-	who         participant
-	lane.Member // what shards are told of it
+	name        string // of the participant
+	invalid     error  // why it cannot be used
+	lane.Member        // what shards are told of it
 	queue       queue
 	leases      leases
 
@@ -23,8 +24,9 @@ type account struct {
 }
 
 func newAccount(c *core, who participant) *account {
-	a := &account{core: c, who: who.identified()}
-	a.ID, a.Weight = a.who.id, a.who.weight
+	who = who.identified()
+	a := &account{core: c, name: who.name, invalid: who.invalid}
+	a.ID, a.Weight = who.id, who.weight
 	a.queue.account, a.leases.account = a, a
 	return a
 }

@@ -17,7 +17,7 @@ type accounts struct {
 
 // of returns the account of a participant of the limit.
 func (as *accounts) of(who participant) *account {
-	if own := as.own; who.name == own.who.name && who.weight == own.who.weight {
+	if own := as.own; who.name == own.name && who.weight == own.Weight {
 		return own
 	}
 	a := as.other(who)
@@ -29,7 +29,7 @@ func (as *accounts) other(who participant) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a := as.others[who.name]
-	if a == nil || a.who.weight != who.weight {
+	if a == nil || a.Weight != who.weight {
 		if as.others == nil {
 			as.others = make(map[string]*account)
 		}
@@ -49,7 +49,7 @@ func (as *accounts) forget(name string) {
 // close forgets every participant but the process itself.
 func (as *accounts) close() {
 	for _, a := range as.all()[1:] {
-		as.own.core.client.visitors.leave(as, a.who.name)
+		as.own.core.client.visitors.leave(as, a.name)
 	}
 }
 

@@ -80,14 +80,14 @@ func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
 	c := a.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
-	decideHere(c.alone.of(c.client, a.who.name), d, *limit, n, upTo)
+	decideHere(c.alone.of(c.client, a.name), d, *limit, n, upTo)
 }
 
 // peekApart is the state of a limit of Scope PerParticipant: that of the participant.
 func (a *account) peekApart(limit Limit, epoch int64) State {
 	c := a.core
 	c.Refresh()
-	p := c.alone.of(c.client, a.who.name).Peek(limit.here())
+	p := c.alone.of(c.client, a.name).Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,

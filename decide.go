@@ -143,8 +143,8 @@ func (a *account) admit(ctx context.Context, n int64, upTo bool) (*table, error)
 	if c.invalid != nil {
 		return nil, c.invalid
 	}
-	if a.who.invalid != nil {
-		return nil, a.who.invalid
+	if a.invalid != nil {
+		return nil, a.invalid
 	}
 	if n < 1 {
 		return nil, tooFew(n)

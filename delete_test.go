@@ -157,6 +157,7 @@ func TestALimitThatAnotherProcessStoresAgainIsFound(t *testing.T) {
 		if err != nil || st.Limit.Permits != 7 || st.Used != 1 {
 			t.Errorf("%+v, %v", st, err)
 		}
+		synctest.Wait() // the other process has read the record; else it could store it after Delete
 		if err := l.Delete(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 		for _, s := range next.Shards {
 			l := mine.core.laneTo(s)
 			if r, err := l.Peek(t.Context(), time.Second); err != nil || r.Epoch < next.Epoch {
-				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.Tag, r.Epoch, err, next.Epoch)
+				t.Errorf("shard %s is at epoch %d, %v; the change is %d", l.Tag(), r.Epoch, err, next.Epoch)
 			}
 		}
 	})

@@ -15,9 +15,9 @@ import (
 
 // wayTo is where a lane leads.
 func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
-	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Tag: shard.Tag(s.Slot), Algorithm: s.Algorithm}
+	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, w.Tag, c.id), a.bursty(), a == LeakyBucket
+		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), c.id), a.bursty(), a == LeakyBucket
 	}
 	return w
 }
@@ -57,7 +57,7 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 		c.record().syncSoon()
 	}
 	if n.Status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag, "node", l.Node.Name)
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag(), "node", l.Node.Name)
 	}
 	if t := c.table.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
 		c.record().behind(n.Epoch)
@@ -98,5 +98,5 @@ func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 
 // Failed is the error of a call to a shard.
 func (c *core) Failed(l *lane.Lane, err error) error {
-	return &ShardError{Limiter: c.name, Shard: l.Tag, Node: l.Node.Name, Err: err}
+	return &ShardError{Limiter: c.name, Shard: l.Tag(), Node: l.Node.Name, Err: err}
 }

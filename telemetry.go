@@ -20,7 +20,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.name, l.Tag, l.Node.Name, l.Ready(now), free)
+			g.Shard(co.name, l.Tag(), l.Node.Name, l.Ready(now), free)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, 
 }
 
 func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
-	return telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag, Serves: serves}
+	return telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag(), Serves: serves}
 }
 
 // finish ends the call, and returns when that was.

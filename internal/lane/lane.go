@@ -16,6 +16,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Errors that end an ask without its being sent: another shard may be asked for the same permits.
@@ -81,7 +82,6 @@ type Way struct {
 	Metrics   *telemetry.Limiter
 	Node      *node.Node
 	Slot      int
-	Tag       string // of the shard's keys
 	Algorithm string
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
@@ -124,6 +124,9 @@ func New(e *Env, w Way, t *Terms) *Lane {
 	l.Terms.Store(t)
 	return l
 }
+
+// Tag is the hash tag of the shard's keys.
+func (l *Lane) Tag() string { return shard.Tag(l.Slot) }
 
 // Room is what the shard holds at the most when nothing is in use: its share, or the part of the
 // burst that goes with it.
