@@ -64,7 +64,8 @@ func useAll(t *testing.T, f fleet) {
 	if st := peek(t, l); st.Used != 20 {
 		t.Errorf("%+v", st)
 	}
-	if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 30, Per: shardlimit.PerHour(1).Per, Shards: 2}); err != nil {
+	if err := l.SetLimit(t.Context(),
+		shardlimit.Limit{Permits: 30, Per: shardlimit.PerHour(1).Per, Shards: 2}); err != nil {
 		t.Error(err)
 	}
 	if err := l.Reset(t.Context()); err != nil {
@@ -106,7 +107,8 @@ func TestTheDocumentedPermissionsSuffice(t *testing.T) {
 		}
 		defer watcher.Close()
 		permit(t, watcher, "none", documented(t, "**ACL of sentinels:**"))
-		if err := watcher.Do(t.Context(), watcher.B().Arbitrary("ACL").Args("SETUSER", "app", "&*").Build()).Error(); err != nil {
+		if err := watcher.Do(t.Context(),
+			watcher.B().Arbitrary("ACL").Args("SETUSER", "app", "&*").Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		o := as(set.ClientOption())

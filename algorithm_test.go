@@ -12,7 +12,8 @@ import (
 )
 
 var algorithms = []shardlimit.Algorithm{
-	shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket,
+	shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
+	shardlimit.LeakyBucket,
 }
 
 // places are where a limit can be.
@@ -127,7 +128,8 @@ func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 	})
 }
 
-// While one algorithm gives way to another there are two shards in one place, and Peek tells them apart.
+// While one algorithm gives way to another there are two shards in one place, and Peek tells them
+// apart.
 func TestPeekTellsOldAndNewShardsApart(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
 	l := limiter(t, standalone(t).client(t), "l", limit)
@@ -206,17 +208,20 @@ func TestEveryAlgorithmKeepsItsBoundUnderLoadAndChange(t *testing.T) {
 	for _, p := range phases {
 		keepsTo(t, ceiling(p.limit), between(p.from, p.to, ops))
 	}
-	keepsTo(t, shardlimit.Limit{Permits: 3 * limit.Permits, Per: limit.Per}, ops) // where a token bucket gives way to something else
+	// where a token bucket gives way to something else
+	keepsTo(t, shardlimit.Limit{Permits: 3 * limit.Permits, Per: limit.Per}, ops)
 	t.Log(callers)
 }
 
-// The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and however many at once.
+// The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and
+// however many at once.
 func TestLeakyBucketGivesTurns(t *testing.T) {
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const interval = 20 * time.Second
-			limit := shardlimit.Limit{Permits: 3, Per: 3 * interval, Algorithm: shardlimit.LeakyBucket, Burst: 50, Shards: 1}
+			limit := shardlimit.Limit{Permits: 3, Per: 3 * interval, Algorithm: shardlimit.LeakyBucket, Burst: 50,
+				Shards: 1}
 			l := limiter(t, place(t).client(t), "l", limit)
 			begin := time.Now()
 			var turn time.Duration
@@ -270,10 +275,11 @@ func TestWaitSleepsUntilTheTurn(t *testing.T) {
 func TestLimitsThatAnAlgorithmCannotHaveAreRefused(t *testing.T) {
 	c := standalone(t).client(t)
 	for name, limit := range map[string]shardlimit.Limit{
-		"unknown":          {Permits: 1, Per: time.Second, Algorithm: 5},
-		"burst of a log":   {Permits: 1, Per: time.Second, Burst: 1},
-		"negative burst":   {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: -1},
-		"huge burst":       {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: shardlimit.MaxPermits + 1},
+		"unknown":        {Permits: 1, Per: time.Second, Algorithm: 5},
+		"burst of a log": {Permits: 1, Per: time.Second, Burst: 1},
+		"negative burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: -1},
+		"huge burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket,
+			Burst: shardlimit.MaxPermits + 1},
 		"endless to fill":  {Permits: 1, Per: shardlimit.MaxWindow, Algorithm: shardlimit.LeakyBucket, Burst: 10},
 		"lease of buckets": {Permits: 9, Per: time.Second, Algorithm: shardlimit.TokenBucket, Lease: time.Second},
 		"lease of windows": {Permits: 9, Per: time.Second, Algorithm: shardlimit.FixedWindow, Lease: time.Second},

@@ -16,20 +16,23 @@ import (
 // may still write meanwhile: the same epoch never means two layouts.
 const epochLeap = 1 << 20
 
-// isNew reports whether the limit may be so new that others just begin it, too, at other places. Then one of them that cannot be
-// reached for a moment may be the only one at which this shows.
+// isNew reports whether the limit may be so new that others just begin it, too, at other places.
+// Then one of them that cannot be reached for a moment may be the only one at which this shows.
 func isNew(found []reading) bool {
 	return !slices.ContainsFunc(found, func(f reading) bool { return f.record.Exists && f.record.Age > newFor })
 }
 
 // allRead reports whether every place was read, but those on nodes that this process does not know.
 func allRead(found []reading) bool {
-	return !slices.ContainsFunc(found, func(f reading) bool { return f.err != nil && !errors.Is(f.err, node.ErrStranger) })
+	return !slices.ContainsFunc(found,
+		func(f reading) bool { return f.err != nil && !errors.Is(f.err, node.ErrStranger) })
 }
 
-// rivalsOf returns the readings of layouts that the given one may not take into account. One that names another anchor is left over from a move
-// only if the layout says that it was there, or if that anchor leads on to the layout's. Else it may be in use: it comes about when two processes that list
-// different nodes declare a limit at once, when one that does not know the anchor takes over, or when a server came back from an old snapshot.
+// rivalsOf returns the readings of layouts that the given one may not take into account. One that
+// names another anchor is left over from a move only if the layout says that it was there, or if
+// that anchor leads on to the layout's. Else it may be in use: it comes about when two processes
+// that list different nodes declare a limit at once, when one that does not know the anchor takes
+// over, or when a server came back from an old snapshot.
 func rivalsOf(found []reading, layout shard.Layout) (rivals []*reading) {
 	for i := range found {
 		f := &found[i]
@@ -40,7 +43,8 @@ func rivalsOf(found []reading, layout shard.Layout) (rivals []*reading) {
 	return rivals
 }
 
-// leads reports whether the record at one place says, maybe by way of others, that it was moved to another.
+// leads reports whether the record at one place says, maybe by way of others, that it was moved to
+// another.
 func leads(found []reading, from, to shard.Location) bool {
 	for range anchorHops {
 		i := slices.IndexFunc(found, func(f reading) bool { return f.place == from })
@@ -79,10 +83,13 @@ func (r *register) foremost(found []reading, newest shard.Layout) (best shard.La
 }
 
 // merge makes one layout of several, for the first of them goes on. Nobody knows which of them
-// shards have obeyed, so the new one lists the shards of all and begins by asking every one of them.
-func (r *register) merge(ctx context.Context, best shard.Layout, anchor *reading, rivals []*reading, others []shard.Layout) error {
+// shards have obeyed, so the new one lists the shards of all and begins by asking every one of
+// them.
+func (r *register) merge(ctx context.Context, best shard.Layout, anchor *reading, rivals []*reading,
+	others []shard.Layout) error {
 	if len(others) > 0 {
-		r.core.client.cfg.Logger.Warn("the record of a limiter was lost or is older than what was in force; it is replaced",
+		r.core.client.cfg.Logger.Warn("the record of a limiter was lost or is older than what was in force; it is "+
+			"replaced",
 			"limiter", r.core.name, "anchor", anchor.place.Node)
 	}
 	for _, rival := range rivals {
@@ -128,8 +135,8 @@ func (r *register) union(layout shard.Layout, anchor shard.Location, others []sh
 	return next.AnchoredAt(anchor, append(others, layout)...), nil
 }
 
-// takeOver gives the limit an anchor that this process knows, if every other place of the record can be read. Else the limiter
-// goes on with the layout without being able to confirm or change it.
+// takeOver gives the limit an anchor that this process knows, if every other place of the record
+// can be read. Else the limiter goes on with the layout without being able to confirm or change it.
 func (r *register) takeOver(ctx context.Context, found []reading, layout shard.Layout) (agreed bool, err error) {
 	here := r.homes()[0]
 	at := slices.IndexFunc(found, func(f reading) bool { return f.place == here })
@@ -137,7 +144,8 @@ func (r *register) takeOver(ctx context.Context, found []reading, layout shard.L
 		return true, nil
 	}
 	home := found[at]
-	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
+	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is "+
+		"anchored anew",
 		"limiter", r.core.name, "node", layout.Anchor.Node)
 	best, others := r.foremost(found, layout)
 	next, err := r.union(best, home.place, append(others, layoutsOf(rivalsOf(found, layout))...))
@@ -148,7 +156,8 @@ func (r *register) takeOver(ctx context.Context, found []reading, layout shard.L
 	return false, err
 }
 
-// anchorFor is where the layout that follows another is to be anchored: where that one is, unless the node is to go.
+// anchorFor is where the layout that follows another is to be anchored: where that one is, unless
+// the node is to go.
 func (r *register) anchorFor(layout shard.Layout) shard.Location {
 	if at := r.anchorOf(layout); r.core.client.nodes.Roster().Keeps(at.Node) {
 		return at

@@ -36,7 +36,8 @@ func TestProcessesWithDifferentNodesEndInOneLayout(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 8 {
 				next := shardlimit.Limit{
-					Permits: int64(100 + 50*i), Per: 100*time.Millisecond + time.Duration(i)*20*time.Millisecond, Shards: 1 + 3*i%8,
+					Permits: int64(100 + 50*i), Per: 100*time.Millisecond + time.Duration(i)*20*time.Millisecond,
+					Shards: 1 + 3*i%8,
 				}
 				asked[next] = true
 				most, shortest = max(most, next.Permits), min(shortest, next.Per)
@@ -57,7 +58,8 @@ func TestProcessesWithDifferentNodesEndInOneLayout(t *testing.T) {
 					return false
 				}
 				for _, l := range limiters {
-					// A process with the old list does not reach every shard, so Peek may fail in part.
+					// A process with the old list does not reach every shard, so Peek may fail in
+					// part.
 					if own, _ := l.Peek(context.Background()); own.Epoch != st.Epoch || l.Limit() != st.Limit {
 						return false
 					}
@@ -80,8 +82,8 @@ func TestProcessesWithDifferentNodesEndInOneLayout(t *testing.T) {
 	}
 }
 
-// Processes that list different nodes declare a new limit at the same moment. Each would anchor it on
-// another node; what they make of it is one limit all the same.
+// Processes that list different nodes declare a new limit at the same moment. Each would anchor it
+// on another node; what they make of it is one limit all the same.
 func TestProcessesWithDifferentNodesDeclareOneLimit(t *testing.T) {
 	t.Parallel()
 	f, _ := independent(t, 4)
@@ -188,9 +190,10 @@ func (s *scribe) Do(ctx context.Context, cmd rueidis.Completed) (result rueidis.
 	return s.Client.Do(ctx, cmd)
 }
 
-// Two processes that list different nodes have both found nothing and begin a limit at different places. The one
-// whose layout is the older is through and uses it before the other looks anywhere but at its own place. The
-// other must find that out, and not cover it up with its own layout because that is newer.
+// Two processes that list different nodes have both found nothing and begin a limit at different
+// places. The one whose layout is the older is through and uses it before the other looks anywhere
+// but at its own place. The other must find that out, and not cover it up with its own layout
+// because that is newer.
 func TestALimitBegunElsewhereIsNotCoveredUp(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -208,7 +211,8 @@ func TestALimitBegunElsewhereIsNotCoveredUp(t *testing.T) {
 	process := func(nodes int, write func(string, func())) *shardlimit.Client {
 		p := f.with()
 		for i, s := range servers[:nodes] {
-			p.nodes = append(p.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: &scribe{s.Client(t), f.nodes[i].Name, write}})
+			p.nodes = append(p.nodes,
+				shardlimit.Node{Name: f.nodes[i].Name, Client: &scribe{s.Client(t), f.nodes[i].Name, write}})
 		}
 		return p.client(t)
 	}

@@ -10,9 +10,9 @@ import (
 // A shard with state obeys its stored epoch, whatever a process believes. A shard without state has
 // only the word of its caller for the share it begins with. So that word is good for one epoch and
 // for a time: the record held a layout of that epoch when it was read less than confirmFor ago. A
-// call carries the end of that time, in the time of the shard's node, and the script creates no share
-// after it, however long the call was on its way. Whoever replaces the record can tell from that when
-// the last share of the old layout can have come into being.
+// call carries the end of that time, in the time of the shard's node, and the script creates no
+// share after it, however long the call was on its way. Whoever replaces the record can tell from
+// that when the last share of the old layout can have come into being.
 const (
 	confirmFor = 5 * time.Second
 	// A family's keys come and go all the time, so its record is read again before that is over.
@@ -29,12 +29,14 @@ type belief struct {
 	until int64 // on the client's clock that goes on while the machine is suspended
 }
 
-// believe notes that the record held a layout of this epoch when it was read or written; sent is when that began.
+// believe notes that the record held a layout of this epoch when it was read or written; sent is
+// when that began.
 func (r *register) believe(epoch, sent int64) {
 	r.belief.Store(&belief{epoch: epoch, until: sent + int64(confirmFor)})
 }
 
-// believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told of a later one.
+// believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
+// of a later one.
 func (r *register) believed(epoch, elapsed int64) int64 {
 	b := r.belief.Load()
 	if b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until {
@@ -43,7 +45,8 @@ func (r *register) believed(epoch, elapsed int64) int64 {
 	return b.until
 }
 
-// confirm makes sure that the layout of this process is the one in the record, or becomes it, at most until ctx ends.
+// confirm makes sure that the layout of this process is the one in the record, or becomes it, at
+// most until ctx ends.
 func (r *register) confirm(ctx context.Context) error {
 	if r.current() {
 		return nil

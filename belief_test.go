@@ -52,7 +52,8 @@ func (l *ledger) holds(t *testing.T, limit shardlimit.Limit) {
 // A limit that nobody used for a while, however long, grants what it has to the first calls.
 func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
 	for _, algorithm := range []shardlimit.Algorithm{
-		shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket,
+		shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
+		shardlimit.LeakyBucket,
 	} {
 		for _, shards := range []int{1, 4} {
 			t.Run(fmt.Sprint(algorithm, shards), func(t *testing.T) {
@@ -62,7 +63,8 @@ func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
 					c := f.client(t)
 					defer c.Close()
 					l := limiter(t, c, "l", limit)
-					for _, rest := range []time.Duration{0, 5 * time.Minute, 63 * time.Second, 2 * time.Hour, 25 * time.Hour, 3 * 24 * time.Hour} {
+					for _, rest := range []time.Duration{0, 5 * time.Minute, 63 * time.Second, 2 * time.Hour,
+						25 * time.Hour, 3 * 24 * time.Hour} {
 						time.Sleep(rest)
 						if d, err := l.AllowN(t.Context(), 40); err != nil || !d.Allowed || d.Degraded {
 							t.Fatalf("40 permits after a rest of %v: %+v %v", rest, d, err)
@@ -82,8 +84,8 @@ func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
 	}
 }
 
-// The same while any one node is away, also the one that anchors the limit's layout: the others have
-// what they had.
+// The same while any one node is away, also the one that anchors the limit's layout: the others
+// have what they had.
 func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
 	for away := range 3 {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,9 +109,10 @@ func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
 	}
 }
 
-// A process rests while the limit moves to other shards, or becomes another one, until the memory of
-// its old shards has expired. Its old beliefs are worth nothing when it comes back, with how many
-// callers so ever, and also if its machine was suspended so that hardly any time went by for it.
+// A process rests while the limit moves to other shards, or becomes another one, until the memory
+// of its old shards has expired. Its old beliefs are worth nothing when it comes back, with how
+// many callers so ever, and also if its machine was suspended so that hardly any time went by for
+// it.
 func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
 	second := shardlimit.Limit{Permits: 200, Per: 100 * time.Millisecond, Shards: 2}
 	one, counter := second, second
@@ -150,7 +153,8 @@ func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
 									start := int64(time.Since(all.begun))
 									d, err := l.AllowUpTo(context.Background(), 10)
 									if err == nil {
-										ops <- history.Op{Start: start, End: int64(time.Since(all.begun)), Permits: d.Granted}
+										ops <- history.Op{Start: start, End: int64(time.Since(all.begun)),
+											Permits: d.Granted}
 									}
 								}
 							}()
@@ -176,8 +180,9 @@ func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
 	}
 }
 
-// A process that holds leases of ten seconds is not there when the lease becomes ten milliseconds. The
-// shards keep permits for so much longer only, so it must not hold what they grant it for the old time.
+// A process that holds leases of ten seconds is not there when the lease becomes ten milliseconds.
+// The shards keep permits for so much longer only, so it must not hold what they grant it for the
+// old time.
 func TestNoLeaseOfAnotherLayoutBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)

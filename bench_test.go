@@ -45,7 +45,8 @@ func BenchmarkAllow(b *testing.B) {
 	}
 	b.Run("lease", func(b *testing.B) {
 		b.ReportAllocs()
-		l := limiter(b, f.client(b), "h", shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})
+		l := limiter(b, f.client(b), "h",
+			shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})
 		crowd(b, runtime.GOMAXPROCS(0), func() error {
 			_, err := l.Allow(ctx)
 			return err
@@ -53,8 +54,8 @@ func BenchmarkAllow(b *testing.B) {
 	})
 }
 
-// BenchmarkWait is 800 callers who wait for one permit after the other of a bucket with 5,000 a second, and reports which part of the rate they get, besides
-// what was in a token bucket at first.
+// BenchmarkWait is 800 callers who wait for one permit after the other of a bucket with 5,000 a
+// second, and reports which part of the rate they get, besides what was in a token bucket at first.
 func BenchmarkWait(b *testing.B) {
 	f := standalone(b)
 	for _, a := range []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket} {
@@ -73,7 +74,8 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// crowd shares b.N calls among so many goroutines, and reports the CPU time of the whole process besides.
+// crowd shares b.N calls among so many goroutines, and reports the CPU time of the whole process
+// besides.
 func crowd(b *testing.B, callers int, call func() error) {
 	b.ReportAllocs()
 	cpu := func() int64 {

@@ -10,7 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What Peek calls free is what a call is granted, also while permits are reserved for later: those do not take up room before they are due.
+// What Peek calls free is what a call is granted, also while permits are reserved for later: those
+// do not take up room before they are due.
 func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 	for name, nodes := range map[string]func(testing.TB) fleet{
 		"emulated": func(tb testing.TB) fleet { f, _ := frozen(tb, 1); return f },
@@ -28,10 +29,12 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 			}
 			st := peek(t, l)
 			if st.Remaining != 2 || st.RetryAfter != 0 || st.When(2) != 0 || st.Used != 14 || st.Shards[0].Free != 2 {
-				t.Errorf("%d free, the first in %s, two in %s; used %d: %+v", st.Remaining, st.RetryAfter, st.When(2), st.Used, st.Shards)
+				t.Errorf("%d free, the first in %s, two in %s; used %d: %+v", st.Remaining, st.RetryAfter, st.When(2),
+					st.Used, st.Shards)
 			}
 			// Three fit only behind the eight, and then all ten do.
-			if st.When(3) <= booking.Delay()+50*time.Minute || st.When(10) != st.When(3) || st.ResetAfter != st.When(10) {
+			if st.When(3) <= booking.Delay()+50*time.Minute || st.When(10) != st.When(3) ||
+				st.ResetAfter != st.When(10) {
 				t.Errorf("three in %s, ten in %s, reset in %s", st.When(3), st.When(10), st.ResetAfter)
 			}
 			d, err := l.AllowN(t.Context(), 3)
@@ -55,8 +58,9 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 	}
 }
 
-// For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one more, Peek knows to the microsecond when n permits
-// are free together, and a denied call says the same. Everybody who asks is new, so nothing but the replies can tell.
+// For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one
+// more, Peek knows to the microsecond when n permits are free together, and a denied call says the
+// same. Everybody who asks is new, so nothing but the replies can tell.
 func TestPeekKnowsWhenNPermitsComeBesideReservations(t *testing.T) {
 	for _, a := range algorithms {
 		for _, shards := range []int{1, 3} {
@@ -108,7 +112,8 @@ func (w *besideWalk) round(t *testing.T, name string) {
 		n := 1 + w.rng.Int64N(9)
 		if w.rng.IntN(3) == 0 {
 			r, err := w.one(t, name).Reserve(t.Context(), n)
-			if err != nil && !errors.Is(err, shardlimit.ErrTooManyReservations) && !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			if err != nil && !errors.Is(err, shardlimit.ErrTooManyReservations) &&
+				!errors.Is(err, shardlimit.ErrWaitTooLong) {
 				t.Fatal(err)
 			}
 			reserved = reserved || err == nil && r.Delay() > time.Second

@@ -35,10 +35,12 @@ type booked struct {
 	due   int64 // and no later than this
 }
 
-// book reserves n permits at the earliest instant from least on at which there is
-// room for them, if that is before the deadline (0: none): on one shard if one has so many,
-// else on several. While participants contend, credit has to pay for them until then, else the error is a *pacedError. windows is for how many windows' worth of permits shards may be booked.
-func (a *account) book(ctx context.Context, t *table, n, least, deadline, since, windows int64) (Decision, int64, error) {
+// book reserves n permits at the earliest instant from least on at which there is room for them, if
+// that is before the deadline (0: none): on one shard if one has so many, else on several. While
+// participants contend, credit has to pay for them until then, else the error is a *pacedError.
+// windows is for how many windows' worth of permits shards may be booked.
+func (a *account) book(ctx context.Context, t *table,
+	n, least, deadline, since, windows int64) (Decision, int64, error) {
 	c := a.core
 	var failure error
 	failed := make(map[*lane.Seat]bool)
@@ -99,12 +101,14 @@ func isRefusal(err error) bool {
 	return errors.Is(err, ErrTooManyReservations) || errors.Is(err, ErrWaitTooLong)
 }
 
-// pacedError is that the participant has used up its part, so that it cannot pay for a booking before that time.
+// pacedError is that the participant has used up its part, so that it cannot pay for a booking
+// before that time.
 type pacedError struct{ until int64 }
 
 func (e *pacedError) Error() string { return "its part of the limit is used up" }
 
-// fullError is that so much is booked on a shard that there may be room for a booking only from that time on.
+// fullError is that so much is booked on a shard that there may be room for a booking only from
+// that time on.
 type fullError struct{ booked, until int64 }
 
 func (e *fullError) Error() string {
@@ -115,7 +119,8 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
 // plan looks at the shards and chooses which to book, and the instant to book for: of
 // one shard 0, because it knows better itself.
-func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map[*lane.Seat]bool) (at int64, wanted []lane.Part, err error) {
+func (a *account) plan(ctx context.Context, t *table, n, since int64,
+	failed map[*lane.Seat]bool) (at int64, wanted []lane.Part, err error) {
 	c, visit := a.core, a.view(t).visit
 	if len(visit) == 1 && !t.split {
 		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
@@ -150,7 +155,8 @@ func (a *account) plan(ctx context.Context, t *table, n, since int64, failed map
 }
 
 // offers asks every shard at once what it has.
-func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64, failed map[*lane.Seat]bool) (offers []offer) {
+func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64,
+	failed map[*lane.Seat]bool) (offers []offer) {
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -170,7 +176,8 @@ func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64, fail
 			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.Room(&peek)))
 			if peek.Status == script.Absent {
 				o.Free = o.Weight
-			} else if last := len(peek.Releases); last > 0 && !l.Bursty { // a bucket has what comes back whatever is booked
+			} else if last := len(peek.Releases); last > 0 && !l.Bursty {
+				// a bucket has what comes back whatever is booked
 				o.After = received + int64(peek.Releases[last-1].In-peek.Window)
 			}
 			mu.Lock()
@@ -182,7 +189,8 @@ func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64, fail
 	return offers
 }
 
-// split spreads n permits over shards for the earliest instant at which they have so many together; nil if there is none.
+// split spreads n permits over shards for the earliest instant at which they have so many together;
+// nil if there is none.
 func split(offers []offer, n int64) (at int64, wanted []lane.Part) {
 	all := make([]forecast.Offer, len(offers))
 	for i := range offers {
@@ -199,7 +207,8 @@ func split(offers []offer, n int64) (at int64, wanted []lane.Part) {
 
 // bookParts books every part for the instant, or for a later one that suits all:
 // a part that was dated earlier than the others would come back too early.
-func (c *core) bookParts(ctx context.Context, wanted []lane.Part, at, deadline, since, windows int64) ([]booked, error) {
+func (c *core) bookParts(ctx context.Context, wanted []lane.Part,
+	at, deadline, since, windows int64) ([]booked, error) {
 	var done []booked
 	for range bookRounds {
 		more, err := c.bookAll(ctx, wanted, at, deadline, since, windows)
@@ -232,7 +241,8 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part, at, deadline, 
 }
 
 // bookAll books the parts at once, each for its instant or as soon after it as there is room.
-func (c *core) bookAll(ctx context.Context, wanted []lane.Part, at, deadline, since, windows int64) (done []booked, failure error) {
+func (c *core) bookAll(ctx context.Context, wanted []lane.Part,
+	at, deadline, since, windows int64) (done []booked, failure error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, w := range wanted {
@@ -286,7 +296,8 @@ func (c *core) book(ctx context.Context, s *lane.Seat, n, at, deadline, since, w
 	}
 	r, sent, received, err := s.Reserve(ctx, n, at, deadline, windows)
 	switch {
-	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) && !script.NotExecuted(err):
+	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
+		!script.NotExecuted(err):
 		return booked{}, lane.ErrTooLate
 	case err != nil:
 		return booked{}, &partError{s, s.Lane.Fail(err)}

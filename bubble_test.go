@@ -20,8 +20,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-// bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's. Processes, scripts and the moves
-// of capacity are the real ones; only time is not, so that minutes of a limit pass in seconds, and a busy machine changes nothing.
+// bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's.
+// Processes, scripts and the moves of capacity are the real ones; only time is not, so that minutes
+// of a limit pass in seconds, and a busy machine changes nothing.
 func bubbled(t *testing.T, nodes int) fleet {
 	t.Helper()
 	f, _ := bubbledNodes(t, nodes)
@@ -71,8 +72,11 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 		broken = append(broken, node)
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
-			Dialer:    net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
-			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
+			Dialer: net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
+			DialCtxFn: func(context.Context, string, *net.Dialer,
+				*tls.Config) (net.Conn, error) {
+				return redis.Dial()
+			},
 		}})
 	}
 	return f, broken
@@ -84,8 +88,8 @@ var bubbles struct {
 	n, procs int
 }
 
-// oneProcessor has the race detector watch a bubble on one processor. The runtime has one context of
-// the detector for all timers of a bubble. Goroutines on two processors that receive from timers
+// oneProcessor has the race detector watch a bubble on one processor. The runtime has one context
+// of the detector for all timers of a bubble. Goroutines on two processors that receive from timers
 // which are due already use it at the same time, and the process dies of SIGSEGV (Go 1.26).
 func oneProcessor(t *testing.T) {
 	if !race.Enabled {
@@ -126,7 +130,8 @@ func infoOf(since time.Time) server.Hook {
 	}
 }
 
-// demand asks for permits through each limiter in turn, one every pause of the bubble's time, and keeps the history.
+// demand asks for permits through each limiter in turn, one every pause of the bubble's time, and
+// keeps the history.
 type demand struct {
 	t     *testing.T
 	begun time.Time

@@ -35,7 +35,8 @@ func keeps(t *testing.T, shards int, cheat func(context.Context, *shardlimit.Lim
 	t.Error("every time: ", err)
 }
 
-// reserveAndCancel reserves n permits and cancels 20 ms before they are due. It returns what it has used.
+// reserveAndCancel reserves n permits and cancels 20 ms before they are due. It returns what it has
+// used.
 func reserveAndCancel(n int64) func(ctx context.Context, l *shardlimit.Limiter) int64 {
 	return func(ctx context.Context, l *shardlimit.Limiter) int64 {
 		r, err := l.Reserve(ctx, n)

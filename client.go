@@ -58,7 +58,8 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.nodes = node.NewFleet(node.Settings{
-		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Telemetry: c.tel, Prefix: cfg.KeyPrefix, CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
+		Ctx: c.ctx, Clock: &c.clock, Log: cfg.Logger, Telemetry: c.tel, Prefix: cfg.KeyPrefix,
+		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
 	return c, nil
@@ -215,8 +216,8 @@ func (c *Client) everyFamily() []*Family {
 	return all
 }
 
-// patience is how long one exchange may take that declares, changes, resets or deletes a limit: these
-// are rare, and may have to connect first.
+// patience is how long one exchange may take that declares, changes, resets or deletes a limit:
+// these are rare, and may have to connect first.
 func (c *Client) patience() time.Duration { return max(leastPatience, c.cfg.CallTimeout) }
 
 // spawn runs a task that ends with the Client. It reports false if that is closed.
@@ -249,7 +250,8 @@ func (c *Client) arrange(ctx context.Context, id string, limit Limit, participan
 	return arrangeOver(id, limit, n, open)
 }
 
-// arrangeOver places n shards, or fewer if there would be no permit, or no part of the burst, for each.
+// arrangeOver places n shards, or fewer if there would be no permit, or no part of the burst, for
+// each.
 func arrangeOver(id string, limit Limit, n int, nodes []shard.Node) []shard.Shard {
 	return shard.Arrange(id, limit.Permits, shard.Fit(limit.most(), n, shard.Slots), nodes)
 }

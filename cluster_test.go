@@ -24,13 +24,15 @@ func clustered(tb testing.TB, replicas int, opts ...redistest.Option) (fleet, *r
 }
 
 func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
-	// Not parallel: servers that are short of time to tell each other of a migration take minutes for it.
+	// Not parallel: servers that are short of time to tell each other of a migration take minutes
+	// for it.
 	f, cluster := clustered(t, 0)
 	t.Run("every master", func(t *testing.T) {
 		c := f.client(t)
 		for i := range 20 {
 			for _, shards := range []int{0, 3, 4, 16} {
-				l := limiter(t, c, fmt.Sprint("place-", i, "-", shards), shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
+				l := limiter(t, c, fmt.Sprint("place-", i, "-", shards),
+					shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
 				if d, err := l.AllowN(t.Context(), 3000); err != nil || !d.Allowed { // so that every shard has state
 					t.Fatalf("%+v, %v", d, err)
 				}
@@ -129,7 +131,8 @@ func migrateUnderLoad(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	if admitted := history.Total(record.Ops()); st.Used != admitted {
 		t.Errorf("callers were granted %d permits, the shards hold %d", admitted, st.Used)
 	}
-	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers, worst.Permits, tight.Permits)
+	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers,
+		worst.Permits, tight.Permits)
 }
 
 // useHalfWay stops migrations in their middle, where the two keys of a shard may
@@ -173,7 +176,8 @@ func useHalfWay(t *testing.T, f fleet, cluster *redistest.Cluster) {
 				}
 			}
 			if st, err := fresh.Peek(t.Context()); err != nil || st.Used != limit.Permits {
-				t.Errorf("%d of %d permits were granted, the shards hold %d, %v", limit.Permits, limit.Permits, st.Used, err)
+				t.Errorf("%d of %d permits were granted, the shards hold %d, %v", limit.Permits, limit.Permits, st.Used,
+					err)
 			}
 		})
 	}

@@ -13,7 +13,8 @@ import (
 
 // An idle limit grants nine tenths of itself to one call, however many shards it has.
 func TestALargeCallIsServedFromManyShards(t *testing.T) {
-	for shards, rtt := range map[int]time.Duration{8: 10 * time.Millisecond, 32: 3 * time.Millisecond, 64: time.Millisecond, 256: 0} {
+	for shards, rtt := range map[int]time.Duration{8: 10 * time.Millisecond, 32: 3 * time.Millisecond,
+		64: time.Millisecond, 256: 0} {
 		t.Run(fmt.Sprint(shards, " shards ", rtt, " away"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, _ := bubbled(t, 2).distant(t, rtt)
@@ -24,10 +25,12 @@ func TestALargeCallIsServedFromManyShards(t *testing.T) {
 					if err != nil || !d.Allowed || d.Degraded {
 						t.Fatalf("%+v, %v", d, err)
 					}
-					if d, err := l.AllowN(t.Context(), 100_001); err != nil || d.Allowed || d.RetryAfter < 50*time.Second {
+					if d, err := l.AllowN(t.Context(), 100_001); err != nil || d.Allowed ||
+						d.RetryAfter < 50*time.Second {
 						t.Errorf("more than there is: %+v, %v", d, err)
 					}
-					if d, err := l.AllowN(t.Context(), 100_000); err != nil || !d.Allowed || l.Refund(t.Context(), d) != nil {
+					if d, err := l.AllowN(t.Context(), 100_000); err != nil || !d.Allowed ||
+						l.Refund(t.Context(), d) != nil {
 						t.Errorf("the rest: %+v, %v", d, err)
 					}
 					if err := l.Refund(t.Context(), d); err != nil {
@@ -85,7 +88,9 @@ func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 					f, _ := bubbled(t, 2).distant(t, rtt)
 					var all []*shardlimit.Limiter
 					for range rivals {
-						all = append(all, limiter(t, f.client(t, replica), "l", shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}))
+						all = append(all,
+							limiter(t, f.client(t, replica), "l",
+								shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}))
 					}
 					served := 0
 					for range 10 {

@@ -98,11 +98,11 @@ type Config struct {
 	// Weight is this process' part of a contended limit relative to the other
 	// participants, MinWeight to MaxWeight; 0 means 1.
 	Weight float64
-	// CallTimeout bounds the time that one decision may spend on Redis; 0
-	// means DefaultCallTimeout. A shorter context wins. A single script call
-	// gets half of it when there is another shard to go to. Peek and Participants
-	// get as long; what declares, changes, resets or deletes a limit gets it for each step, but at least
-	// two seconds for an exchange with the nodes that keep the record.
+	// CallTimeout bounds the time that one decision may spend on Redis; 0 means DefaultCallTimeout.
+	// A shorter context wins. A single script call gets half of it when there is another shard to
+	// go to. Peek and Participants get as long; what declares, changes, resets or deletes a limit
+	// gets it for each step, but at least two seconds for an exchange with the nodes that keep the
+	// record.
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy
@@ -219,7 +219,8 @@ func dialable(o rueidis.ClientOption) error {
 	return nil
 }
 
-// dialsItself reports whether the program makes the connections, so that addresses may mean anything.
+// dialsItself reports whether the program makes the connections, so that addresses may mean
+// anything.
 func dialsItself(o rueidis.ClientOption) bool {
 	return o.DialFn != nil || o.DialCtxFn != nil //nolint:staticcheck // DialFn is deprecated, but programs may still set it
 }

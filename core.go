@@ -129,7 +129,8 @@ func (c *core) adopt(layout shard.Layout) error {
 func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	live := layout.Live()
 	c.leave(layout)
-	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()), participants: &c.record().participants}
+	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
+		participants: &c.record().participants}
 	for _, s := range live {
 		terms, err := c.termsFor(layout, s)
 		if err != nil {
@@ -168,14 +169,16 @@ func (c *core) renew() {
 	c.accounts.upset()
 }
 
-// stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is held.
+// stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is
+// held.
 func (c *core) stranger(node string) {
 	if !c.missing[node] {
 		if c.missing == nil {
 			c.missing = make(map[string]bool)
 		}
 		c.missing[node] = true
-		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from the others", "limiter", c.name, "node", node)
+		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from "+
+			"the others", "limiter", c.name, "node", node)
 	}
 }
 
@@ -207,7 +210,9 @@ func (c *core) leave(layout shard.Layout) {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		if t, err := c.termsFor(layout, shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}); err == nil { // else it has no keys
+		if t, err := c.termsFor(layout,
+			shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}); err == nil {
+			// else it has no keys
 			l.Terms.Store(t)
 		}
 	}
@@ -222,7 +227,8 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
-		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm, Quarantine: c.client.quarantines(layout.Window),
+		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
+		Quarantine: c.client.quarantines(layout.Window),
 	}
 	if c.family != nil {
 		return c.family.proposal(terms)
@@ -260,7 +266,8 @@ func (c *core) abandon() {
 
 func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
 
-// lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose nothing.
+// lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
+// nothing.
 func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 	at := placeOf(s)
 	n := c.client.nodes.Node(s.Node)

@@ -16,8 +16,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// A process that joins a limit whose buckets are being replaced looks at shards of which it knows only that
-// they leave, and which nobody has told yet.
+// A process that joins a limit whose buckets are being replaced looks at shards of which it knows
+// only that they leave, and which nobody has told yet.
 func TestPeekAtBucketsThatLeaveAndWereNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 2)
@@ -34,7 +34,8 @@ func TestPeekAtBucketsThatLeaveAndWereNotTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer given.Close()
-			broken.nodes = append(broken.nodes, shardlimit.Node{Name: n.Name, Client: &mortal{Client: given, demise: d}})
+			broken.nodes = append(broken.nodes,
+				shardlimit.Node{Name: n.Name, Client: &mortal{Client: given, demise: d}})
 		}
 		dying = broken.client(t)
 		setter := limiter(t, dying, "l", limit)
@@ -57,7 +58,8 @@ func layoutOf(shards int, change func(map[string]any)) []byte {
 		list[i] = map[string]any{"slot": i, "node": "n0", "share": 1}
 	}
 	l := map[string]any{
-		"v": 1, "epoch": 9, "settled": true, "permits": shards, "window_ns": int64(time.Minute), "algorithm": "sliding_log", "revision": 0, "shards": list,
+		"v": 1, "epoch": 9, "settled": true, "permits": shards, "window_ns": int64(time.Minute),
+		"algorithm": "sliding_log", "revision": 0, "shards": list,
 	}
 	change(l)
 	text, _ := json.Marshal(ordered(l))
@@ -85,8 +87,10 @@ func ordered(l map[string]any) any {
 		} `json:"shards"`
 	}
 	text, _ := json.Marshal(map[string]any{
-		"v": l["v"], "epoch": l["epoch"], "settled": l["settled"], "permits": l["permits"], "window_ns": l["window_ns"], "algorithm": l["algorithm"],
-		"burst": l["burst"], "revision": l["revision"], "lease_ns": l["lease_ns"], "scope": l["scope"], "shards": l["shards"],
+		"v": l["v"], "epoch": l["epoch"], "settled": l["settled"], "permits": l["permits"], "window_ns": l["window_ns"],
+		"algorithm": l["algorithm"],
+		"burst":     l["burst"], "revision": l["revision"], "lease_ns": l["lease_ns"], "scope": l["scope"],
+		"shards": l["shards"],
 	})
 	var s stored
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -95,12 +99,14 @@ func ordered(l map[string]any) any {
 	return s
 }
 
-// A record that this version cannot hold is told as such by the call that reads it. No process crashes.
+// A record that this version cannot hold is told as such by the call that reads it. No process
+// crashes.
 func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 	for name, record := range map[string][]byte{
-		"300 shards":                    layoutOf(300, func(map[string]any) {}),
-		"257 shards":                    layoutOf(257, func(map[string]any) {}),
-		"a window between microseconds": layoutOf(2, func(l map[string]any) { l["window_ns"] = int64(time.Minute) + 1 }),
+		"300 shards": layoutOf(300, func(map[string]any) {}),
+		"257 shards": layoutOf(257, func(map[string]any) {}),
+		"a window between microseconds": layoutOf(2,
+			func(l map[string]any) { l["window_ns"] = int64(time.Minute) + 1 }),
 		"a lease on a counter": layoutOf(2, func(l map[string]any) {
 			l["algorithm"], l["lease_ns"] = "sliding_counter", int64(time.Second)
 		}),
@@ -110,7 +116,8 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 		}),
 		"an unknown algorithm": layoutOf(2, func(l map[string]any) { l["algorithm"] = "of_the_future" }),
 		"an unknown scope":     layoutOf(2, func(l map[string]any) { l["scope"] = "of_the_future" }),
-		"a long name":          layoutOf(1, func(l map[string]any) { l["shards"].([]map[string]any)[0]["node"] = fmt.Sprintf("%2000d", 1) }),
+		"a long name": layoutOf(1,
+			func(l map[string]any) { l["shards"].([]map[string]any)[0]["node"] = fmt.Sprintf("%2000d", 1) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			redis := miniredis.RunT(t)

@@ -75,11 +75,13 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 		{"large calls on a slow net", 20 * time.Millisecond, 8, 200, 150_000, false, 2},
 		{"large calls, no distance", 0, 8, 200, 150_000, false, 6},
 	} {
-		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed", shardlimit.FailOpen: "open"} {
+		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed",
+			shardlimit.FailOpen: "open"} {
 			t.Run(fmt.Sprint(c.name, ", fails ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, _ := bubbled(t, 2).distant(t, c.rtt)
-					l := limiter(t, f.client(t, onOutage(policy)), "l", shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+					l := limiter(t, f.client(t, onOutage(policy)), "l",
+						shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
 					s := together(c.callers, func(i int) (shardlimit.Decision, error) {
 						if c.tenants {
 							return l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n)
@@ -87,7 +89,8 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 						return l.AllowN(t.Context(), c.n)
 					})
 					if s.failed+s.degraded > 0 || s.allowed < c.allowed || s.permits > million {
-						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded, s.failed, s.err)
+						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded,
+							s.failed, s.err)
 					}
 					if s.denied > 0 && s.least < time.Millisecond {
 						t.Errorf("one is denied and told to come back after %s", s.least)
@@ -105,7 +108,8 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := bubbled(t, 2).distant(t, 20*time.Millisecond)
-		l := limiter(t, f.client(t, onOutage(shardlimit.FailOpen)), "l", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
+		l := limiter(t, f.client(t, onOutage(shardlimit.FailOpen)), "l",
+			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
 		s := together(50, func(int) (shardlimit.Decision, error) {
 			r, err := l.Reserve(t.Context(), 300)
 			if errors.Is(err, shardlimit.ErrTooManyReservations) {
@@ -117,7 +121,8 @@ func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
 			return shardlimit.Decision{Allowed: true, Degraded: r.Degraded()}, nil
 		})
 		if s.failed+s.degraded > 0 || s.allowed == 0 {
-			t.Errorf("%d reserved, %d refused, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded, s.failed, s.err)
+			t.Errorf("%d reserved, %d refused, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded, s.failed,
+				s.err)
 		}
 	})
 }

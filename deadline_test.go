@@ -16,7 +16,8 @@ import (
 const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
 
 // everyCall is every kind of call on a limit of 1,000 permits.
-func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardlimit.Decision, r *shardlimit.Reservation) map[string]func(context.Context) error {
+func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardlimit.Decision,
+	r *shardlimit.Reservation) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Allow":      func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
 		"AllowN":     func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
@@ -34,8 +35,8 @@ func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardli
 	}
 }
 
-// Whatever nodes do, a call returns within the call timeout, or by its context if that ends sooner. Both
-// are the bubble's time, and the call timeout is that of production.
+// Whatever nodes do, a call returns within the call timeout, or by its context if that ends sooner.
+// Both are the bubble's time, and the call timeout is that of production.
 func TestEveryCallHasOneDeadline(t *testing.T) {
 	for _, shards := range []int{1, 2, 16} {
 		for what, patience := range map[string]time.Duration{"call timeout": 0, "context": 30 * time.Millisecond} {
@@ -52,7 +53,8 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 	l := limiter(t, c, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: shards})
 	all := []*shardlimit.Limiter{l}
 	for i := range 8 {
-		all = append(all, limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
+		all = append(all,
+			limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
 	}
 	set := shardlimit.All(all...)
 	for name := range everyCall(nil, nil, nil, nil) {
@@ -61,7 +63,9 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 		}
 		for stalled := 1; stalled <= len(net); stalled++ {
 			var d shardlimit.Decision
-			for i, l := range all { // after the nodes were away; half of each is used then, so all are likely to refuse 700
+			for i, l := range all {
+				// after the nodes were away; half of each is used then, so all are likely to refuse
+				// 700
 				awaitThat(t, "every shard answers", func() bool {
 					if l.Reset(t.Context()) != nil {
 						return false
@@ -100,7 +104,8 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 	}
 }
 
-// A refund that was not sent because a breaker is open can be tried again, and gives everything back.
+// A refund that was not sent because a breaker is open can be tried again, and gives everything
+// back.
 func TestARefundSkipsNodesThatAreAwayAndCanBeTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := bubbled(t, 2).distant(t, time.Millisecond)
@@ -146,7 +151,8 @@ func TestASetOfScarceLimitsHasOneDeadline(t *testing.T) {
 			c := f.client(t)
 			var all []*shardlimit.Limiter
 			for i := range 8 {
-				all = append(all, limiter(t, c, fmt.Sprint("l", i), shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}))
+				all = append(all,
+					limiter(t, c, fmt.Sprint("l", i), shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}))
 				if d, err := all[i].AllowN(t.Context(), 10); err != nil || !d.Allowed {
 					t.Fatalf("%+v, %v", d, err)
 				}

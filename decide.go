@@ -9,7 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// call is a call for permits: its first ask, and the table in force when it began. It lies on the caller's stack.
+// call is a call for permits: its first ask, and the table in force when it began. It lies on the
+// caller's stack.
 type call struct {
 	lane.Ask
 	table *table
@@ -90,8 +91,8 @@ func (a *account) end(ctx context.Context, first *call, d *Decision) error {
 	return err
 }
 
-// informed goes on with a call that got nothing, where a shard has just told it of another layout: what
-// is free may be on shards that this process does not know yet.
+// informed goes on with a call that got nothing, where a shard has just told it of another layout:
+// what is free may be on shards that this process does not know yet.
 func (a *account) informed(ctx context.Context, first *call, d *Decision, err error) error {
 	c, t := a.core, first.table
 	if err != nil || d.Granted > 0 || d.Degraded || t == nil {
@@ -101,7 +102,8 @@ func (a *account) informed(ctx context.Context, first *call, d *Decision, err er
 	if newer == t && (d.source == telemetry.Memory || r.highest.Load() <= t.layout.Epoch) {
 		return nil
 	}
-	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) { // one call does it for all
+	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) {
+		// one call does it for all
 		left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
 		within, cancel := context.WithTimeout(ctx, left)
 		_ = r.confirm(within)

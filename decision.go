@@ -10,8 +10,8 @@ import (
 )
 
 // Decision is the answer to one call, worked out from the replies that decided it. A denial from
-// memory counts on from the reply that is remembered. A Decision is a plain value; copies are equal,
-// and only one of them can be refunded.
+// memory counts on from the reply that is remembered. A Decision is a plain value; copies are
+// equal, and only one of them can be refunded.
 type Decision struct {
 	// Allowed is the verdict. For AllowUpTo it is Granted > 0.
 	Allowed bool
@@ -19,9 +19,9 @@ type Decision struct {
 	Granted int64
 	// Limit is the limit in force, in permits per window.
 	Limit int64
-	// Remaining is what was free, after this call, on the shards this process
-	// has heard from. With one shard it is the exact remainder of the limit: of calls that are granted
-	// together each tells what is left after it.
+	// Remaining is what was free, after this call, on the shards this process has heard from. With
+	// one shard it is the exact remainder of the limit: of calls that are granted together each
+	// tells what is left after it.
 	Remaining int64
 	// Delay is, under LeakyBucket, how long to wait before acting, counted from when the call
 	// returned: until the turn of the last permit. It is 0 under other algorithms.
@@ -51,15 +51,18 @@ type State struct {
 	Limit   Limit
 	Epoch   int64 // number of the layout
 	Settled bool  // false while capacity still moves between shards after SetLimit
-	// Used counts permits in the current window, and under every algorithm but FixedWindow those that are reserved for later,
-	// over all shards that answered.
+	// Used counts permits in the current window, and under every algorithm but FixedWindow those
+	// that are reserved for later, over all shards that answered.
 	Used int64
-	// Remaining is what a call would be granted now if nobody contends, over all shards that answered: exact when they all did.
-	// Under SlidingLog and FixedWindow permits can be free beside those that are reserved for later, so with Used it can be more than the limit.
+	// Remaining is what a call would be granted now if nobody contends, over all shards that
+	// answered: exact when they all did. Under SlidingLog and FixedWindow permits can be free
+	// beside those that are reserved for later, so with Used it can be more than the limit.
 	Remaining int64
-	// RetryAfter is 0 if a permit is free, else the time until the first one is; it may be late where When may be.
+	// RetryAfter is 0 if a permit is free, else the time until the first one is; it may be late
+	// where When may be.
 	RetryAfter time.Duration
-	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but what is reserved.
+	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but
+	// what is reserved.
 	ResetAfter time.Duration
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64

@@ -13,8 +13,8 @@ import (
 // errDeleted ends what only looks at a limit that this process has deleted.
 var errDeleted = fmt.Errorf("%w: it was deleted", ErrNotFound)
 
-// deletion is whether a limit was deleted by this process and not declared since. A deleted limit has no
-// table. It is declared anew by the next call for permits, never in the background.
+// deletion is whether a limit was deleted by this process and not declared since. A deleted limit
+// has no table. It is declared anew by the next call for permits, never in the background.
 type deletion struct {
 	mu      sync.Mutex
 	deleted bool
@@ -49,21 +49,24 @@ func (d *deletion) set(deleted bool) bool {
 	return was != deleted
 }
 
-// Delete removes the limit and its usage from Redis, as it is stored now. Delete what nothing uses any
-// more. A limit that is not stored is deleted already: the result is nil, and nothing is declared.
+// Delete removes the limit and its usage from Redis, as it is stored now. Delete what nothing uses
+// any more. A limit that is not stored is deleted already: the result is nil, and nothing is
+// declared.
 //
-// Handles of this Client stay usable. The next call for permits, or SetLimit, declares the limit anew, as the code
-// declared it, and waits for that like for any answer: at most Config.CallTimeout, and
-// only if Redis does not answer in that time the outage policy decides. Peek, Participants, Reset and Rebalance
-// declare nothing: they return ErrNotFound until somebody has declared the limit again.
+// Handles of this Client stay usable. The next call for permits, or SetLimit, declares the limit
+// anew, as the code declared it, and waits for that like for any answer: at most
+// Config.CallTimeout, and only if Redis does not answer in that time the outage policy decides.
+// Peek, Participants, Reset and Rebalance declare nothing: they return ErrNotFound until somebody
+// has declared the limit again.
 //
-// Another process that uses the limit is not told. It goes on with the layout it knows and with nothing used,
-// as after a loss of memory (see Config.AfterLoss), and it stores that layout
-// again when it next reads the record: within 15 seconds of use. Permits that were on their way to a call during Delete
-// count as used after it.
+// Another process that uses the limit is not told. It goes on with the layout it knows and with
+// nothing used, as after a loss of memory (see Config.AfterLoss), and it stores that layout again
+// when it next reads the record: within 15 seconds of use. Permits that were on their way to a call
+// during Delete count as used after it.
 //
-// The error is a *ShardError for each place that could not be reached. What is left there expires by itself unless a
-// process uses it. With ErrUnavailable no place could be reached, and nothing has changed.
+// The error is a *ShardError for each place that could not be reached. What is left there expires
+// by itself unless a process uses it. With ErrUnavailable no place could be reached, and nothing
+// has changed.
 func (l *Limiter) Delete(ctx context.Context) error {
 	if err := l.ownLimit("Delete"); err != nil {
 		return err
@@ -71,7 +74,8 @@ func (l *Limiter) Delete(ctx context.Context) error {
 	return l.core.register.delete(ctx)
 }
 
-// delete removes record and shards in one turn, so that no exchange of this process brings the record back.
+// delete removes record and shards in one turn, so that no exchange of this process brings the
+// record back.
 func (r *register) delete(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil { // another exchange waits for a node that does not answer
 		return errors.Join(ErrUnavailable, err)
@@ -87,14 +91,17 @@ func (r *register) delete(ctx context.Context) error {
 	}
 	t := c.table.Load()
 	if t != nil {
-		errs = append(errs, c.everyShard(ctx, c.client.patience(), func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) }))
+		errs = append(errs,
+			c.everyShard(ctx, c.client.patience(),
+				func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) }))
 	}
 	c.vanish(t)
 	return errors.Join(errs...)
 }
 
-// find adopts what is stored, so that the shards of the newest layout are deleted. A limit that this process
-// does not know, and of which it cannot tell whether it is stored, cannot be deleted. It holds the turn.
+// find adopts what is stored, so that the shards of the newest layout are deleted. A limit that
+// this process does not know, and of which it cannot tell whether it is stored, cannot be deleted.
+// It holds the turn.
 func (r *register) find(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
@@ -107,7 +114,8 @@ func (r *register) find(ctx context.Context) error {
 	if err == nil && layout == nil && found[at].err != nil {
 		err = found[at].err
 	}
-	if r.core.table.Load() != nil || layout == nil && err == nil || errors.Is(err, script.ErrForeignState) || errors.Is(err, errUnreadable) {
+	if r.core.table.Load() != nil || layout == nil && err == nil || errors.Is(err, script.ErrForeignState) ||
+		errors.Is(err, errUnreadable) {
 		return nil // it is known, or not stored, or at least its record can be dropped
 	}
 	return errors.Join(unavailable(err), context.Cause(ctx))
@@ -138,7 +146,8 @@ func (c *core) vanish(t *table) {
 	c.accounts.upset()
 }
 
-// inUse is current for a call that wants permits. It declares a limit anew that was deleted, and waits for that.
+// inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
+// waits for that.
 func (c *core) inUse(ctx context.Context) *table {
 	t := c.current()
 	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
@@ -160,8 +169,8 @@ func (c *core) inUse(ctx context.Context) *table {
 	return c.table.Load()
 }
 
-// revive declares a deleted limit anew. Callers share one declaration. It goes on when ctx ends, and
-// in the background until Redis answers.
+// revive declares a deleted limit anew. Callers share one declaration. It goes on when ctx ends,
+// and in the background until Redis answers.
 func (r *register) revive(ctx context.Context) error {
 	d := &r.core.deletion
 	d.mu.Lock()
@@ -211,7 +220,8 @@ func (r *register) undelete() {
 	}
 }
 
-// rejoin learns whether a limit that this process has deleted is stored again, without declaring it.
+// rejoin learns whether a limit that this process has deleted is stored again, without declaring
+// it.
 func (r *register) rejoin(ctx context.Context) error {
 	if r.core.table.Load() != nil || !r.core.deletion.is() {
 		return nil
@@ -219,8 +229,9 @@ func (r *register) rejoin(ctx context.Context) error {
 	return r.sync(ctx)
 }
 
-// stored is the table for what looks at a limit or changes what is stored, and does not want permits. The error
-// is errDeleted after Delete, unless another process has declared the limit again; else it tells of Redis.
+// stored is the table for what looks at a limit or changes what is stored, and does not want
+// permits. The error is errDeleted after Delete, unless another process has declared the limit
+// again; else it tells of Redis.
 func (c *core) stored(ctx context.Context) (*table, error) {
 	t := c.current()
 	if t == nil && c.family == nil && c.deletion.is() {
@@ -237,9 +248,11 @@ func (c *core) stored(ctx context.Context) (*table, error) {
 	return t, nil
 }
 
-// unreached is ErrUnavailable for what could not be learned of a deleted limit, unless it tells more.
+// unreached is ErrUnavailable for what could not be learned of a deleted limit, unless it tells
+// more.
 func unreached(err error) error {
-	if errors.Is(err, errDeleted) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, errDeleted) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, context.Canceled) {
 		return err
 	}
 	return unavailable(err)

@@ -37,8 +37,8 @@ func TestDeleteWhileCapacityMoves(t *testing.T) {
 	})
 }
 
-// While Redis answers, no call of a handle whose limit was deleted is answered by the outage policy: the first
-// declares the limit anew, and all that come with it wait for that.
+// While Redis answers, no call of a handle whose limit was deleted is answered by the outage
+// policy: the first declares the limit anew, and all that come with it wait for that.
 func TestAHandleThatIsUsedAfterDeleteDeclaresTheLimitAnew(t *testing.T) {
 	for name, policy := range map[string]shardlimit.OutagePolicy{
 		"FailClosed": shardlimit.FailClosed, "FailOpen": shardlimit.FailOpen, "FailLocal": shardlimit.FailLocal,
@@ -75,7 +75,8 @@ func TestAHandleThatIsUsedAfterDeleteDeclaresTheLimitAnew(t *testing.T) {
 	}
 }
 
-// What only looks at a deleted limit does not declare it, nor does a second Delete; a wait and a change do.
+// What only looks at a deleted limit does not declare it, nor does a second Delete; a wait and a
+// change do.
 func TestWhatDeclaresADeletedLimitAnew(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, f fleet) {
 		ctx := t.Context()
@@ -140,7 +141,8 @@ func TestWhatDeclaresADeletedLimitAnew(t *testing.T) {
 	})
 }
 
-// A limit that another process has stored again is found by the handle that had deleted it, and can be deleted again.
+// A limit that another process has stored again is found by the handle that had deleted it, and can
+// be deleted again.
 func TestALimitThatAnotherProcessStoresAgainIsFound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, f fleet) {
 		ctx := t.Context()

@@ -54,7 +54,8 @@ func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) 
 			limit.Shards = t.limit.Shards // the keys of a family never change how many shards they have
 		}
 		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
-		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit), r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit),
+			r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		if err == nil && r.family {
 			next.Keys, err = r.keysFor(t.layout, specOf(limit), nil)
 		}
@@ -72,7 +73,8 @@ func (r *register) rebalance(ctx context.Context) error {
 		if spec.Auto {
 			limit.Shards = 0
 		}
-		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), spec, r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
+		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), spec,
+			r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
 		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
 			return nil, nil // everything is where it should be
 		}
@@ -90,15 +92,16 @@ func (r *register) nextEpoch(layout shard.Layout) int64 {
 	return max(layout.Epoch+1, r.highest.Load()+1, r.clock.Load())
 }
 
-// known is the layout as far as it is in force: while shards obey a later one, what they hold is unknown.
+// known is the layout as far as it is in force: while shards obey a later one, what they hold is
+// unknown.
 func (r *register) known(layout shard.Layout) shard.Layout {
 	layout.Settled = layout.Settled && r.highest.Load() <= layout.Epoch
 	return layout
 }
 
-// succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again while other
-// processes change it too. Of one process only one does this at a time: each attempt but
-// one would be in vain.
+// succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again
+// while other processes change it too. Of one process only one does this at a time: each attempt
+// but one would be in vain.
 func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layout, error)) (*shard.Layout, error) {
 	select {
 	case r.proposing <- struct{}{}:
@@ -147,7 +150,8 @@ func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, [
 }
 
 // propose offers a layout to a shard without asking for permits.
-func (c *core) propose(ctx context.Context, l *lane.Lane, layout shard.Layout, s shard.Shard, floor int64, gift script.Gift) (script.TakeReply, error) {
+func (c *core) propose(ctx context.Context, l *lane.Lane, layout shard.Layout, s shard.Shard, floor int64,
+	gift script.Gift) (script.TakeReply, error) {
 	proposal, err := c.proposal(layout, s, floor)
 	if err != nil {
 		return script.TakeReply{}, err
@@ -169,7 +173,8 @@ func (r *register) settle(ctx context.Context, layout shard.Layout) error {
 	return r.adoptAs(settled, sent)
 }
 
-// adoptAs makes a layout that this process has stored the one it works with; sent is when it began to.
+// adoptAs makes a layout that this process has stored the one it works with; sent is when it began
+// to.
 func (r *register) adoptAs(layout shard.Layout, sent int64) error {
 	if err := r.core.adopt(layout); err != nil {
 		return err
@@ -178,7 +183,8 @@ func (r *register) adoptAs(layout shard.Layout, sent int64) error {
 	return nil
 }
 
-// store replaces a layout by the next, as an exchange of its own, and reports whether that may be used.
+// store replaces a layout by the next, as an exchange of its own, and reports whether that may be
+// used.
 func (r *register) store(ctx context.Context, old, next shard.Layout) (agreed bool, err error) {
 	if err := r.begin(ctx); err != nil {
 		return false, err

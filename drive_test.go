@@ -114,7 +114,8 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		asked := r.askedAt.Load()
 		time.Sleep(time.Second)
 		l := r.core.laneTo(layout.Shards[0])
-		if reply, err := r.core.propose(t.Context(), l, layout, layout.Shards[0], 0, script.Gift{}); err != nil || reply.Status != script.Lost {
+		if reply, err := r.core.propose(t.Context(), l, layout, layout.Shards[0], 0, script.Gift{}); err != nil ||
+			reply.Status != script.Lost {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		synctest.Wait()

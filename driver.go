@@ -39,7 +39,8 @@ type driver struct {
 // newDriver returns a driver that is to ask every shard at once.
 func newDriver(r *register, layout shard.Layout) *driver {
 	n := len(layout.Shards)
-	return &driver{register: r, layout: layout, seen: make([]shard.Observation, n), due: make([]int64, n), pause: make([]time.Duration, n)}
+	return &driver{register: r, layout: layout, seen: make([]shard.Observation, n), due: make([]int64, n),
+		pause: make([]time.Duration, n)}
 }
 
 // driveOn moves capacity in the background until the layout is settled. The process that made
@@ -116,7 +117,8 @@ func (r *register) drive(ctx context.Context) {
 	}
 }
 
-// rhythm is the least time between two looks at a shard: of a process that leads, or of one that follows.
+// rhythm is the least time between two looks at a shard: of a process that leads, or of one that
+// follows.
 func (r *register) rhythm(window time.Duration, leading bool) time.Duration {
 	if leading {
 		return min(max(window/64, 2*time.Millisecond), leadMost)
@@ -149,7 +151,8 @@ func (d *driver) sleep(ctx context.Context, leading bool) bool {
 // leastNap is the least time between two rounds that nobody asked for.
 const leastNap = time.Millisecond
 
-// follow reports whether the record still says what the driver moves, as the process that leads may be done.
+// follow reports whether the record still says what the driver moves, as the process that leads may
+// be done.
 func (d *driver) follow(ctx context.Context) bool {
 	if d.register.sync(ctx) != nil {
 		return false
@@ -215,7 +218,8 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 			errs = append(errs, err)
 			step.Done = false
 		}
-		if t := r.core.table.Load(); err != nil || t != nil && !t.layout.Settled { // or others were faster, with something else
+		if t := r.core.table.Load(); err != nil || t != nil && !t.layout.Settled {
+			// or others were faster, with something else
 			d.settling = d.longer(d.settling)
 			d.settleAt = r.core.client.now() + int64(d.settling)
 		}
@@ -223,8 +227,8 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 	return step, errs
 }
 
-// visit proposes the layout to the shards that are due, or to all, and notes what they hold.
-// With floors it proposes these, to the shards that have one and answered when they were last asked.
+// visit proposes the layout to the shards that are due, or to all, and notes what they hold. With
+// floors it proposes these, to the shards that have one and answered when they were last asked.
 func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 	c := d.register.core
 	var mu sync.Mutex
@@ -254,7 +258,8 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 	return errs
 }
 
-// ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is believed to be away.
+// ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is
+// believed to be away.
 func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
 	c := d.register.core
 	reply, err := script.TakeReply{}, node.ErrAway
@@ -306,7 +311,8 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 		return never
 	case r.Share == r.Target:
 		return refresh
-	case s.Algorithm == TokenBucket.String() || s.Algorithm == LeakyBucket.String(): // falls all the time, or when all is over
+	case s.Algorithm == TokenBucket.String() || s.Algorithm == LeakyBucket.String():
+		// falls all the time, or when all is over
 		if r.Reset <= 0 {
 			return d.layout.Span() / steps
 		}

@@ -28,7 +28,8 @@ func wired(f fleet) (fleet, []*wire) {
 	for i := range f.nodes {
 		w, inner := &wire{}, f.nodes[i].Redis.DialCtxFn
 		wires[i] = w
-		f.nodes[i].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		f.nodes[i].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			cfg *tls.Config) (net.Conn, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.dead {
@@ -56,8 +57,9 @@ func (w *wire) cut(dead bool) {
 	w.open = nil
 }
 
-// A process that has lowered a limit and has nothing else to do asks no shard before permits leave its window: some tens of
-// calls a minute at the most, for 256 shards and a day. The change is complete a second after it can be.
+// A process that has lowered a limit and has nothing else to do asks no shard before permits leave
+// its window: some tens of calls a minute at the most, for 256 shards and a day. The change is
+// complete a second after it can be.
 func TestADriverAsksAShardWhenItCanHaveSomethingNew(t *testing.T) {
 	for name, algorithm := range map[string]shardlimit.Algorithm{
 		"sliding log": shardlimit.SlidingLog, "sliding counter": shardlimit.SlidingCounter,
@@ -110,7 +112,8 @@ func TestADriverAsksAShardWhenItCanHaveSomethingNew(t *testing.T) {
 	}
 }
 
-// What is given back to a shard that gives its capacity up is noticed at once, not when it would have left its window.
+// What is given back to a shard that gives its capacity up is noticed at once, not when it would
+// have left its window.
 func TestADriverNoticesARefund(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
 		ctx := t.Context()
@@ -136,8 +139,8 @@ func TestADriverNoticesARefund(t *testing.T) {
 	})
 }
 
-// While a node is away that a change waits for, the process that made the change asks the others a few times a second at the
-// most, and completes the change some seconds after the node is back.
+// While a node is away that a change waits for, the process that made the change asks the others a
+// few times a second at the most, and completes the change some seconds after the node is back.
 func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, f fleet) {
 		f, wires := wired(f)

@@ -12,28 +12,33 @@ import (
 var (
 	// ErrInvalidConfig: New was given a Config that cannot work. The text says what to change.
 	ErrInvalidConfig = errors.New("shardlimit: invalid config")
-	// ErrInvalidName: the name of a limiter, or the key of a family, is empty or longer than MaxName bytes.
+	// ErrInvalidName: the name of a limiter, or the key of a family, is empty or longer than
+	// MaxName bytes.
 	ErrInvalidName = errors.New("shardlimit: invalid name")
 	// ErrInvalidLimit: a Limit is outside its bounds.
 	ErrInvalidLimit = errors.New("shardlimit: invalid limit")
 	// ErrInvalidPermits: a call asked for less than one permit.
 	ErrInvalidPermits = errors.New("shardlimit: invalid number of permits")
-	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be granted.
+	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be
+	// granted.
 	ErrExceedsLimit = errors.New("shardlimit: more permits than the limit has")
 	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed.
 	ErrUnavailable = errors.New("shardlimit: no shard answered")
-	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given up at once.
+	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
+	// up at once.
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
-	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a shard.
+	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a
+	// shard.
 	ErrTooManyReservations = errors.New("shardlimit: too many permits are reserved")
-	// ErrRefundTooOld: so much was refunded since that this process cannot tell any more whether the decision
-	// was, so its permits come back when they leave the window. See Limiter.Refund.
+	// ErrRefundTooOld: so much was refunded since that this process cannot tell any more whether
+	// the decision was, so its permits come back when they leave the window. See Limiter.Refund.
 	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
 	ErrNotFound = errors.New("shardlimit: no such limit")
-	// ErrNodeIdentity: a server is in use under another node name, by another process or by another Node of the Config, so it is
-	// not used under this one. It is the cause of a ShardError or ErrUnavailable, and is returned by SetNodes. The text
-	// has both names: set Node.Name to the same in every process, and list each server once.
+	// ErrNodeIdentity: a server is in use under another node name, by another process or by another
+	// Node of the Config, so it is not used under this one. It is the cause of a ShardError or
+	// ErrUnavailable, and is returned by SetNodes. The text has both names: set Node.Name to the
+	// same in every process, and list each server once.
 	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("shardlimit: client is closed")

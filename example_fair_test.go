@@ -70,7 +70,8 @@ func ExampleLimit_leakyBucket() {
 	// true in 2m0s
 }
 
-// Redis knows participants by a hash of their names. To find somebody among those who contend, compare IDs.
+// Redis knows participants by a hash of their names. To find somebody among those who contend,
+// compare IDs.
 func ExampleParticipantID() {
 	id := shardlimit.ParticipantID("customer-17")
 	fmt.Println(len(id), id == shardlimit.ParticipantID("customer-17"), id == shardlimit.ParticipantID("customer-42"))

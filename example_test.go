@@ -284,7 +284,8 @@ func ExampleClient_Limiter_perParticipant() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
-	limiter, _ := client.Limiter(ctx, "disk", shardlimit.Limit{Permits: 50, Per: time.Second, Scope: shardlimit.PerParticipant})
+	limiter, _ := client.Limiter(ctx, "disk",
+		shardlimit.Limit{Permits: 50, Per: time.Second, Scope: shardlimit.PerParticipant})
 	d, _ := limiter.Allow(ctx) // decided in this process
 	fmt.Println(d.Allowed, limiter.Limit())
 	// Output: true 50 permits per 1s for each participant

@@ -58,7 +58,8 @@ func bookingTrial(t *testing.T, f fleet, rough bool) error {
 	t.Logf("of the %d permits of the last three windows the others took %v", all, got)
 	least := int64(75) // of 120; without claims of those who were refused 20 to 58 on a real server
 	if rough {
-		least = max(all, limit.Permits) * 3 / 16 // three quarters of their parts of what the machine was quick enough to use
+		// three quarters of their parts of what the machine was quick enough to use
+		least = max(all, limit.Permits) * 3 / 16
 	}
 	for _, n := range got {
 		if n < least {

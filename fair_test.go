@@ -56,10 +56,11 @@ func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recor
 	wg.Wait()
 }
 
-// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server. There a machine that is slow or
-// stalls lets callers come late and permits go unused, so no share is judged closely: only whether the rule works at all. It is enough
-// that one of six trials succeeds; if there is no rule, none comes near. The race detector watches those on a server, where calls really
-// happen at the same time; an emulated Redis takes long under it.
+// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server.
+// There a machine that is slow or stalls lets callers come late and permits go unused, so no share
+// is judged closely: only whether the rule works at all. It is enough that one of six trials
+// succeeds; if there is no rule, none comes near. The race detector watches those on a server,
+// where calls really happen at the same time; an emulated Redis takes long under it.
 func fairly(t *testing.T, trial func(t *testing.T, f fleet, rough bool) error) {
 	if !race.Enabled {
 		t.Run("bubble", func(t *testing.T) {
@@ -125,7 +126,8 @@ func hogTrial(t *testing.T, f fleet, rough bool, shards int, tenants bool) error
 		least, used = 320, 0 // half of what they want; first come, first served leaves the others some 40
 	}
 	if little < least || hog+little < used {
-		return fmt.Errorf("the others got %d of the 640 that they wanted, and %d of 1600 permits were used", little, hog+little)
+		return fmt.Errorf("the others got %d of the 640 that they wanted, and %d of 1600 permits were used", little,
+			hog+little)
 	}
 	return nil
 }
@@ -165,7 +167,8 @@ func weightTrial(t *testing.T, f fleet, rough bool) error {
 	return err
 }
 
-// Two tenants whose callers wait, again and again: how many of them wait says nothing of what they want.
+// Two tenants whose callers wait, again and again: how many of them wait says nothing of what they
+// want.
 func TestWorkersShareByWeight(t *testing.T) {
 	fairly(t, workersTrial)
 }
@@ -186,7 +189,8 @@ func workersTrial(t *testing.T, f fleet, rough bool) error {
 			wg.Go(func() {
 				tally := record.Tally()
 				for time.Since(begin) < 10*window {
-					start := time.Since(begin).Truncate(time.Microsecond) // the server's clock knows no fractions, and sleeps end anywhere
+					// the server's clock knows no fractions, and sleeps end anywhere
+					start := time.Since(begin).Truncate(time.Microsecond)
 					if err := tenant.Wait(context.Background()); err != nil {
 						t.Errorf("a call failed: %v", err)
 						return
@@ -204,7 +208,8 @@ func workersTrial(t *testing.T, f fleet, rough bool) error {
 	keepsTo(t, limit, record.Ops())
 	light, heavy := granted[0].Load(), granted[1].Load()
 	t.Logf("from the seventh window on the light one got %d, the heavy one %d", light, heavy)
-	if rough && (heavy < 2*light || heavy < limit.Permits) { // by the number of those who wait: about as much as the light one
+	if rough && (heavy < 2*light || heavy < limit.Permits) {
+		// by the number of those who wait: about as much as the light one
 		return fmt.Errorf("the light one got %d, the heavy one %d", light, heavy)
 	}
 	if !rough && (light < 360 || light > 440 || light+heavy < 1550) {
@@ -239,14 +244,16 @@ func TestParticipantsThatCannotBe(t *testing.T) {
 		"of no weight":   l.As("p", -1),
 		"without bounds": l.As("p", math.Inf(1)),
 	} {
-		if d, err := as.Allow(t.Context()); d.Allowed || !errors.Is(err, shardlimit.ErrInvalidConfig) && !errors.Is(err, shardlimit.ErrInvalidName) {
+		if d, err := as.Allow(t.Context()); d.Allowed ||
+			!errors.Is(err, shardlimit.ErrInvalidConfig) && !errors.Is(err, shardlimit.ErrInvalidName) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 		if err := as.Wait(t.Context()); err == nil {
 			t.Errorf("%s may wait", name)
 		}
 	}
-	if _, err := shardlimit.New(shardlimit.Config{Nodes: standalone(t).nodes, Weight: -2}); !errors.Is(err, shardlimit.ErrInvalidConfig) {
+	if _, err := shardlimit.New(shardlimit.Config{Nodes: standalone(t).nodes, Weight: -2}); !errors.Is(err,
+		shardlimit.ErrInvalidConfig) {
 		t.Errorf("a negative weight: %v", err)
 	}
 }
@@ -255,7 +262,8 @@ func TestParticipantsThatCannotBe(t *testing.T) {
 // number that they accept.
 func TestImmenseDemandIsReported(t *testing.T) {
 	for _, limit := range []shardlimit.Limit{
-		{Permits: 10, Per: 100 * time.Millisecond, Shards: 1}, {Permits: shardlimit.MaxPermits, Per: 100 * time.Millisecond, Shards: 2},
+		{Permits: 10, Per: 100 * time.Millisecond, Shards: 1},
+		{Permits: shardlimit.MaxPermits, Per: 100 * time.Millisecond, Shards: 2},
 	} {
 		limiters := standalone(t).group(t, 2, "l", limit)
 		for range 20 {

@@ -8,7 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A key that was called once, and one that was called for by another participant, take a bounded number of bytes.
+// A key that was called once, and one that was called for by another participant, take a bounded
+// number of bytes.
 func TestAKeyThatWasCalledOnceIsSmall(t *testing.T) {
 	const keys, most = 4_000, 4_500
 	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))

@@ -13,7 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// A family's limit may be changed at any time: what is granted before and after is together no more than the greater limit.
+// A family's limit may be changed at any time: what is granted before and after is together no more
+// than the greater limit.
 func TestSetLimitOfAFamilyWithManyShardsIsNeverOver(t *testing.T) {
 	for _, c := range []struct {
 		shards        int
@@ -22,7 +23,8 @@ func TestSetLimitOfAFamilyWithManyShardsIsNeverOver(t *testing.T) {
 		t.Run(fmt.Sprintf("%d shards from %d to %d", c.shards, c.before, c.after), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := bubbled(t, 3)
-				users := keyed(t, f.client(t), "users", shardlimit.Limit{Permits: c.before, Per: time.Hour, Shards: c.shards})
+				users := keyed(t, f.client(t), "users",
+					shardlimit.Limit{Permits: c.before, Per: time.Hour, Shards: c.shards})
 				ann := users.Limiter("ann")
 				first := all(t, ann, 2*c.before)
 				if err := users.SetLimit(t.Context(), shardlimit.Limit{Permits: c.after, Per: time.Hour}); err != nil {
@@ -51,7 +53,8 @@ func all(tb testing.TB, l *shardlimit.Limiter, most int64) (n int64) {
 	}
 }
 
-// Another algorithm counts elsewhere. What a key used under the one before is not free under the next.
+// Another algorithm counts elsewhere. What a key used under the one before is not free under the
+// next.
 func TestAnotherAlgorithmOfAFamilyDoesNotForgetWhatWasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 2)
@@ -60,7 +63,8 @@ func TestAnotherAlgorithmOfAFamilyDoesNotForgetWhatWasUsed(t *testing.T) {
 		if got := all(t, ann, 6); got != 10 {
 			t.Fatalf("%d permits", got)
 		}
-		if err := users.SetLimit(t.Context(), shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.SlidingCounter}); err != nil {
+		if err := users.SetLimit(t.Context(),
+			shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.SlidingCounter}); err != nil {
 			t.Fatal(err)
 		}
 		if got := all(t, ann, 10); got != 0 {
@@ -73,7 +77,8 @@ func TestAnotherAlgorithmOfAFamilyDoesNotForgetWhatWasUsed(t *testing.T) {
 	})
 }
 
-// hour takes all permits of every key by every process in turn, and fails if any key had more than its limit.
+// hour takes all permits of every key by every process in turn, and fails if any key had more than
+// its limit.
 func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
 	t.Helper()
 	for k := range 30 {
@@ -87,7 +92,8 @@ func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
 	}
 }
 
-// Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves before Rebalance.
+// Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves
+// before Rebalance.
 func TestKeysOfAFamilyArePlacedAlikeWhateverNodesProcessesList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
@@ -148,7 +154,8 @@ func homes(t *testing.T, f *shardlimit.Family) (names []string) {
 	return names
 }
 
-// A node is added, another drained, and the last renamed while three processes use thirty keys and learn of it at different times.
+// A node is added, another drained, and the last renamed while three processes use thirty keys and
+// learn of it at different times.
 func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) {
 	for _, shards := range []int{1, 3} {
 		if !extent.Full && shards == 1 {
@@ -230,8 +237,8 @@ func moveUnderLoad(t *testing.T, shards int) {
 	}
 }
 
-// While the node that a key is to leave cannot be asked, nobody knows what is in use there: the outage policy answers. When it
-// cannot matter any more, the key is served where it is to be.
+// While the node that a key is to leave cannot be asked, nobody knows what is in use there: the
+// outage policy answers. When it cannot matter any more, the key is served where it is to be.
 func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
@@ -270,7 +277,8 @@ func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
 	})
 }
 
-// The record remembers where keys were for as long as something may be held there, and no longer than it takes to look.
+// The record remembers where keys were for as long as something may be held there, and no longer
+// than it takes to look.
 func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)

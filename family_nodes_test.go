@@ -51,7 +51,8 @@ func TestNodesOfAFamilyChangeOnServers(t *testing.T) {
 	everywhere(f.nodes[:3]...)
 	join(f.nodes[:3]...)
 	nothing("before the move")
-	for i, nodes := range [][]shardlimit.Node{f.nodes[:3], f.nodes, {draining(f.nodes[0]), f.nodes[1], f.nodes[2], f.nodes[3]}} {
+	for i, nodes := range [][]shardlimit.Node{f.nodes[:3], f.nodes,
+		{draining(f.nodes[0]), f.nodes[1], f.nodes[2], f.nodes[3]}} {
 		everywhere(nodes...)
 		if err := families[i%len(families)].Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
@@ -73,7 +74,8 @@ func TestNodesOfAFamilyChangeOnServers(t *testing.T) {
 	}
 }
 
-// A family that the version before has declared is given the arrangement of its keys, and none of them is handed its limit again.
+// A family that the version before has declared is given the arrangement of its keys, and none of
+// them is handed its limit again.
 func TestAFamilyOfTheVersionBeforeIsGivenItsArrangement(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		f := standalone(t)
@@ -94,7 +96,8 @@ func TestAFamilyOfTheVersionBeforeIsGivenItsArrangement(t *testing.T) {
 	}
 }
 
-// stripKeys brings the record of a family into the form of the version before, and returns its epoch.
+// stripKeys brings the record of a family into the form of the version before, and returns its
+// epoch.
 func stripKeys(t *testing.T, f fleet) (epoch int64) {
 	t.Helper()
 	c, err := rueidis.NewClient(f.nodes[0].Redis)
@@ -114,7 +117,8 @@ func stripKeys(t *testing.T, f fleet) (epoch int64) {
 			t.Fatalf("%s: %v", blob, err)
 		}
 		epoch = l.Epoch
-		if err := c.Do(ctx, c.B().Hset().Key(key).FieldValue().FieldValue("blob", blob[:at]+"}").Build()).Error(); err != nil {
+		if err := c.Do(ctx,
+			c.B().Hset().Key(key).FieldValue().FieldValue("blob", blob[:at]+"}").Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -258,7 +258,8 @@ func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
 func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := outposts(t, 2)
-	l := limiter(t, fl.client(t, patientFor(5*time.Second)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	l := limiter(t, fl.client(t, patientFor(5*time.Second)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	if _, err := l.AllowN(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,8 @@ func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // turns change with time
 	}
 	lossy.proxy.DropReplies(false)
-	awaitThat(t, "both nodes answer", func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Used >= 12+5*calls })
+	awaitThat(t, "both nodes answer",
+		func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Used >= 12+5*calls })
 	st := peek(t, l)
 	if used := shardOn(t, st, lossy.name).Used; used != 7+5 {
 		t.Errorf("%d permits are spent where the reply was lost, want 7 and 5", used)
@@ -293,7 +295,9 @@ func TestScriptFlushUnderLoadCausesNoErrorAndNoDoubleSpend(t *testing.T) {
 	fl, posts := outposts(t, 2)
 	var limiters []*shardlimit.Limiter
 	for range 2 {
-		limiters = append(limiters, limiter(t, fl.client(t, patientFor(10*time.Second)), "l", shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}))
+		limiters = append(limiters,
+			limiter(t, fl.client(t, patientFor(10*time.Second)), "l",
+				shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}))
 	}
 	var granted atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -328,9 +332,10 @@ func TestScriptFlushUnderLoadCausesNoErrorAndNoDoubleSpend(t *testing.T) {
 // shard, nothing is lost, and the shard returns when the server writes again.
 func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
 	for name, refusal := range map[string][2][]string{
-		"OOM":        {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
-		"READONLY":   {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
-		"NOREPLICAS": {{"CONFIG", "SET", "min-replicas-to-write", "1"}, {"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		"OOM":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+		"READONLY": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+		"NOREPLICAS": {{"CONFIG", "SET", "min-replicas-to-write", "1"},
+			{"CONFIG", "SET", "min-replicas-to-write", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,15 +8,16 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// The windows of a FixedWindow begin at multiples of its length on the clock, on every node at the same time: the nodes of
-// these tests have one clock.
+// The windows of a FixedWindow begin at multiples of its length on the clock, on every node at the
+// same time: the nodes of these tests have one clock.
 
 func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const window = 31 * 24 * time.Hour
-			l := limiter(t, place(t).client(t), "l", shardlimit.Limit{Permits: 80, Per: window, Algorithm: shardlimit.FixedWindow, Shards: 16})
+			l := limiter(t, place(t).client(t), "l",
+				shardlimit.Limit{Permits: 80, Per: window, Algorithm: shardlimit.FixedWindow, Shards: 16})
 			begin := time.Now()
 			if d, err := l.AllowN(t.Context(), 80); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
@@ -38,7 +39,8 @@ func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
 	}
 }
 
-// Everything is asked for at odd times, so that a shard whose windows began at another time would be asked on both sides of its edge.
+// Everything is asked for at odd times, so that a shard whose windows began at another time would
+// be asked on both sides of its edge.
 func TestNoFixedWindowHoldsMoreThanTheLimitOnAllNodes(t *testing.T) {
 	for _, name := range []string{"embedded", "four nodes"} {
 		t.Run(name, func(t *testing.T) {

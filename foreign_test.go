@@ -65,7 +65,8 @@ func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
 				t.Errorf("Peek: %v", foreign)
 			}
 			var where *shardlimit.ShardError
-			if err := l.Reset(t.Context()); !errors.As(err, &where) || where.Node != bad.name || where.Shard != tag || !errors.Is(err, script.ErrForeignState) {
+			if err := l.Reset(t.Context()); !errors.As(err, &where) || where.Node != bad.name || where.Shard != tag ||
+				!errors.Is(err, script.ErrForeignState) {
 				t.Errorf("Reset: %v", err)
 			}
 			if after := dump(t, bad); after != before {
@@ -110,7 +111,8 @@ func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
 	for i := range 200 {
 		d, err := l.AllowN(t.Context(), int64(1+i%2))
 		var where *shardlimit.ShardError
-		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) || !errors.Is(err, shardlimit.ErrUnavailable) {
+		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) ||
+			!errors.Is(err, shardlimit.ErrUnavailable) {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
 		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
@@ -132,7 +134,8 @@ func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
 			t.Parallel()
 			fl, posts := outposts(t, 1)
 			limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
-			keys := strings.Fields(posts[0].do(t, "EVAL", `return table.concat(redis.call('KEYS', '*:r:n:l'), ' ')`, "0"))
+			keys := strings.Fields(posts[0].do(t, "EVAL", `return table.concat(redis.call('KEYS', '*:r:n:l'), ' ')`,
+				"0"))
 			if len(keys) == 0 {
 				t.Fatal("no record was found")
 			}

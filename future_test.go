@@ -12,8 +12,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A later version gives a limit an algorithm that this one does not know. A process of this version reads that again and
-// again. It uses its old shards for as long as they have state, and begins none anew.
+// A later version gives a limit an algorithm that this one does not know. A process of this version
+// reads that again and again. It uses its old shards for as long as they have state, and begins
+// none anew.
 func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, servers := bubbledServers(t, 1)
@@ -52,7 +53,8 @@ func ofTheFuture(t *testing.T, m *miniredis.Miniredis) {
 		}
 		next := strconv.FormatInt(epoch+1, 10)
 		blob := m.HGet(key, "blob")
-		changed := strings.Replace(strings.Replace(blob, `"epoch":`+now, `"epoch":`+next, 1), `"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
+		changed := strings.Replace(strings.Replace(blob, `"epoch":`+now, `"epoch":`+next, 1),
+			`"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
 		if len(changed) != len(blob)+len("of_the_future")-len("sliding_log") {
 			t.Fatalf("the record is not as expected: %s", blob)
 		}

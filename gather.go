@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// leastRefund bounds the return of permits that nobody waits for any more, unless calls may take longer.
+	// leastRefund bounds the return of permits that nobody waits for any more, unless calls may
+	// take longer.
 	leastRefund = time.Second
 	// collectRounds is how often a collection asks for what it lacks before it looks at the shards.
 	collectRounds = 3
@@ -26,9 +27,9 @@ const (
 // short, it gives back what it got and looks at the shards. If n permits are free together then,
 // another process may have collected at the same time, and each had a part. So it tries again, and
 // takes first what one shard has: of the shards that have something, the first in the order of the
-// layout, which is the same for every process. Who gets less there than was seen has a rival that came
-// first: it gives way and looks again after a while. Of two rivals, the one that looks last has seen
-// what the other one gave back. Within a process one collection runs at a time.
+// layout, which is the same for every process. Who gets less there than was seen has a rival that
+// came first: it gives way and looks again after a while. Of two rivals, the one that looks last
+// has seen what the other one gave back. Within a process one collection runs at a time.
 func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
 	c := a.core
 	if seen.now-since > c.client.lanes.Boarding() {
@@ -117,9 +118,10 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 	return g.lacks() == 0, err
 }
 
-// plan says what to ask each shard for: what it is believed to have, in this participant's order, as
-// far as it is needed. If that is not enough, shards that were not asked yet may have more. What is
-// still missing is asked of all alike: that shows each what is wanted of it, and counts its demand.
+// plan says what to ask each shard for: what it is believed to have, in this participant's order,
+// as far as it is needed. If that is not enough, shards that were not asked yet may have more. What
+// is still missing is asked of all alike: that shows each what is wanted of it, and counts its
+// demand.
 func (g *collection) plan(now int64) (wanted []lane.Part) {
 	lacks := g.lacks()
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted
@@ -210,7 +212,8 @@ func (g *collection) retry(ctx context.Context) (err error) {
 	return c.gone(ctx, nil)
 }
 
-// inOrder takes what was found, in the order of the layout: what the first shard has before the rest.
+// inOrder takes what was found, in the order of the layout: what the first shard has before the
+// rest.
 func (g *collection) inOrder(ctx context.Context, found []int64) error {
 	var wanted []lane.Part
 	lacks := g.n

@@ -36,7 +36,8 @@ func TestWhatWasCollectedInVainIsGivenBackHoweverLongCallsMayTake(t *testing.T) 
 			defer inner.Close()
 			f.nodes[i] = shardlimit.Node{Name: n.Name, Client: sluggish{inner, 700 * time.Millisecond}}
 		}
-		l := limiter(t, f.client(t, patientFor(patience)), "l", shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4})
+		l := limiter(t, f.client(t, patientFor(patience)), "l",
+			shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4})
 		mustGet(t, l, 20)
 		if d, err := l.AllowN(t.Context(), 30); err != nil || d.Allowed {
 			t.Fatalf("30 of 20: %+v, %v", d, err)

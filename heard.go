@@ -17,7 +17,8 @@ import (
 func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
 	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), c.id), a.bursty(), a == LeakyBucket
+		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, shard.Tag(s.Slot),
+			c.id), a.bursty(), a == LeakyBucket
 	}
 	return w
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A refund says for how long the permits were held, counted from the grant and not from the start of the process.
+// A refund says for how long the permits were held, counted from the grant and not from the start
+// of the process.
 func TestPermitsAreHeldSinceTheyWereGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(t, bubbled(t, 1).client(t), "l", shardlimit.PerMinute(10))

@@ -27,22 +27,24 @@ type breakage struct {
 	edits []edit
 }
 
-// edit is another text in place of one that stands exactly once in the source. In the other one, broken(name) tells
-// whether the break is wanted.
+// edit is another text in place of one that stands exactly once in the source. In the other one,
+// broken(name) tells whether the break is wanted.
 type edit struct{ text, instead string }
 
 var breakages = []breakage{
 	{
 		name: "an idle process wakes after its limit was divided anew", theme: "idle", kind: "over", seeds: []uint64{0},
 		edits: []edit{
-			{"b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until", "b == nil || !BROKEN && (b.epoch != epoch || r.highest.Load() > epoch) || elapsed >= b.until"},
+			{"b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until",
+				"b == nil || !BROKEN && (b.epoch != epoch || r.highest.Load() > epoch) || elapsed >= b.until"},
 			{"\tc.leave(layout)\n", "\tif !BROKEN {\n\t\tc.leave(layout)\n\t}\n"},
 		},
 	},
 	{
 		name: "a lease lasts as long as under the limit before", theme: "lease", kind: "over", seeds: []uint64{56},
 		edits: []edit{
-			{"return l.epoch == t.layout.Epoch && l.slept == slept", "return (BROKEN || l.epoch == t.layout.Epoch) && l.slept == slept"},
+			{"return l.epoch == t.layout.Epoch && l.slept == slept",
+				"return (BROKEN || l.epoch == t.layout.Epoch) && l.slept == slept"},
 			{"c.record().highest.Load() > l.epoch ||", "!BROKEN && c.record().highest.Load() > l.epoch ||"},
 			{"\t\tc.accounts.retire(t)\n", "\t\tif !BROKEN {\n\t\t\tc.accounts.retire(t)\n\t\t}\n"},
 		},
@@ -50,21 +52,28 @@ var breakages = []breakage{
 	{
 		name: "two layouts stay after a record was lost", theme: "records", kind: "over", seeds: []uint64{42},
 		edits: []edit{
-			{"if t := r.core.table.Load(); t != nil {\n\t\tconsider(t.layout)", "if t := r.core.table.Load(); t != nil && !BROKEN {\n\t\tconsider(t.layout)"},
-			{"r.confirmed(layout.Epoch, sent)\n\tif !layout.Settled", "r.confirmed(layout.Epoch, sent)\n\tif BROKEN {\n\t\tr.confirmed(r.core.table.Load().layout.Epoch, sent)\n\t}\n\tif !layout.Settled"},
+			{"if t := r.core.table.Load(); t != nil {\n\t\tconsider(t.layout)",
+				"if t := r.core.table.Load(); t != nil && !BROKEN {\n\t\tconsider(t.layout)"},
+			{"r.confirmed(layout.Epoch, sent)\n\tif !layout.Settled",
+				"r.confirmed(layout.Epoch, sent)\n\tif BROKEN {\n\t\tr.confirmed(r.core.table.Load().layout.Epoch, " +
+					"sent)\n\t}\n\tif !layout.Settled"},
 		},
 	},
 	{
 		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{10},
 		edits: []edit{
-			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {", "if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
-			{"\t\tseen.queued = true\n\t\treturn v.denied", "\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.table, n, false, lane.ErrTooLate)\n\t\t\treturn err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
+			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {",
+				"if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
+			{"\t\tseen.queued = true\n\t\treturn v.denied",
+				"\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.table, n, false, lane.ErrTooLate)\n\t\t\treturn " +
+					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},
 	{
 		name: "the shares of a key sum to more during a change", theme: "family", kind: "over", seeds: []uint64{0},
 		edits: []edit{
-			{"\tpermits = max(permits, 0)\n\teach, rest", "\tif permits = max(permits, 0); BROKEN {\n\t\treturn splitEvenly(permits, n)\n\t}\n\teach, rest"},
+			{"\tpermits = max(permits, 0)\n\teach, rest",
+				"\tif permits = max(permits, 0); BROKEN {\n\t\treturn splitEvenly(permits, n)\n\t}\n\teach, rest"},
 			{"return share <= max(l.Permits, next.Permits)", "return BROKEN || share <= max(l.Permits, next.Permits)"},
 		},
 	},
@@ -78,7 +87,8 @@ var breakages = []breakage{
 	},
 }
 
-// TestHistoriesFindWhatIsBroken switches rules off, one break after the other, and has the generator of histories find each.
+// TestHistoriesFindWhatIsBroken switches rules off, one break after the other, and has the
+// generator of histories find each.
 func TestHistoriesFindWhatIsBroken(t *testing.T) {
 	if race.Enabled {
 		return // see TestHistories
@@ -127,7 +137,8 @@ func (b *breakage) found(t *testing.T, s *stage, seed uint64) bool {
 
 var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
 
-// breakable builds the histories once more, with every break in the source, each in force only for a worker that is told so.
+// breakable builds the histories once more, with every break in the source, each in force only for
+// a worker that is told so.
 func breakable(t *testing.T) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -161,7 +172,8 @@ func breakable(t *testing.T) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "broken.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", put(string(text)), "-o", binary, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", put(string(text)), "-o", binary,
+		".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the changed source does not build: %v\n%s", err, out)
 	}

@@ -48,7 +48,8 @@ func (w *world) revise(s step) {
 		_, err = p.client.Limiter(ctx, l.name(), limit)
 	}
 	if err == nil && w.well() && p.works() && p.lists() && h.Limit() == limit {
-		l.changed(v, limit, 5*time.Second) // unlike SetLimit it does not say when every shard has heard, or that one is not listed
+		// unlike SetLimit it does not say when every shard has heard, or that one is not listed
+		l.changed(v, limit, 5*time.Second)
 	}
 	w.event("revise", l)
 }
@@ -94,7 +95,8 @@ func (w *world) give(p *process, list []int) {
 	_ = p.client.SetNodes(ctx, nodes)
 }
 
-// moveFamily gives all processes other nodes, as docs/operations.md asks where families are in use: all rest before and after.
+// moveFamily gives all processes other nodes, as docs/operations.md asks where families are in use:
+// all rest before and after.
 func (w *world) moveFamily(s step) {
 	w.wg.Wait()
 	for _, p := range w.procs {

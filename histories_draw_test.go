@@ -45,7 +45,8 @@ func (d *drawing) world() {
 	}
 	most := pick(d, time.Duration(0), time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for range 1 + d.IntN(4) {
-		proc := processPlan{Outage: outage, Loss: pick(d, shardlimit.LossDefault, shardlimit.LossDefault, shardlimit.Quarantine)}
+		proc := processPlan{Outage: outage,
+			Loss: pick(d, shardlimit.LossDefault, shardlimit.LossDefault, shardlimit.Quarantine)}
 		proc.Nodes = d.Perm(p.Nodes)
 		if partial && len(p.Procs) > 0 && d.oneIn(2) {
 			proc.Nodes = d.Perm(p.Nodes - 1)
@@ -152,11 +153,14 @@ func (d *drawing) use(p, l int) {
 	case 3:
 		d.add(step{Do: "call", Mode: "tenants", P: p, L: l, N: 40 + d.IntN(120), Times: 1})
 	case 4:
-		d.add(step{Do: "call", Mode: "n", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
+		d.add(step{Do: "call", Mode: "n", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3),
+			Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
 	case 5:
-		d.add(step{Do: "call", Mode: "upto", P: p, L: l, N: 1 + d.IntN(3), Times: 1 + d.IntN(6), Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
+		d.add(step{Do: "call", Mode: "upto", P: p, L: l, N: 1 + d.IntN(3), Times: 1 + d.IntN(6),
+			Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
 	case 6:
-		d.add(step{Do: "call", Mode: "wait", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3), Aside: d.oneIn(2)})
+		d.add(step{Do: "call", Mode: "wait", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3),
+			Aside: d.oneIn(2)})
 	}
 }
 

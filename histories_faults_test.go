@@ -38,7 +38,8 @@ func (w *world) lose(s step) {
 	w.event("lose")
 }
 
-// lost allows for what may come of records that are lost or old: for a while there can be two layouts.
+// lost allows for what may come of records that are lost or old: for a while there can be two
+// layouts.
 func (w *world) lost() {
 	w.trouble() // while who knows better is waited for, the outage policy answers
 	for _, l := range w.limit {
@@ -83,7 +84,8 @@ func (w *world) restore(s step) {
 	w.event("restore")
 }
 
-// forget notes the limits that no process which lives and no sound record tells: what was in force once may be again.
+// forget notes the limits that no process which lives and no sound record tells: what was in force
+// once may be again.
 func (w *world) forget() {
 	for _, l := range w.limit {
 		if l.unrecorded && !l.remembered() {
@@ -122,7 +124,8 @@ func (w *world) reboot(s step) {
 	w.event("restart")
 }
 
-// forgot allows for what is documented of a node that forgot all: a share once more, and what comes of its records.
+// forgot allows for what is documented of a node that forgot all: a share once more, and what comes
+// of its records.
 func (w *world) forgot() {
 	for _, l := range w.limit {
 		l.allow(0, l.most(), "a lost memory")
@@ -136,7 +139,8 @@ func (w *world) clock(s step) {
 	}
 	for _, l := range w.limit {
 		if s.For > 0 {
-			l.allow(45*time.Second, l.most(), "a step of a clock") // what remembers that capacity went elsewhere may be forgotten early, too
+			// what remembers that capacity went elsewhere may be forgotten early, too
+			l.allow(45*time.Second, l.most(), "a step of a clock")
 		} else if l.booked > w.now() {
 			l.allow(l.longest(), l.most(), "a step back with something reserved")
 		}

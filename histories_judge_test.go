@@ -10,7 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// watched is a limit of the world, and what is known of it: what was in force when, and what was admitted.
+// watched is a limit of the world, and what is known of it: what was in force when, and what was
+// admitted.
 type watched struct {
 	world    *world
 	number   int
@@ -34,8 +35,8 @@ type version struct {
 	ended  int64 // 0: it has not
 }
 
-// allowance is permits that windows which touch this time may hold beside the limit, by what the documentation says of what
-// happened then.
+// allowance is permits that windows which touch this time may hold beside the limit, by what the
+// documentation says of what happened then.
 type allowance struct {
 	from, to int64
 	permits  int64
@@ -72,11 +73,11 @@ func (l *watched) changes(limit shardlimit.Limit) *version {
 	return v
 }
 
-// changed notes that a change was done, after which the process that asked for it knew the limit stored. What was
-// in force before ends when leases have ended, and so much later if that is not sure yet. Code of a higher
-// revision than the stored one goes on: its process could not reach the record, and replaces it once it can.
-// A key of a family may have the old limit for as long as some process has not used it for 15 seconds, so that of
-// a family does not end.
+// changed notes that a change was done, after which the process that asked for it knew the limit
+// stored. What was in force before ends when leases have ended, and so much later if that is not
+// sure yet. Code of a higher revision than the stored one goes on: its process could not reach the
+// record, and replaces it once it can. A key of a family may have the old limit for as long as some
+// process has not used it for 15 seconds, so that of a family does not end.
 func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Duration) {
 	end := l.world.now() + int64(late)
 	for _, v := range l.versions {
@@ -98,7 +99,8 @@ func same(a, b shardlimit.Limit) bool {
 	return a.Permits == b.Permits && a.Per == b.Per && a.Algorithm == b.Algorithm
 }
 
-// books notes that permits were reserved at sent for a later time. What was in force then is so for them.
+// books notes that permits were reserved at sent for a later time. What was in force then is so for
+// them.
 func (l *watched) books(sent, due int64) {
 	l.booked = max(l.booked, due)
 	for _, v := range l.versions {
@@ -121,8 +123,9 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 	l.extra = append(l.extra, allowance{now, now + int64(d), permits, why})
 }
 
-// doubt is the time in which several layouts may be in force, because records were lost or are old: until a process that knows
-// better has used the limit long enough to read the record, and what it found is in force. One that rests puts nothing right.
+// doubt is the time in which several layouts may be in force, because records were lost or are old:
+// until a process that knows better has used the limit long enough to read the record, and what it
+// found is in force. One that rests puts nothing right.
 type doubt struct {
 	from, to int64 // 0, 0: there was none
 	open     bool
@@ -223,7 +226,8 @@ func (l *watched) judgeWindows(width time.Duration) {
 		}
 		if bound, ok := l.bound(op.Start, width); ok && inside-bound > worst {
 			worst = inside - bound
-			text = fmt.Sprintf("l%d: %d of %d permits in the %s from %s on", l.number, inside, bound, width, time.Duration(op.Start))
+			text = fmt.Sprintf("l%d: %d of %d permits in the %s from %s on", l.number, inside, bound, width,
+				time.Duration(op.Start))
 		}
 		inside -= op.Permits
 	}

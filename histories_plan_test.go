@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// plan is a history before it is played: who there is, and what happens. It is plain data, so that it can be shrunk,
-// sent to a worker and printed.
+// plan is a history before it is played: who there is, and what happens. It is plain data, so that
+// it can be shrunk, sent to a worker and printed.
 type plan struct {
 	Seed   uint64
 	Nodes  int
@@ -60,7 +60,8 @@ func (s step) String() string {
 	case "rest":
 		write(" %s", s.For)
 	case "call":
-		write(" by p%d of l%d: %d callers, %d calls each of %d permits, %s between", s.P, s.L, s.N, s.Times, s.Size, s.For)
+		write(" by p%d of l%d: %d callers, %d calls each of %d permits, %s between", s.P, s.L, s.N, s.Times, s.Size,
+			s.For)
 	case "set", "revise":
 		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
 	case "nodes":
@@ -95,7 +96,8 @@ func (p *plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "history of seed %d: %d nodes\n", p.Seed, p.Nodes)
 	for i, proc := range p.Procs {
-		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d\n", i, proc.Nodes, proc.Latency, proc.Outage, proc.Loss)
+		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d\n", i, proc.Nodes, proc.Latency,
+			proc.Outage, proc.Loss)
 	}
 	for i, l := range p.Limits {
 		kind := "limit"

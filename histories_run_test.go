@@ -50,7 +50,8 @@ func (s *stats) add(o stats) {
 
 func (s stats) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d histories, %d calls (%d denied, %d errors, %d degraded), %d permits, %d script calls; %d were cut short\n",
+	fmt.Fprintf(&b,
+		"%d histories, %d calls (%d denied, %d errors, %d degraded), %d permits, %d script calls; %d were cut short\n",
 		s.Histories, s.Calls, s.Denied, s.Errors, s.Degraded, s.Granted, s.Scripts, s.Cut)
 	for _, what := range slices.Sorted(maps.Keys(s.Did)) {
 		fmt.Fprintf(&b, "  %-16s %8d", what, s.Did[what])

@@ -32,7 +32,8 @@ func (d *drawing) scene() {
 	case "rest":
 		d.rest(p, l)
 	default:
-		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest, d.bookings)(p, l)
+		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
+			d.bookings)(p, l)
 	}
 }
 
@@ -75,11 +76,13 @@ func (d *drawing) idle(p, l int) {
 	d.add(step{Do: "call", Mode: "allow", P: other, L: l, N: 1, Times: 1})
 	d.alter(other, l)
 	per := d.plan.Limits[l].Limit.Per
-	d.add(step{Do: "rest", For: pick(d, 60*time.Second+2*per, 61*time.Second+2*per, 62*time.Second+3*per, 90*time.Second+2*per)})
+	d.add(step{Do: "rest",
+		For: pick(d, 60*time.Second+2*per, 61*time.Second+2*per, 62*time.Second+3*per, 90*time.Second+2*per)})
 	if d.oneIn(2) {
 		d.add(step{Do: "take", P: other, L: l})
 	}
-	d.add(step{Do: "call", Mode: pick(d, "tenants", "tenants", "sizes"), P: p, L: l, N: 60 + d.IntN(120), Size: 2, Times: 1, Aside: d.oneIn(2)})
+	d.add(step{Do: "call", Mode: pick(d, "tenants", "tenants", "sizes"), P: p, L: l, N: 60 + d.IntN(120), Size: 2,
+		Times: 1, Aside: d.oneIn(2)})
 	d.add(step{Do: "take", P: other, L: l})
 	d.everybody(l)
 }
@@ -96,7 +99,8 @@ func (d *drawing) suspended(p, l int) {
 		d.alter(other, l)
 		d.everybody(l)
 	}
-	d.add(step{Do: "rest", For: pick(d, long, long, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
+	d.add(step{Do: "rest",
+		For: pick(d, long, long, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
 	d.everybody(l)
 	d.everybody(l)
 	d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per})
@@ -184,7 +188,8 @@ func (d *drawing) lease(p, l int) {
 func (d *drawing) bookings(p, l int) {
 	limit := d.plan.Limits[l].Limit
 	d.add(step{Do: "take", P: p, L: l})
-	d.add(step{Do: "reserve", Mode: pick(d, "", "cancel"), P: p, L: l, Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 2, Aside: true})
+	d.add(step{Do: "reserve", Mode: pick(d, "", "cancel"), P: p, L: l, Size: 1 + d.Int64N(limit.Permits),
+		For: limit.Per / 2, Aside: true})
 	d.add(step{Do: "refund", P: p, L: l})
 	d.everybody(l)
 }
@@ -197,7 +202,8 @@ func (d *drawing) faults(p, l int) {
 	case 0:
 		d.add(step{Do: "down", Node: d.where(), For: pick(d, time.Second, 5*time.Second, time.Minute)})
 	case 1, 2:
-		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes), For: pick(d, 200*time.Millisecond, 2*time.Second, 15*time.Second)})
+		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes),
+			For: pick(d, 200*time.Millisecond, 2*time.Second, 15*time.Second)})
 	case 3:
 		per := d.plan.Limits[l].Limit.Per
 		d.add(step{Do: "clock", Node: d.where(), For: pick(d, -per/2, -2*per, -time.Minute, per/2, 2*per, time.Hour)})

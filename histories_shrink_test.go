@@ -37,12 +37,14 @@ func shrink(s *stage, p *plan, kind string, most time.Duration) (*plan, finding,
 	}
 	for i := range p.Steps {
 		for _, simpler := range []func(*step){
-			func(s *step) { s.N = s.N / 2 }, func(s *step) { s.N = 1 }, func(s *step) { s.Times = 1 }, func(s *step) { s.Aside = false }, func(s *step) { s.Then = 0 },
+			func(s *step) { s.N = s.N / 2 }, func(s *step) { s.N = 1 }, func(s *step) { s.Times = 1 },
+			func(s *step) { s.Aside = false }, func(s *step) { s.Then = 0 },
 		} {
 			changed := *p
 			changed.Steps = slices.Clone(p.Steps)
 			simpler(&changed.Steps[i])
-			if s := changed.Steps[i]; time.Now().After(k.until) || s.String() == p.Steps[i].String() || s.Do == "call" && s.N == 0 {
+			if s := changed.Steps[i]; time.Now().After(k.until) || s.String() == p.Steps[i].String() ||
+				s.Do == "call" && s.N == 0 {
 				continue
 			}
 			if f, ok := k.shows(&changed); ok {

@@ -225,7 +225,8 @@ func (w *world) peek(s step) {
 	_, _ = h.Peek(context.Background())
 }
 
-// settle waits until whatever moves has arrived, with a call now and then, and then until nothing is in use.
+// settle waits until whatever moves has arrived, with a call now and then, and then until nothing
+// is in use.
 func (w *world) settle(s step) {
 	p, l, h := w.who(s)
 	if h == nil || !p.lists() {
@@ -263,7 +264,8 @@ func (w *world) free(s step) {
 		d = w.ask(p, l, h, "allow", 1)
 	}
 	if d.Granted == 0 && w.scripts() < mostScripts { // else nodes answer no more
-		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number, max(2*l.longest(), s.For), time.Duration(at))
+		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
+			max(2*l.longest(), s.For), time.Duration(at))
 		return
 	}
 	w.rest(100 * time.Millisecond) // if the shard has told it of another limit, it has read that by then
@@ -278,6 +280,7 @@ func (w *world) free(s step) {
 	}
 	wg.Wait()
 	if got.Load() < limit.Permits-1 && p.near(l) && w.scripts() < mostScripts {
-		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1, limit.Permits, l.number, time.Duration(at))
+		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
+			limit.Permits, l.number, time.Duration(at))
 	}
 }

@@ -21,19 +21,23 @@ var (
 	historyCount = flag.Int("histories", 0, "how many histories TestHistories plays; 0: as many as take some seconds")
 	historySeed  = flag.Uint64("histories.seed", 1, "the seed of the first of them")
 	historyShow  = flag.Int("histories.show", 2, "how many failing histories of a kind are shrunk and printed")
-	historyTheme = flag.String("histories.theme", "", "what the histories are about: one of "+strings.Join(themes, ", ")+"; all if empty")
-	historyKinds = flag.String("histories.kinds", "", "which kinds of findings are looked at, with commas between; all if empty")
+	historyTheme = flag.String("histories.theme", "",
+		"what the histories are about: one of "+strings.Join(themes, ", ")+"; all if empty")
+	historyKinds = flag.String("histories.kinds", "",
+		"which kinds of findings are looked at, with commas between; all if empty")
 )
 
-// TestHistories plays random histories of limits and processes in simulated time: see histories_draw_test.go for what
-// happens in them, and histories_judge_test.go for what must hold.
+// TestHistories plays random histories of limits and processes in simulated time: see
+// histories_draw_test.go for what happens in them, and histories_judge_test.go for what must hold.
 func TestHistories(t *testing.T) {
 	if os.Getenv(historyVariable) != "" {
 		serve(t, os.Stdin, os.Stdout)
 		return
 	}
 	if race.Enabled && *historyCount == 0 {
-		return // callers read what the steps of a history write, and worlds take turns by simulated time: the detector cannot know
+		// callers read what the steps of a history write, and worlds take turns by simulated time:
+		// the detector cannot know
+		return
 	}
 	n := cmp.Or(*historyCount, extent.Some(480))
 	total, all := playAll(t, *historySeed, n)
@@ -41,14 +45,16 @@ func TestHistories(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(all)) {
 		seeds := all[kind]
 		slices.Sort(seeds)
-		t.Errorf("%d histories of %d show what must not be: %s; seeds %v", len(seeds), n, kind, seeds[:min(len(seeds), 20)])
+		t.Errorf("%d histories of %d show what must not be: %s; seeds %v", len(seeds), n, kind,
+			seeds[:min(len(seeds), 20)])
 		if *historyShow > 0 {
 			show(t, kind, seeds[:min(len(seeds), *historyShow)])
 		}
 	}
 }
 
-// playAll plays n histories, as many at once as there are processors, and returns the seeds of those that failed by kind.
+// playAll plays n histories, as many at once as there are processors, and returns the seeds of
+// those that failed by kind.
 func playAll(t *testing.T, seed uint64, n int) (total stats, failing map[string][]uint64) {
 	const portion = 10
 	var next atomic.Uint64

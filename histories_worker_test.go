@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// historyVariable makes this test binary a worker that plays histories: a process of its own with one processor, so that
-// a history is played alike again, and one that panics ends nothing but the worker.
+// historyVariable makes this test binary a worker that plays histories: a process of its own with
+// one processor, so that a history is played alike again, and one that panics ends nothing but the
+// worker.
 const historyVariable = "SHARDLIMIT_TEST_HISTORIES"
 
 // order is what a worker is to play: the histories of these seeds, or this one.
@@ -90,7 +91,8 @@ const stalled = 2 * time.Minute
 
 func hirePlayer(binary string, env ...string) (*player, error) {
 	p := &player{cmd: exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0")}
-	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400", "GODEBUG=adaptivestackstart=1")
+	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400",
+		"GODEBUG=adaptivestackstart=1")
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -142,7 +144,8 @@ func (p *player) lost(seed uint64) (report, bool) {
 		text = text[i:]
 	}
 	lines := strings.Split(text, "\n")
-	return report{Failed: []failed{{seed, []finding{{"panic", fmt.Sprintf("%v: %s", err, strings.Join(lines[:min(len(lines), 24)], "\n"))}}}}}, false
+	return report{Failed: []failed{{seed,
+		[]finding{{"panic", fmt.Sprintf("%v: %s", err, strings.Join(lines[:min(len(lines), 24)], "\n"))}}}}}, false
 }
 
 // dismiss ends the worker.

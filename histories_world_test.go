@@ -102,7 +102,8 @@ func (w *world) scripts() (n int64) {
 	return n
 }
 
-// rest lets time pass; not all of it when a history has become too long: some processes never stop asking.
+// rest lets time pass; not all of it when a history has become too long: some processes never stop
+// asking.
 func (w *world) rest(d time.Duration) {
 	for d > 0 && w.scripts() < mostScripts {
 		part := min(d, 2*time.Second)
@@ -127,8 +128,8 @@ func (w *world) trouble() {
 	w.troubled = true
 }
 
-// well reports whether nothing was ever wrong with a node or on the way to one. After that a breaker may be open until a call
-// has had it probe.
+// well reports whether nothing was ever wrong with a node or on the way to one. After that a
+// breaker may be open until a call has had it probe.
 func (w *world) well() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,8 +160,9 @@ func (p *process) start() {
 	p.ended = make(chan struct{})
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
 	cfg := shardlimit.Config{
-		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss, CallTimeout: p.plan.Timeout,
-		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
+		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
+		CallTimeout: p.plan.Timeout,
+		KeyPrefix:   "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 	}
 	cfg.Nodes = p.listed(p.plan.Nodes)
 	client, err := shardlimit.New(cfg)
@@ -204,7 +206,8 @@ func (p *process) fate(node, life int) redissim.Fate {
 	now := w.now()
 	way := int64(p.plan.Latency[node]) / 2
 	f := redissim.Fate{
-		There: time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)), Back: time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
+		There:   time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
+		Back:    time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
 		Refused: life != p.life || p.client == nil || w.nodes[node].downUntil > now,
 	}
 	if l := p.links[node]; l.until > now {
@@ -253,7 +256,8 @@ func (p *process) suspend(d time.Duration) {
 // works reports whether the process can do anything now.
 func (p *process) works() bool { return p.client != nil && p.suspended <= p.world.now() }
 
-// handle returns the process' handle on a limit (of a family: on its first key), nil if it has none.
+// handle returns the process' handle on a limit (of a family: on its first key), nil if it has
+// none.
 func (p *process) handle(l *watched) *shardlimit.Limiter {
 	name := l.name()
 	if h := p.handles[name]; h != nil {
@@ -311,14 +315,17 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 	}
 	took, timeout := time.Duration(w.now()-start), cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)
 	if took > timeout+20*time.Millisecond {
-		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout, time.Duration(start))
+		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout,
+			time.Duration(start))
 	}
 	if (d.Degraded || errors.Is(err, shardlimit.ErrUnavailable)) && p.near(l) && l.reachable(p) && w.well() {
-		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number, time.Duration(start), err)
+		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number,
+			time.Duration(start), err)
 	}
 }
 
-// near reports whether the process can ask all shards of the limit one after the other well within its call timeout.
+// near reports whether the process can ask all shards of the limit one after the other well within
+// its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
 	if h := p.handles[l.name()]; h != nil {

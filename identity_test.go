@@ -61,7 +61,8 @@ func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
 			t.Errorf("Peek: %v", err)
 		}
 	}
-	if d, err := limiter(t, f.called("127.0.0.1:6379").client(t), name, limit).Allow(t.Context()); err != nil || d.Allowed {
+	if d, err := limiter(t, f.called("127.0.0.1:6379").client(t), name, limit).Allow(t.Context()); err != nil ||
+		d.Allowed {
 		t.Errorf("under the same name: %+v, %v", d, err)
 	}
 	other := f.called("redis")
@@ -71,13 +72,15 @@ func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
 	}
 }
 
-// One server is listed twice, by addresses that do not look alike. It serves under one of the names.
+// One server is listed twice, by addresses that do not look alike. It serves under one of the
+// names.
 func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)
 		name := ""
 		for i := 0; name == ""; i++ { // a limit whose record is not where nobody comes
-			if try := fmt.Sprint("l", i); shard.Anchors("n:"+try, []shard.Node{{Name: "a"}, {Name: "b"}})[0].Node == "a" {
+			if try := fmt.Sprint("l",
+				i); shard.Anchors("n:"+try, []shard.Node{{Name: "a"}, {Name: "b"}})[0].Node == "a" {
 				name = try
 			}
 		}
@@ -185,7 +188,8 @@ func TestAServerThatTakesConnectionsAndDropsThemIsLeftAlone(t *testing.T) {
 		var made []net.Conn
 		var drops bool
 		dials := 0
-		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			cfg *tls.Config) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			dials++

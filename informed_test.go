@@ -9,8 +9,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-// TestACallThatTriedSeveralShardsIsToldOfANewLayout: while a process rests, another changes the algorithm again and
-// again. The first call of the one that rested finds nothing at any shard that it knows, and is served by the others.
+// TestACallThatTriedSeveralShardsIsToldOfANewLayout: while a process rests, another changes the
+// algorithm again and again. The first call of the one that rested finds nothing at any shard that
+// it knows, and is served by the others.
 func TestACallThatTriedSeveralShardsIsToldOfANewLayout(t *testing.T) {
 	if race.Enabled {
 		return // see TestHistories
@@ -19,7 +20,8 @@ func TestACallThatTriedSeveralShardsIsToldOfANewLayout(t *testing.T) {
 	away := []time.Duration{100 * time.Microsecond, 300 * time.Microsecond}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(&plan{
-			Nodes: 2, Procs: []processPlan{{Nodes: []int{0, 1}, Latency: away}, {Nodes: []int{0, 1}, Latency: away}}, Limits: []limitPlan{{Limit: limit}},
+			Nodes: 2, Procs: []processPlan{{Nodes: []int{0, 1}, Latency: away}, {Nodes: []int{0, 1}, Latency: away}},
+			Limits: []limitPlan{{Limit: limit}},
 		})
 		defer w.close()
 		rested, other := w.procs[0].handle(w.limit[0]), w.procs[1].handle(w.limit[0])

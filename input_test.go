@@ -25,28 +25,39 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 		return c
 	}
 	for name, cfg := range map[string]shardlimit.Config{
-		"no nodes":                     {},
-		"no host or port":              node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"10.0.0.1:6379", "10.0.0.2"} }),
-		"empty address":                node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{""} }),
-		"no port":                      node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
-		"a URL":                        node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
+		"no nodes": {},
+		"no host or port": node(func(n *shardlimit.Node) {
+			n.Redis.InitAddress = []string{"10.0.0.1:6379",
+				"10.0.0.2"}
+		}),
+		"empty address": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{""} }),
+		"no port":       node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
+		"a " +
+			"URL": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
 		"no address":                   node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
 		"NaN":                          node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
 		"negative number of processes": with(func(c *shardlimit.Config) { c.Participants = -1 }),
 		"negative weight":              node(func(n *shardlimit.Node) { n.Weight = -1 }),
 		"infinite weight":              node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
-		"long node name":               node(func(n *shardlimit.Node) { n.Name = strings.Repeat("n", shardlimit.MaxName+1) }),
-		"two clients":                  node(func(n *shardlimit.Node) { n.Client = refuseAll{tb: t} }),
-		"nameless client":              node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: refuseAll{tb: t}} }),
-		"same names":                   with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
-		"open brace":                   with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
-		"closing brace":                with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
-		"long prefix":                  with(func(c *shardlimit.Config) { c.KeyPrefix = strings.Repeat("p", shardlimit.MaxName+1) }),
-		"participant":                  with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
-		"negative time":                with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
-		"short time":                   with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
-		"outage policy":                with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
-		"loss policy":                  with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
+		"long node name": node(func(n *shardlimit.Node) {
+			n.Name = strings.Repeat("n",
+				shardlimit.MaxName+1)
+		}),
+		"two clients": node(func(n *shardlimit.Node) { n.Client = refuseAll{tb: t} }),
+		"nameless " +
+			"client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: refuseAll{tb: t}} }),
+		"same names":    with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
+		"open brace":    with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
+		"closing brace": with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
+		"long prefix": with(func(c *shardlimit.Config) {
+			c.KeyPrefix = strings.Repeat("p",
+				shardlimit.MaxName+1)
+		}),
+		"participant":   with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
+		"negative time": with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
+		"short time":    with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
+		"outage policy": with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
+		"loss policy":   with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
 	} {
 		if c, err := shardlimit.New(cfg); c != nil || !errors.Is(err, shardlimit.ErrInvalidConfig) {
 			t.Errorf("%s: %v, %v", name, c, err)
@@ -83,7 +94,8 @@ func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
 	}
 }
 
-// A nil context is a mistake of the program, and panics as in the standard library: before anything is sent.
+// A nil context is a mistake of the program, and panics as in the standard library: before anything
+// is sent.
 func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 	fl, posts := outposts(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))

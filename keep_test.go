@@ -10,10 +10,12 @@ import (
 
 // bucketOf is a token bucket of so many permits a minute.
 func bucketOf(permits, burst int64, shards int) shardlimit.Limit {
-	return shardlimit.Limit{Permits: permits, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: burst, Shards: shards}
+	return shardlimit.Limit{Permits: permits, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: burst,
+		Shards: shards}
 }
 
-// TestWhatIsUnusedSurvivesAChange: a change of the limit takes nothing out of a token bucket that the new burst has room for.
+// TestWhatIsUnusedSurvivesAChange: a change of the limit takes nothing out of a token bucket that
+// the new burst has room for.
 func TestWhatIsUnusedSurvivesAChange(t *testing.T) {
 	log := func(permits int64, shards int) shardlimit.Limit {
 		return shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards}
@@ -75,7 +77,8 @@ func TestWhatIsUnusedSurvivesAChange(t *testing.T) {
 	}
 }
 
-// TestARevisionKeepsWhatIsUnused: a limit replaced by a declaration of a higher revision is as full as one that was set.
+// TestARevisionKeepsWhatIsUnused: a limit replaced by a declaration of a higher revision is as full
+// as one that was set.
 func TestARevisionKeepsWhatIsUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)
@@ -90,11 +93,12 @@ func TestARevisionKeepsWhatIsUnused(t *testing.T) {
 	})
 }
 
-// TestACancelAfterAChangeGivesBackWhatWasGained: what a bucket gained while something was reserved is there after the limit was
-// changed and the reservation cancelled.
+// TestACancelAfterAChangeGivesBackWhatWasGained: what a bucket gained while something was reserved
+// is there after the limit was changed and the reservation cancelled.
 func TestACancelAfterAChangeGivesBackWhatWasGained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: 10, Shards: 1}
+		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: 10,
+			Shards: 1}
 		l := limiter(t, bubbled(t, 1).client(t), "l", limit)
 		if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)

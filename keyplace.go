@@ -25,7 +25,8 @@ func (r *register) withKeys(layout shard.Layout) (shard.Layout, error) {
 
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
 func (r *register) firstKeys(limit Limit) *shard.Keys {
-	keys, _ := shard.Layout{}.KeysAfter(specOf(limit), shard.Arrangement{Shards: limit.Shards, Nodes: r.core.client.nodes.Roster().Open()})
+	keys, _ := shard.Layout{}.KeysAfter(specOf(limit),
+		shard.Arrangement{Shards: limit.Shards, Nodes: r.core.client.nodes.Roster().Open()})
 	return keys // there is nothing before it, so there is no error
 }
 
@@ -62,7 +63,8 @@ func (r *register) rearrange(layout shard.Layout) (*shard.Layout, error) {
 //
 // The clock is that of the anchor's node, and the time that of a reading: so the record was
 // written before it, however long that took.
-func (r *register) tend(ctx context.Context, found []reading, anchor *reading, layout *shard.Layout) (*shard.Layout, bool, error) {
+func (r *register) tend(ctx context.Context, found []reading, anchor *reading,
+	layout *shard.Layout) (*shard.Layout, bool, error) {
 	if !r.family || anchor.layout == nil || anchor.record.Epoch != layout.Epoch || anchor.layout.Epoch != layout.Epoch {
 		return layout, true, nil
 	}
@@ -143,7 +145,8 @@ func (f *Family) keyNodes() (names []string) {
 // declared by an older version cannot be written, its keys are arranged as that version did.
 func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Layout, error) {
 	if family.Keys == nil {
-		family.Keys = &shard.Keys{Arrangement: shard.Arrangement{Shards: shards, Even: true, Nodes: f.core.client.nodes.Roster().All()}}
+		family.Keys = &shard.Keys{Arrangement: shard.Arrangement{Shards: shards, Even: true,
+			Nodes: f.core.client.nodes.Roster().All()}}
 	}
 	return family.ForKey(id)
 }

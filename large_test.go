@@ -14,8 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit comes together, within two windows, to a
-// participant that has not had its part.
+// TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit
+// comes together, within two windows, to a participant that has not had its part.
 func TestALargeWaiterIsNotStarved(t *testing.T) {
 	for _, limit := range []shardlimit.Limit{
 		{Shards: 1},
@@ -30,7 +30,8 @@ func TestALargeWaiterIsNotStarved(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(limit.Algorithm, " over ", limit.Shards), func(t *testing.T) {
 			if limit.Algorithm == shardlimit.SlidingLog {
-				fairly(t, func(t *testing.T, f fleet, rough bool) error { return waitsAmongSingles(t, f, limit, rough) })
+				fairly(t,
+					func(t *testing.T, f fleet, rough bool) error { return waitsAmongSingles(t, f, limit, rough) })
 				return
 			}
 			synctest.Test(t, func(t *testing.T) {
@@ -74,8 +75,9 @@ func waitsAmongSingles(t *testing.T, f fleet, limit shardlimit.Limit, rough bool
 	return nil
 }
 
-// TestALargeWaiterThatComesAgainAndAgain wants half of the limit as soon as it had the last half. It has its part of the limit, and the others have
-// theirs: what it books does not keep permits from them that are there before.
+// TestALargeWaiterThatComesAgainAndAgain wants half of the limit as soon as it had the last half.
+// It has its part of the limit, and the others have theirs: what it books does not keep permits
+// from them that are there before.
 func TestALargeWaiterThatComesAgainAndAgain(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		for _, others := range []int64{2, 5} {
@@ -122,8 +124,9 @@ func hasItsPart(t *testing.T, shards int, others int64) {
 	keepsTo(t, limit, d.record.Ops())
 }
 
-// TestHalfOfALimitAgainAndAgainLeavesTheOtherHalf: of two participants one always wants half of the limit at once, and the other, with few callers, all it
-// can get in single permits. Once the first has paid for what it had before the other came, both have about half.
+// TestHalfOfALimitAgainAndAgainLeavesTheOtherHalf: of two participants one always wants half of the
+// limit at once, and the other, with few callers, all it can get in single permits. Once the first
+// has paid for what it had before the other came, both have about half.
 func TestHalfOfALimitAgainAndAgainLeavesTheOtherHalf(t *testing.T) {
 	for _, shards := range []int{1, 4, 8} {
 		for _, ahead := range []time.Duration{0, 3 * time.Second} {
@@ -166,12 +169,15 @@ func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
 	keepsTo(t, limit, d.record.Ops())
 }
 
-// TestManyLargeOnesAndOneThatWantsSingles: ten participants want large amounts again and again, and an eleventh single permits. The ten have about the same,
-// though each can have only few of them, and the eleventh has a good part of its part: it saves up what it is entitled to while all is booked. Of halves of
-// the limit so much is paid afterwards that it may have nothing for twenty windows (docs/fairness.md).
+// TestManyLargeOnesAndOneThatWantsSingles: ten participants want large amounts again and again, and
+// an eleventh single permits. The ten have about the same, though each can have only few of them,
+// and the eleventh has a good part of its part: it saves up what it is entitled to while all is
+// booked. Of halves of the limit so much is paid afterwards that it may have nothing for twenty
+// windows (docs/fairness.md).
 func TestManyLargeOnesAndOneThatWantsSingles(t *testing.T) {
 	for _, shards := range []int{1, 4} {
-		for _, c := range []struct{ large, least int64 }{{500, 0}, {200, 40}, {100, 80}} { // seen on one shard: 0 to 70, 74 to 80 and 100 percent; on four more
+		for _, c := range []struct{ large, least int64 }{{500, 0}, {200, 40}, {100, 80}} {
+			// seen on one shard: 0 to 70, 74 to 80 and 100 percent; on four more
 			if !extent.Full && (c.large != 200 || shards > 1) {
 				continue // an emulated Redis takes long: one of them; SHARDLIMIT_FULL plays all
 			}

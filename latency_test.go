@@ -11,8 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// distance is a Redis client whose script calls take a while of the bubble's time. While it is stalled
-// they do not come back before their contexts end, and what they asked for is not done.
+// distance is a Redis client whose script calls take a while of the bubble's time. While it is
+// stalled they do not come back before their contexts end, and what they asked for is not done.
 type distance struct {
 	rueidis.Client
 	takes   atomic.Int64 // nanoseconds

@@ -167,13 +167,15 @@ func TestSetLimitUnderLoadNeverExceedsTheGreaterLimit(t *testing.T) {
 			until = changes[i+2].called
 		}
 		t.Run(c.limit.String(), func(t *testing.T) {
-			greater := shardlimit.Limit{Permits: max(before.limit.Permits, c.limit.Permits), Per: min(before.limit.Per, c.limit.Per)}
+			greater := shardlimit.Limit{Permits: max(before.limit.Permits, c.limit.Permits),
+				Per: min(before.limit.Per, c.limit.Per)}
 			during := keepsTo(t, greater, between(before.returned, until, ops))
 			after := keepsTo(t, c.limit, between(c.returned, until, ops))
 			counts := history.PerWindow(c.limit.Per, c.after, until, ops)
 			used := history.Utilisation(c.limit.Permits, counts)
 			t.Logf("during: %d of %d; after: %d of %d; settled after %s; %.0f %% used then",
-				during.Permits, greater.Permits, after.Permits, c.limit.Permits, time.Duration(c.after-c.returned).Round(time.Millisecond), 100*used)
+				during.Permits, greater.Permits, after.Permits, c.limit.Permits,
+				time.Duration(c.after-c.returned).Round(time.Millisecond), 100*used)
 		})
 	}
 }
@@ -215,7 +217,8 @@ func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
 	}
 	during := keepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
 	after := keepsTo(t, st.Limit, since(from, ops))
-	t.Logf("100 changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s", stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
+	t.Logf("100 changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
+		stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
 }
 
 // A process changes the limit and is gone half-way: others that use the limit
@@ -230,8 +233,10 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 		after shardlimit.Limit
 	}{
 		{"before any shard heard of it", 0, shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
-		{"when one shard had heard of it, more shards", 1, shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
-		{"when two shards had heard of it, fewer shards", 2, shardlimit.Limit{Permits: 100, Per: 300 * time.Millisecond, Shards: 2}},
+		{"when one shard had heard of it, more shards", 1,
+			shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
+		{"when two shards had heard of it, fewer shards", 2,
+			shardlimit.Limit{Permits: 100, Per: 300 * time.Millisecond, Shards: 2}},
 	} {
 		t.Run(death.name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +245,8 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 			d := &demise{heard: death.heard, end: func() { go dying.Close() }}
 			broken := fleet{prefix: f.prefix}
 			for i, s := range servers {
-				broken.nodes = append(broken.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
+				broken.nodes = append(broken.nodes,
+					shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
 			}
 			dying = broken.client(t)
 			setter := limiter(t, dying, death.name, before)
@@ -268,7 +274,9 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 			if err != nil {
 				t.Errorf("a call failed: %v", err)
 			}
-			keepsTo(t, shardlimit.Limit{Permits: max(before.Permits, death.after.Permits), Per: min(before.Per, death.after.Per)}, ops)
+			keepsTo(t,
+				shardlimit.Limit{Permits: max(before.Permits, death.after.Permits),
+					Per: min(before.Per, death.after.Per)}, ops)
 			keepsTo(t, death.after, since(settled, ops))
 			t.Logf("finished after %s; %s", time.Duration(settled-called).Round(time.Millisecond), callers)
 		})

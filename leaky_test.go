@@ -10,8 +10,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Sixteen processes fill the queue of a leaky bucket at once. What they may let act is even: on each shard the turns are one interval of the
-// shard apart, and so all of them together keep to the rate, but for one turn for each shard to begin with.
+// Sixteen processes fill the queue of a leaky bucket at once. What they may let act is even: on
+// each shard the turns are one interval of the shard apart, and so all of them together keep to the
+// rate, but for one turn for each shard to begin with.
 func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 	for name, place := range places {
 		for _, shards := range []int{1, 4} {
@@ -20,7 +21,8 @@ func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 				const permits, processes = 64, 16
 				interval := time.Duration(shards) * 20 * time.Second // of a shard
 				limit := shardlimit.Limit{
-					Permits: permits, Per: permits * 20 * time.Second, Algorithm: shardlimit.LeakyBucket, Burst: permits, Shards: shards,
+					Permits: permits, Per: permits * 20 * time.Second, Algorithm: shardlimit.LeakyBucket,
+					Burst: permits, Shards: shards,
 				}
 				limiters := asOne(place(t).group(t, processes, "l", limit))
 				begin := time.Now()
@@ -31,7 +33,8 @@ func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 				}
 				for i, turn := range turns {
 					if off := turn - time.Duration(i/shards)*interval; off < 0 || off > late {
-						t.Errorf("turn %d is after %s, want %s to %s later", i, turn, time.Duration(i/shards)*interval, late)
+						t.Errorf("turn %d is after %s, want %s to %s later", i, turn, time.Duration(i/shards)*interval,
+							late)
 					}
 				}
 			})
@@ -39,8 +42,8 @@ func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 	}
 }
 
-// turnsOf has every process ask for so many permits, one by one and all processes at once, and returns when they may act, counted from about
-// the first call, in order.
+// turnsOf has every process ask for so many permits, one by one and all processes at once, and
+// returns when they may act, counted from about the first call, in order.
 func turnsOf(t *testing.T, limiters []*shardlimit.Limiter, each int) (turns []time.Duration) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

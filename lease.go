@@ -16,14 +16,16 @@ import (
 // shards log permits of such a limit for the window plus the lease, so whenever
 // one is used before until, it stays logged for a whole window after that.
 type lease struct {
-	striped.Stock          // closed at the end of the lease
-	epoch         int64    // of the layout for whose span the shards log its permits
-	until         int64    // on the client's clock; nothing is taken after it
-	slept         int64    // how long the machine had been suspended when it began; nothing is taken after another suspension
-	from          int64    // when it was asked for
-	size          int64    // permits at first
-	grant         Decision // where those of the stock came from, in the order of their places
-	timer         *time.Timer
+	striped.Stock       // closed at the end of the lease
+	epoch         int64 // of the layout for whose span the shards log its permits
+	until         int64 // on the client's clock; nothing is taken after it
+	// how long the machine had been suspended when it began; nothing is taken after another
+	// suspension
+	slept int64
+	from  int64    // when it was asked for
+	size  int64    // permits at first
+	grant Decision // where those of the stock came from, in the order of their places
+	timer *time.Timer
 }
 
 // leases decides how much a process holds in advance: as much as it was seen to
@@ -45,7 +47,8 @@ func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Deci
 	return a.whole(ctx, t, n, since, d)
 }
 
-// leased is exactly for a limit that has leases. slept is for how long the machine had been suspended at since.
+// leased is exactly for a limit that has leases. slept is for how long the machine had been
+// suspended at since.
 func (a *account) leased(ctx context.Context, t *table, n, since, slept int64, d *Decision) error {
 	if l := a.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
 		if place, left, ok := l.Take(n); ok {
@@ -116,8 +119,8 @@ func (ls *leases) size(t *table) int64 {
 	return min(need, fair)
 }
 
-// holds reports whether the lease is still what the shards hold it for: the layout is the same, and the
-// machine was not suspended. Else its permits may be free again before the lease seems over.
+// holds reports whether the lease is still what the shards hold it for: the layout is the same, and
+// the machine was not suspended. Else its permits may be free again before the lease seems over.
 func (l *lease) holds(t *table, slept int64) bool {
 	return l.epoch == t.layout.Epoch && l.slept == slept
 }
@@ -127,8 +130,10 @@ func (l *lease) holds(t *table, slept int64) bool {
 // another layout by now: it may log permits for another span.
 func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
 	c := ls.account.core
-	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since, size: grant.Granted, grant: grant}
-	if l.until <= c.client.now() || c.record().highest.Load() > l.epoch || c.client.suspended() != slept { // or the answer took longer than the lease
+	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since,
+		size: grant.Granted, grant: grant}
+	if l.until <= c.client.now() || c.record().highest.Load() > l.epoch || c.client.suspended() != slept {
+		// or the answer took longer than the lease
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
 	}

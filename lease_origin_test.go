@@ -13,7 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
-// Wherever in a lease permits are, also after it was regrouped, they are those of the shards that granted them.
+// Wherever in a lease permits are, also after it was regrouped, they are those of the shards that
+// granted them.
 func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.client.closed.Store(true) // nothing is given back
@@ -23,7 +24,8 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		l := &lease{until: math.MaxInt64}
 		granted, found := map[lane.Part]int64{}, map[lane.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"), N: rapid.Int64Range(1, 1500).Draw(t, "n"), From: 0}
+			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"),
+				N: rapid.Int64Range(1, 1500).Draw(t, "n"), From: 0}
 			l.grant.addPart(p, 0)
 			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0, From: 0}] += p.N
 		}
@@ -64,7 +66,8 @@ func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
 	l.Fill(8*striped.LeastStripe, 4)
 	rest, _ := l.Close()
 	back := l.origin(rest)
-	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 || parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}) {
+	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 ||
+		parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}) {
 		t.Errorf("%d stripes, parts %+v", len(rest), parts)
 	}
 }

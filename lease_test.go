@@ -18,7 +18,8 @@ import (
 func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond, Shards: shards}
+			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond,
+				Shards: shards}
 			f := standalone(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -72,7 +73,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}},
+		prefix: redistest.Prefix(t)}
 	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
 	l := limiter(t, f.client(t), "held", limit)
 	watcher := server.Client(t)
@@ -123,7 +125,8 @@ func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
 // A call gets all that the process holds, wherever in the lease that is, and asks nobody.
 func TestLeaseGivesAllItHasToOneCall(t *testing.T) {
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}},
+		prefix: redistest.Prefix(t)}
 	limit := shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
 	l := limiter(t, f.client(t), "whole", limit)
 	ctx, watcher := t.Context(), server.Client(t)

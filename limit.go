@@ -69,13 +69,14 @@ type Limit struct {
 	// Algorithm that counts; the zero value is SlidingLog.
 	Algorithm Algorithm
 	// Burst is the capacity of a TokenBucket or the length of the queue of a LeakyBucket, 1 to
-	// MaxPermits and at most what comes in 9 x MaxWindow; 0 means Permits. Other algorithms have none.
+	// MaxPermits and at most what comes in 9 x MaxWindow; 0 means Permits. Other algorithms have
+	// none.
 	Burst int64
-	// Shards over which the limit is split, at most MaxShards. 0 chooses: one for
-	// each node (master of a cluster), but no more than leaves every participant 25 permits per window
-	// on each, because smaller parts cannot be kept fair. A new limit is taken to have 16
-	// participants; SetLimit and Rebalance count the processes that used it lately. A limit never gets more shards than it has
-	// permits, so a small limit may get fewer than asked for.
+	// Shards over which the limit is split, at most MaxShards. 0 chooses: one for each node (master
+	// of a cluster), but no more than leaves every participant 25 permits per window on each,
+	// because smaller parts cannot be kept fair. A new limit is taken to have 16 participants;
+	// SetLimit and Rebalance count the processes that used it lately. A limit never gets more
+	// shards than it has permits, so a small limit may get fewer than asked for.
 	Shards int
 	// Scope says for whom; the zero value is all participants together.
 	Scope Scope
@@ -125,21 +126,28 @@ func (l Limit) validate() error {
 	case l.Algorithm >= algorithms:
 		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
 	case l.Burst < 0 || l.Burst > MaxPermits:
-		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst, int64(MaxPermits))
+		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst,
+			int64(MaxPermits))
 	case l.Burst > 0 && !l.Algorithm.bursty():
-		return fmt.Errorf("%w: Burst is %d, but %s has none; only TokenBucket and LeakyBucket do", ErrInvalidLimit, l.Burst, l.Algorithm)
-	case (float64(l.most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow): // one permit more for a shard whose part was rounded up
-		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit, l.Burst, MaxWindow)
+		return fmt.Errorf("%w: Burst is %d, but %s has none; only TokenBucket and LeakyBucket do", ErrInvalidLimit,
+			l.Burst, l.Algorithm)
+	case (float64(l.most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow):
+		// one permit more for a shard whose part was rounded up
+		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit,
+			l.Burst, MaxWindow)
 	case l.Lease > 0 && l.Algorithm != SlidingLog:
-		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used", ErrInvalidLimit, l.Algorithm)
+		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used",
+			ErrInvalidLimit, l.Algorithm)
 	case l.Shards < 0 || l.Shards > MaxShards:
 		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
 	case l.Scope > PerParticipant:
 		return fmt.Errorf("%w: Scope %d is not known to this version", ErrInvalidLimit, l.Scope)
 	case l.Scope == PerParticipant && l.Lease != 0:
-		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory anyway", ErrInvalidLimit)
+		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory "+
+			"anyway", ErrInvalidLimit)
 	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
-		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit, l.Lease, MaxWindow)
+		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit,
+			l.Lease, MaxWindow)
 	case l.Lease%time.Microsecond != 0:
 		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
 	case l.Revision < 0:

@@ -91,22 +91,21 @@ func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error
 // Wait blocks until one permit was granted. See WaitN.
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
-// WaitN blocks until n permits were granted together. Calls of one process are
-// served first come, first served. One that wants more than one permit and is
-// denied reserves them, as Reserve does, so callers elsewhere that want less do not starve it. If it is certain that the permits cannot come
-// before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors
-// are those of AllowN; a caller that wants to sit an outage out calls again after
-// ErrUnavailable.
+// WaitN blocks until n permits were granted together. Calls of one process are served first come,
+// first served. One that wants more than one permit and is denied reserves them, as Reserve does,
+// so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
+// come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
+// AllowN; a caller that wants to sit an outage out calls again after ErrUnavailable.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.account.wait(ctx, n) }
 
-// Refund gives back what a decision of this limiter was granted and was not
-// used. It works once per decision; more often, or with a denial, it does
-// nothing. It takes at most Config.CallTimeout; parts whose node is away are not sent, and a further
-// call tries them again. What has left the window meanwhile is free already.
+// Refund gives back what a decision of this limiter was granted and was not used. It works once per
+// decision; more often, or with a denial, it does nothing. It takes at most Config.CallTimeout;
+// parts whose node is away are not sent, and a further call tries them again. What has left the
+// window meanwhile is free already.
 //
-// A process remembers the last 16,384 refunds of a limit, 256 of a key of a Family, whose decisions are still in their
-// window. Of more it forgets the oldest decisions, and from then on refuses to refund a decision that is not newer
-// than one it forgot: the error is ErrRefundTooOld.
+// A process remembers the last 16,384 refunds of a limit, 256 of a key of a Family, whose decisions
+// are still in their window. Of more it forgets the oldest decisions, and from then on refuses to
+// refund a decision that is not newer than one it forgot: the error is ErrRefundTooOld.
 func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 	if l.core.client.closed.Load() {
 		return ErrClosed
@@ -120,9 +119,10 @@ func (l *Limiter) Limit() Limit {
 	return l.core.limitNow()
 }
 
-// Peek reads the state of every shard. It consumes nothing and writes nothing. What it
-// calls free is what AllowN would be granted at that instant beside all that is reserved, as long as no participants contend.
-// Shards that do not answer within Config.CallTimeout carry an Err; ErrUnavailable means that none did.
+// Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free
+// is what AllowN would be granted at that instant beside all that is reserved, as long as no
+// participants contend. Shards that do not answer within Config.CallTimeout carry an Err;
+// ErrUnavailable means that none did.
 func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) }
 
 // SetLimit changes the limit for every process, while it is in use: permits,
@@ -133,9 +133,9 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) 
 // follows as the log empties, within one window; until then less than the new
 // limit may be available. Of several changes at once one wins, as a whole.
 //
-// It returns when every shard has adopted the change, or a later one that came
-// before it was through. If some could not be reached, the change is stored and will be finished by whichever process sees
-// them next; the error is then a *ShardError for each. ErrUnavailable means that
+// It returns when every shard has adopted the change, or a later one that came before it was
+// through. If some could not be reached, the change is stored and will be finished by whichever
+// process sees them next; the error is then a *ShardError for each. ErrUnavailable means that
 // nothing was changed, because the node that anchors the layout is away.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	if err := l.ownLimit("SetLimit"); err != nil {
@@ -234,7 +234,8 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	if t.limit.Scope == PerParticipant {
 		return l.account.peekApart(t.limit, t.layout.Epoch), nil
 	}
-	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled, Participants: c.record().participants.Load()}
+	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled,
+		Participants: c.record().participants.Load()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))
 	ahead := make([][]forecast.Release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))

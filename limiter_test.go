@@ -79,7 +79,8 @@ func TestAllowSpendsTheLimitAndThenDenies(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			ctx := t.Context()
-			l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 20, Per: time.Minute, Shards: shards})
+			l := limiter(t, standalone(t).client(t), "l",
+				shardlimit.Limit{Permits: 20, Per: time.Minute, Shards: shards})
 			for i := range 20 {
 				d, err := l.Allow(ctx)
 				if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 20 || d.Degraded {
@@ -104,7 +105,8 @@ func TestAllowNGrantsTheWholeIdleLimitForEveryNumberOfShards(t *testing.T) {
 	f := standalone(t)
 	c := f.client(t)
 	for shards := 1; shards <= 16; shards++ {
-		l := limiter(t, c, fmt.Sprint("whole-", shards), shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
+		l := limiter(t, c, fmt.Sprint("whole-", shards),
+			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
 		if got := l.Limit().Shards; got != shards {
 			t.Fatalf("%d shards asked for, %d made", shards, got)
 		}

@@ -83,8 +83,9 @@ func (m *minutely) abandon() {
 	}
 }
 
-// While the shards of a limit move, no minute has more than the limit, the minute of the change at least 95 % of it and every other at
-// least 98 %: whether it is used evenly, or all of it as soon as it is free.
+// While the shards of a limit move, no minute has more than the limit, the minute of the change at
+// least 95 % of it and every other at least 98 %: whether it is used evenly, or all of it as soon
+// as it is free.
 func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 	for name, changes := range map[string][]func(*minutely){
 		"4 to 16 to 3": {
@@ -94,7 +95,8 @@ func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 		"a node comes, a node goes": {(*minutely).add, (*minutely).drain},
 		"the driver dies":           {(*minutely).abandon},
 	} {
-		for load, pause := range map[string]time.Duration{"evenly": 80 * time.Millisecond, "at once": 24 * time.Millisecond} {
+		for load, pause := range map[string]time.Duration{"evenly": 80 * time.Millisecond,
+			"at once": 24 * time.Millisecond} {
 			if !extent.Full && (load == "at once" || name != "the driver dies") {
 				continue // minutes of an emulated Redis take long: one of them; SHARDLIMIT_FULL plays all
 			}

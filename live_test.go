@@ -11,8 +11,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// A limit is lowered from ten to three while ten are wanted all the time, and raised again. After it was lowered no window that
-// begins then has more than three; after it was raised the new one is used as soon as what is used leaves room.
+// A limit is lowered from ten to three while ten are wanted all the time, and raised again. After
+// it was lowered no window that begins then has more than three; after it was raised the new one is
+// used as soon as what is used leaves room.
 func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) {
 	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -56,7 +57,8 @@ func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) 
 			if err := limiters[1].SetLimit(t.Context(), ten); err != nil {
 				t.Fatal(err)
 			}
-			// Seven are free, and no more than three can have been in use: they must not wait for anything to leave the window.
+			// Seven are free, and no more than three can have been in use: they must not wait for
+			// anything to leave the window.
 			d, err := limiters[1].AllowUpTo(t.Context(), 10)
 			if err != nil {
 				t.Fatal(err)
@@ -87,15 +89,17 @@ func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) 
 	}
 }
 
-// The number of shards changes 4, 16, 3 while all of the limit is wanted, over a window in which the change takes place and
-// one in which most of what is logged is from before it.
+// The number of shards changes 4, 16, 3 while all of the limit is wanted, over a window in which
+// the change takes place and one in which most of what is logged is from before it.
 func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
 	for name, place := range map[string]struct {
 		fleet func(testing.TB) fleet
 		limit shardlimit.Limit
 	}{
-		"1s on three nodes":    {func(tb testing.TB) fleet { f, _ := independent(tb, 3); return f }, shardlimit.Limit{Permits: 500, Per: time.Second}},
-		"4s on embedded nodes": {func(tb testing.TB) fleet { return inProcess(tb, 3) }, shardlimit.Limit{Permits: 400, Per: 4 * time.Second}},
+		"1s on three nodes": {func(tb testing.TB) fleet { f, _ := independent(tb, 3); return f },
+			shardlimit.Limit{Permits: 500, Per: time.Second}},
+		"4s on embedded nodes": {func(tb testing.TB) fleet { return inProcess(tb, 3) },
+			shardlimit.Limit{Permits: 400, Per: 4 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +109,8 @@ func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
 			callers := newTraffic(t)
 			callers.start(2, limiters...)
 			for _, shards := range []int{16, 3} {
-				awaitThat(t, "the limit is used", func() bool { return peek(t, limiters[0]).Used >= limit.Permits*9/10 })
+				awaitThat(t, "the limit is used",
+					func() bool { return peek(t, limiters[0]).Used >= limit.Permits*9/10 })
 				limit.Shards = shards
 				if err := limiters[shards%3].SetLimit(t.Context(), limit); err != nil {
 					t.Fatal(err)
@@ -123,8 +128,9 @@ func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// While capacity moves to a node that is added and off one that drains, next to nothing of the limit stays unused: measured against a limit
-// beside it that is left alone, because the machine may be busy.
+// While capacity moves to a node that is added and off one that drains, next to nothing of the
+// limit stays unused: measured against a limit beside it that is left alone, because the machine
+// may be busy.
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	f, _ := independent(t, 4)
 	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 6}
@@ -136,7 +142,8 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	}
 	moved, still = asOne(moved), asOne(still)
 	of, beside := steady(t, 5*time.Millisecond, moved), steady(t, 5*time.Millisecond, still)
-	awaitThat(t, "the limit is used", func() bool { return peek(t, moved[0]).Used >= 380 && peek(t, still[0]).Used >= 380 })
+	awaitThat(t, "the limit is used",
+		func() bool { return peek(t, moved[0]).Used >= 380 && peek(t, still[0]).Used >= 380 })
 	begin := history.Now()
 	for _, nodes := range [][]shardlimit.Node{f.nodes, append(slices.Clone(f.nodes[1:]), draining(f.nodes[0]))} {
 		for _, c := range clients {
@@ -158,12 +165,14 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	}
 	t.Logf("%.1f %% used while it moved, %.1f %% of the other", 100*used(ops), 100*used(others))
 	if used(ops) < 0.95*used(others) {
-		t.Errorf("%.1f %% of the limit was used while it moved, %.1f %% of the one beside it", 100*used(ops), 100*used(others))
+		t.Errorf("%.1f %% of the limit was used while it moved, %.1f %% of the one beside it", 100*used(ops),
+			100*used(others))
 	}
 }
 
-// steady has a caller for each limiter ask for two permits after every pause: a demand that is spread
-// evenly, so that what is counted does not hang on where a window begins. What is returned ends that and tells what they got.
+// steady has a caller for each limiter ask for two permits after every pause: a demand that is
+// spread evenly, so that what is counted does not hang on where a window begins. What is returned
+// ends that and tells what they got.
 func steady(t *testing.T, pause time.Duration, limiters []*shardlimit.Limiter) func() []history.Op {
 	var record history.Recorder
 	ctx, stop := context.WithCancel(t.Context())

@@ -161,11 +161,12 @@ func (t *traffic) fail(err error) {
 }
 
 func (t *traffic) String() string {
-	return fmt.Sprintf("%d calls, %d denied, %d given back, %d failed", t.calls.Load(), t.denials.Load(), t.refunds.Load(), t.failures.Load())
+	return fmt.Sprintf("%d calls, %d denied, %d given back, %d failed", t.calls.Load(), t.denials.Load(),
+		t.refunds.Load(), t.failures.Load())
 }
 
-// awaitBusy waits until some window holds half of the limit: of one in which next to nothing is admitted, because
-// the machine is busy, it shows little that it holds no more than that.
+// awaitBusy waits until some window holds half of the limit: of one in which next to nothing is
+// admitted, because the machine is busy, it shows little that it holds no more than that.
 func awaitBusy(tb testing.TB, limit shardlimit.Limit, record *history.Recorder) {
 	tb.Helper()
 	awaitThat(tb, "half of the limit is used in a window", func() bool {
@@ -186,7 +187,8 @@ func keepsTo(tb testing.TB, limit shardlimit.Limit, ops []history.Op) history.Wi
 }
 
 // group is several processes of a fleet that share one limiter.
-func (f fleet) group(tb testing.TB, processes int, name string, limit shardlimit.Limit, change ...func(*shardlimit.Config)) []*shardlimit.Limiter {
+func (f fleet) group(tb testing.TB, processes int, name string, limit shardlimit.Limit,
+	change ...func(*shardlimit.Config)) []*shardlimit.Limiter {
 	tb.Helper()
 	limiters := make([]*shardlimit.Limiter, processes)
 	for i := range limiters {

@@ -57,7 +57,8 @@ func TestTheGreaterNumberOfProcessesCounts(t *testing.T) {
 			f := bubbled(t, 1)
 			var l *shardlimit.Limiter
 			for range 4 {
-				l = limiter(t, f.client(t, onOutage(shardlimit.FailLocal), expecting(expected)), "l", shardlimit.PerMinute(100))
+				l = limiter(t, f.client(t, onOutage(shardlimit.FailLocal), expecting(expected)), "l",
+					shardlimit.PerMinute(100))
 				settled(t, l)
 			}
 			if got := shardlimit.LocalPermits(l); got != most {

@@ -175,7 +175,8 @@ func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
 	for _, p := range posts {
 		p.server.Restart() // its uptime is far below the window
 	}
-	l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+	l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
 	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
 		t.Errorf("%+v, %v", d, err)
 	}

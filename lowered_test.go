@@ -9,20 +9,23 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit admits is used.
+// TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit
+// admits is used.
 func TestALoweredLimitIsUsed(t *testing.T) {
 	for _, processes := range []int{1, 4} {
 		for _, shards := range []int{1, 4} {
 			t.Run(fmt.Sprint(processes, " processes, ", shards, " shards"), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					limiters := bubbled(t, shards).group(t, processes, "l", shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards})
+					limiters := bubbled(t, shards).group(t, processes, "l",
+						shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards})
 					var demands []*demand
 					for _, l := range limiters {
 						demands = append(demands, newDemand(t, time.Duration(processes)*300*time.Microsecond, l))
 					}
 					time.Sleep(2 * time.Second) // of the bubble's time
-					if err := limiters[0].SetLimit(t.Context(), shardlimit.Limit{Permits: 1200, Per: time.Second, Shards: shards}); err != nil {
+					if err := limiters[0].SetLimit(t.Context(),
+						shardlimit.Limit{Permits: 1200, Per: time.Second, Shards: shards}); err != nil {
 						t.Fatal(err)
 					}
 					lowered := make([]int64, len(demands))

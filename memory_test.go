@@ -19,7 +19,8 @@ import (
 func keysUnder(tb testing.TB, c rueidis.Client, prefix string) (keys []string) {
 	tb.Helper()
 	for cursor := uint64(0); ; {
-		page, err := c.Do(context.Background(), c.B().Scan().Cursor(cursor).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
+		page, err := c.Do(context.Background(),
+			c.B().Scan().Cursor(cursor).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -50,7 +51,8 @@ func TestRedisMemoryDoesNotGrowWithTheLimit(t *testing.T) {
 	t.Parallel()
 	const w = time.Second
 	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
+	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}},
+		prefix: redistest.Prefix(t)}
 	c, watcher := f.client(t), server.Client(t)
 	sizes := []int64{1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
 	most := make([]int64, len(sizes))

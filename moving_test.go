@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// TestNearlyAllIsUsedWhileSharesMove: four processes want more than there is, while the limit goes from 4 shards to 16, to 3
-// and to 8. What leaves the window on one shard is used on another.
+// TestNearlyAllIsUsedWhileSharesMove: four processes want more than there is, while the limit goes
+// from 4 shards to 16, to 3 and to 8. What leaves the window on one shard is used on another.
 func TestNearlyAllIsUsedWhileSharesMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}

@@ -156,5 +156,6 @@ func sameServer(a, b Node) bool {
 	if dialsItself(x) || dialsItself(y) || x.SelectDB != y.SelectDB || x.Sentinel.MasterSet != y.Sentinel.MasterSet {
 		return false
 	}
-	return slices.ContainsFunc(x.InitAddress, func(address string) bool { return slices.Contains(y.InitAddress, address) })
+	return slices.ContainsFunc(x.InitAddress,
+		func(address string) bool { return slices.Contains(y.InitAddress, address) })
 }

@@ -185,7 +185,8 @@ func TestARebalancingWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 	d := &demise{heard: 2, end: func() { go dying.Close() }}
 	broken := fleet{prefix: f.prefix}
 	for i, s := range servers {
-		broken.nodes = append(broken.nodes, shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
+		broken.nodes = append(broken.nodes,
+			shardlimit.Node{Name: f.nodes[i].Name, Client: &mortal{Client: s.Client(t), demise: d}})
 	}
 	dying = broken.client(t)
 	setter := limiter(t, dying, "l", limit)
@@ -229,7 +230,8 @@ func TestRebalanceChoosesTheNumberOfShardsAnewOnlyIfItWasChosen(t *testing.T) {
 	}
 }
 
-// The more participants there are, the fewer shards are chosen, so that each has its part on every one.
+// The more participants there are, the fewer shards are chosen, so that each has its part on every
+// one.
 func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	f := inProcess(t, 4)
 	limit := shardlimit.PerMinute(1000)
@@ -279,7 +281,8 @@ func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
 	if err := c.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	awaitThat(t, "the shards have moved", func() bool { st := peek(t, l); return st.Settled && len(st.Shards) == 2 && len(hosts(st)) == 1 })
+	awaitThat(t, "the shards have moved",
+		func() bool { st := peek(t, l); return st.Settled && len(st.Shards) == 2 && len(hosts(st)) == 1 })
 	awaitThat(t, "the connection is closed", func() bool { closed.Store(connections() < with); return closed.Load() })
 	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
 		t.Errorf("%+v, %v", d, err)

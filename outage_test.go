@@ -185,7 +185,8 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 			for _, p := range posts {
 				p.server.Kill()
 			}
-			l := limiter(t, fl.client(t, onOutage(policy)), "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+			l := limiter(t, fl.client(t, onOutage(policy)), "l",
+				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
 			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
 				t.Errorf("before it is declared: %v", got)
 			}
@@ -203,13 +204,15 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 				}
 				allowed += int(d.Granted)
 			}
-			if want := map[shardlimit.OutagePolicy]int{shardlimit.FailOpen: 20, shardlimit.FailLocal: 10}[policy]; allowed != want {
+			if want := map[shardlimit.OutagePolicy]int{shardlimit.FailOpen: 20,
+				shardlimit.FailLocal: 10}[policy]; allowed != want {
 				t.Errorf("%d of 20 calls were allowed, want %d", allowed, want)
 			}
 			for _, p := range posts {
 				p.server.Restart()
 			}
-			awaitThat(t, "it declares itself", func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Settled })
+			awaitThat(t, "it declares itself",
+				func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Settled })
 			awaitThat(t, "Redis decides", func() bool {
 				d, err := l.Allow(t.Context())
 				return err == nil && !d.Degraded

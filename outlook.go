@@ -20,14 +20,15 @@ type outlook struct {
 	complete bool  // every shard that is taken to answer did
 }
 
-// forecast finds out when n permits will be free together, from the releases that every shard has ahead.
+// forecast finds out when n permits will be free together, from the releases that every shard has
+// ahead.
 func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
 	o, _ := c.look(ctx, t, since)
 	return c.await(t, o, n)
 }
 
-// await is how long it takes until n permits are free together. Who has not seen all of the shards does
-// not know, and looks again after a while.
+// await is how long it takes until n permits are free together. Who has not seen all of the shards
+// does not know, and looks again after a while.
 func (c *core) await(t *table, o *outlook, n int64) time.Duration {
 	wait := time.Duration(o.when(n, t.limit.Per) - o.made)
 	if !o.complete {
@@ -36,9 +37,9 @@ func (c *core) await(t *table, o *outlook, n int64) time.Duration {
 	return wait
 }
 
-// look asks all shards at once what they have free and ahead, on behalf of a call that began at since.
-// found is what each has free, in the order of the layout; 0 if it did not say. The outlook is
-// remembered, and refuses calls, only if every shard said it: what is not seen may be free.
+// look asks all shards at once what they have free and ahead, on behalf of a call that began at
+// since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
+// is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
 func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, found []int64) {
 	o = &outlook{complete: true}
 	answered := false

@@ -42,12 +42,14 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// watch has four processes use the limit as hard as they can, for d when they have used more than all of it once, and checks their history.
+// watch has four processes use the limit as hard as they can, for d when they have used more than
+// all of it once, and checks their history.
 func watch(t *testing.T, f fleet, limit shardlimit.Limit, d time.Duration) {
 	limiters := f.group(t, 4, fmt.Sprint(limit), limit)
 	callers := newTraffic(t)
 	callers.start(3, limiters...)
-	awaitThat(t, "more than the limit was admitted", func() bool { return callers.admitted.Load() > limit.Permits }) // less shows nothing
+	// less shows nothing
+	awaitThat(t, "more than the limit was admitted", func() bool { return callers.admitted.Load() > limit.Permits })
 	ops, err := callers.during(d)
 	if err != nil {
 		t.Errorf("a call failed: %v", err)
@@ -106,23 +108,27 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 			line: "total, used = (total + granted) % TURN", instead: "total, used = (total + granted - 1) % TURN",
 		},
 		{
-			name:    "shares are twice as large",
-			line:    "epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true",
-			instead: "epoch, target, share, span, renew = proposed, sub(ARGV[1], 21, 33) * 2, sub(ARGV[1], 21, 33) * 2, window, true",
+			name: "shares are twice as large",
+			line: "epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true",
+			instead: "epoch, target, share, span, renew = proposed, sub(ARGV[1], 21, 33) * 2, sub(ARGV[1], 21, 33) * " +
+				"2, window, true",
 		},
 		{
-			name: "the state expires early, and the loss is not noticed",
-			line: "done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)", instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
-			loss: shardlimit.Resume,
+			name:    "the state expires early, and the loss is not noticed",
+			line:    "done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)",
+			instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
+			loss:    shardlimit.Resume,
 		},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
-			// Calls that are long beside the window prove little, and a busy machine makes them long and few: hence a long window of which
-			// few calls use up all, and more than one look.
+			// Calls that are long beside the window prove little, and a busy machine makes them
+			// long and few: hence a long window of which few calls use up all, and more than one
+			// look.
 			limit := shardlimit.Limit{Permits: 40, Per: 2 * time.Second, Shards: 4}
 			f, m := mutants(t, server.Client(t), broken.line, broken.instead)
 			callers := newTraffic(t)
-			callers.start(4, asOne(f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss }))...)
+			callers.start(4,
+				asOne(f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss }))...)
 			var worst history.Window
 			caught := func() bool {
 				time.Sleep(limit.Per / 16) // how long they work between two looks; nothing is right because of it

@@ -20,7 +20,8 @@ func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
 	ctx := t.Context()
 	for _, permits := range []int64{1, 2, 7, 11, 9_999_991} {
 		for shards := 1; shards <= 16; shards++ {
-			l := limiter(t, c, fmt.Sprint(permits, "/", shards), shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards})
+			l := limiter(t, c, fmt.Sprint(permits, "/", shards),
+				shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards})
 			sharesSumTo(t, l, permits) // nothing used yet
 			if d, err := l.AllowN(ctx, permits); err != nil || !d.Allowed {
 				t.Fatalf("%d permits over %d shards: the whole limit: %+v, %v", permits, shards, d, err)
@@ -45,7 +46,8 @@ func sharesSumTo(t testing.TB, l *shardlimit.Limiter, permits int64) shardlimit.
 		}
 	}
 	if target != permits || share != permits || st.Limit.Permits != permits {
-		t.Errorf("%d permits over %d shards: targets sum to %d, shares to %d, the limit is %s", permits, len(st.Shards), target, share, st.Limit)
+		t.Errorf("%d permits over %d shards: targets sum to %d, shares to %d, the limit is %s", permits, len(st.Shards),
+			target, share, st.Limit)
 	}
 	return st
 }
@@ -132,8 +134,9 @@ func takeAll(t *testing.T, limiters []*shardlimit.Limiter, callers int, n int64)
 	return granted.Load()
 }
 
-// The demand is half as much again as the limit and comes from ten processes, each of which knows only what its own calls have told it.
-// Time is the bubble's: a machine that is slow or stalls would not ask for the whole limit.
+// The demand is half as much again as the limit and comes from ten processes, each of which knows
+// only what its own calls have told it. Time is the bubble's: a machine that is slow or stalls
+// would not ask for the whole limit.
 func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) { synctest.Test(t, overload) }
 
 func overload(t *testing.T) {
@@ -144,7 +147,8 @@ func overload(t *testing.T) {
 	)
 	windows := extent.Some(int64(3)) // that count
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
-	limiters := asOne(bubbled(t, 2).group(t, processes, "l", limit)) // what nobody else may have is to be used, late or not
+	// what nobody else may have is to be used, late or not
+	limiters := asOne(bubbled(t, 2).group(t, processes, "l", limit))
 	var record history.Recorder
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -170,7 +174,8 @@ func overload(t *testing.T) {
 	keepsTo(t, limit, ops)
 	counts := history.PerWindow(limit.Per, int64(limit.Per), (windows+1)*int64(limit.Per), ops)
 	least := float64(slices.Min(counts)) / float64(limit.Permits)
-	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least, 100*history.Utilisation(limit.Permits, counts))
+	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least,
+		100*history.Utilisation(limit.Permits, counts))
 	if least < 0.97 {
 		t.Errorf("a window had %.1f %% of the limit", 100*least)
 	}

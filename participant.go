@@ -25,7 +25,8 @@ type participant struct {
 func newParticipant(name string, weight float64) participant {
 	p := participant{name: name}
 	if p.invalid = checkName("participant", name); p.invalid == nil && !fairWeight(weight) {
-		p.invalid = fmt.Errorf("%w: the weight of participant %q is %v, it must be %v to %v", ErrInvalidConfig, name, weight, MinWeight, MaxWeight)
+		p.invalid = fmt.Errorf("%w: the weight of participant %q is %v, it must be %v to %v", ErrInvalidConfig, name,
+			weight, MinWeight, MaxWeight)
 	}
 	if p.invalid == nil {
 		p.weight = int64(math.Round(weight * 1000))

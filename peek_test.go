@@ -61,7 +61,8 @@ func TestWhenCountsAShardInQuarantineFromItsEnd(t *testing.T) {
 	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.TokenBucket} {
 		t.Run(a.String(), func(t *testing.T) {
 			fl, posts := outposts(t, 1)
-			l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
+			l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l",
+				shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
 			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
 			}
@@ -82,8 +83,8 @@ func TestWhenCountsAShardInQuarantineFromItsEnd(t *testing.T) {
 	}
 }
 
-// A bucket that leaves to another algorithm keeps back what it let through: that is in use. A process that never knew it
-// as anything but leaving can look at it, too.
+// A bucket that leaves to another algorithm keeps back what it let through: that is in use. A
+// process that never knew it as anything but leaving can look at it, too.
 func TestPeekOfABucketThatLeavesTellsWhatItKeepsBack(t *testing.T) {
 	for _, a := range []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -100,7 +101,8 @@ func TestPeekOfABucketThatLeavesTellsWhatItKeepsBack(t *testing.T) {
 			for _, who := range []*shardlimit.Limiter{l, limiter(t, f.client(t), "l", limit)} {
 				st := peek(t, who)
 				old := st.Shards[len(st.Shards)-1]
-				if len(st.Shards) != 2 || old.Share < 8 || old.Used != old.Share || st.Used+st.Remaining != limit.Permits {
+				if len(st.Shards) != 2 || old.Share < 8 || old.Used != old.Share ||
+					st.Used+st.Remaining != limit.Permits {
 					t.Errorf("%d used, %d free: %+v", st.Used, st.Remaining, st.Shards)
 				}
 			}
@@ -118,5 +120,6 @@ func TestPeekLearnsOfAnotherLayout(t *testing.T) {
 	if err := limiters[0].SetLimit(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
-	awaitThat(t, "a process that only looks sees four shards", func() bool { return len(peek(t, limiters[1]).Shards) == 4 })
+	awaitThat(t, "a process that only looks sees four shards",
+		func() bool { return len(peek(t, limiters[1]).Shards) == 4 })
 }

@@ -25,8 +25,8 @@ type vote struct {
 // inTurn is the part of the call timeout, one in so many, for which limits are asked in turn.
 const inTurn = 8
 
-// poll is one call on a Set. It has one deadline: the time that the first limits took is missing for
-// those that are asked after them.
+// poll is one call on a Set. It has one deadline: the time that the first limits took is missing
+// for those that are asked after them.
 type poll struct {
 	ctx   context.Context
 	n     int64
@@ -35,7 +35,8 @@ type poll struct {
 	wg    sync.WaitGroup
 }
 
-// ask has a limit decide, of which the poll was told with asked. What it grants counts until it is given back.
+// ask has a limit decide, of which the poll was told with asked. What it grants counts until it is
+// given back.
 func (p *poll) ask(v *vote) {
 	v.err = v.decide(p.ctx, p.n, false, v.since, &v.said)
 }

@@ -51,7 +51,8 @@ func work(text string, stop io.Reader, out io.Writer) error {
 	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: patience}
 	for i, addr := range j.Addrs {
 		cfg.Nodes = append(cfg.Nodes, shardlimit.Node{
-			Name: fmt.Sprintf("n%d", i), Redis: unhurried(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}),
+			Name:  fmt.Sprintf("n%d", i),
+			Redis: unhurried(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}),
 		})
 	}
 	client, err := shardlimit.New(cfg)

@@ -43,8 +43,8 @@ func storedLayouts(tb testing.TB) (blobs [][]byte) {
 	return blobs
 }
 
-// Whatever bytes stand in a record, a process either refuses them with a typed error or works with the
-// layout: it chooses shards, and reads what shards say, without a panic.
+// Whatever bytes stand in a record, a process either refuses them with a typed error or works with
+// the layout: it chooses shards, and reads what shards say, without a panic.
 func TestAnyBytesInARecordAreRefusedOrUsed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	used := 0
@@ -94,7 +94,8 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 func offline(tb testing.TB) *Client {
 	tb.Helper()
 	option := func(addr string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{addr}} }
-	c, err := New(Config{Nodes: []Node{{Name: "n0", Redis: option("127.0.0.1:1")}, {Name: "n1", Redis: option("127.0.0.1:2")}}})
+	c, err := New(Config{Nodes: []Node{{Name: "n0", Redis: option("127.0.0.1:1")},
+		{Name: "n1", Redis: option("127.0.0.1:2")}}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -150,7 +150,8 @@ func TestAfterAllRecordsAreLostTheNewestLayoutThatSomebodyKnowsGoesOn(t *testing
 	}
 }
 
-// All records are lost, and the process that comes first is a new one, which knows what the code declares.
+// All records are lost, and the process that comes first is a new one, which knows what the code
+// declares.
 func TestADeclarationAfterALossDoesNotUndoAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, servers := bubbledServers(t, 1)
@@ -162,7 +163,8 @@ func TestADeclarationAfterALossDoesNotUndoAChange(t *testing.T) {
 	})
 }
 
-// Records come back from an old snapshot. A process that knows the change is alive, and a new one joins.
+// Records come back from an old snapshot. A process that knows the change is alive, and a new one
+// joins.
 func TestARestoredRecordDoesNotUndoAChangeThatSomebodyKnows(t *testing.T) {
 	for name, c := range layoutChanges {
 		for _, idle := range []time.Duration{0, 90 * time.Second} { // of the process that knows
@@ -184,7 +186,8 @@ func TestARestoredRecordDoesNotUndoAChangeThatSomebodyKnows(t *testing.T) {
 					}
 					joined := limiter(t, f.client(t), "l", twenty)
 					for begun := time.Now(); time.Since(begun) < idle; time.Sleep(pace) {
-						_, _ = joined.Allow(t.Context()) // a shard without state is out of use while somebody is waited for
+						// a shard without state is out of use while somebody is waited for
+						_, _ = joined.Allow(t.Context())
 					}
 					endInOne(t, want, knows, joined)
 				})
@@ -250,8 +253,8 @@ func TestAChangeAfterARestoreIsTheLastWord(t *testing.T) {
 	})
 }
 
-// A limit is changed by a process that joined the restored record and knows nothing else. That is the
-// latest change, and not taken for the one that was lost.
+// A limit is changed by a process that joined the restored record and knows nothing else. That is
+// the latest change, and not taken for the one that was lost.
 func TestAChangeOfARestoredRecordIsNotTakenForTheLostOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, servers := bubbledServers(t, 1)
@@ -265,7 +268,8 @@ func TestAChangeOfARestoredRecordIsNotTakenForTheLostOne(t *testing.T) {
 	})
 }
 
-// Until somebody who knows the change has read the restored record, shards go on with what they have.
+// Until somebody who knows the change has read the restored record, shards go on with what they
+// have.
 func TestARestoredRecordIsNotPutInForceWhileSomebodyMayKnowBetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, servers := bubbledServers(t, 1)

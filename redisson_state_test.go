@@ -40,8 +40,8 @@ func number(tb testing.TB, admin rueidis.Client, args ...string) int64 {
 	return n
 }
 
-// No issue: with the ledger gone the script failed with "attempt to perform arithmetic on a nil value", with the
-// counter gone it let more through. What a process saw it does not take for new.
+// No issue: with the ledger gone the script failed with "attempt to perform arithmetic on a nil
+// value", with the counter gone it let more through. What a process saw it does not take for new.
 func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.T) {
 	for _, part := range []string{"h", "l"} {
 		t.Run(part, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.
 	}
 }
 
-// No issue: the first call after an idle window read all entries, 97 ms for 100 000 of them; #3526: more than
-// 8 000 did not fit on the stack. A log has a bounded number, however much was granted.
+// No issue: the first call after an idle window read all entries, 97 ms for 100 000 of them; #3526:
+// more than 8 000 did not fit on the stack. A log has a bounded number, however much was granted.
 func TestRedisson3526TheLogIsBounded(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		const window = 700 * time.Millisecond
@@ -105,8 +105,9 @@ func TestRedisson3526TheLogIsBounded(t *testing.T) {
 	})
 }
 
-// #7329: release made more free than the limit has; #7342: permits that were released were gone. Whoever gives back
-// twice, or what a reset has freed already, must not free what others use, although all of it is in one entry of the log.
+// #7329: release made more free than the limit has; #7342: permits that were released were gone.
+// Whoever gives back twice, or what a reset has freed already, must not free what others use,
+// although all of it is in one entry of the log.
 func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		const permits = 300
@@ -149,9 +150,9 @@ func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T)
 	})
 }
 
-// #4007, #4301, #4663, #4674, #4813, #6200, #6216 (keys without expiry; expiry lost or not atomic), #3260, #6512 (state
-// expired inside the window, so that it was granted twice): whatever is called, every key expires by itself,
-// and what is used not before its window has passed.
+// #4007, #4301, #4663, #4674, #4813, #6200, #6216 (keys without expiry; expiry lost or not
+// atomic), #3260, #6512 (state expired inside the window, so that it was granted twice): whatever
+// is called, every key expires by itself, and what is used not before its window has passed.
 func TestRedisson6200EveryKeyExpiresAndNoneTooEarly(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		const window = 5 * time.Second
@@ -187,8 +188,9 @@ func TestRedisson6200EveryKeyExpiresAndNoneTooEarly(t *testing.T) {
 	})
 }
 
-// #2987, #3025, #3197, #3444, #4090, #5516 (the script failed on state that it did not expect): every operation works on a limit in
-// every state, also one that was never used, or whose keys have gone.
+// #2987, #3025, #3197, #3444, #4090, #5516 (the script failed on state that it did not expect):
+// every operation works on a limit in every state, also one that was never used, or whose keys have
+// gone.
 func TestRedisson2987NothingFailsOnALimitInAnyState(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerMinute(50))

@@ -162,9 +162,9 @@ func (e *eavesdropper) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Re
 	return e.Client.Do(ctx, cmd)
 }
 
-// #3639 (more than the limit; the clocks were asked about): windows were measured with the clocks of the
-// callers, so one that was a second ahead doubled the admissions. No script is told what time it is. (A refund
-// names the shard's own time of the grant.)
+// #3639 (more than the limit; the clocks were asked about): windows were measured with the clocks
+// of the callers, so one that was a second ahead doubled the admissions. No script is told what
+// time it is. (A refund names the shard's own time of the grant.)
 func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerHour(3))
@@ -200,8 +200,8 @@ func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
 	})
 }
 
-// No issue: tryAcquire(-3) succeeded and raised what was free above the limit, tryAcquire(0) made an entry, more
-// than 2^32 permits were cut off.
+// No issue: tryAcquire(-3) succeeded and raised what was free above the limit, tryAcquire(0) made
+// an entry, more than 2^32 permits were cut off.
 func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1<<33))
@@ -227,8 +227,9 @@ func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// #2072 (the first call was not counted), #5751 (entries were counted, not their permits), #5687 and PR #5906 (of
-// calls at the same instant some were lost): everything that is granted counts, for what it is.
+// #2072 (the first call was not counted), #5751 (entries were counted, not their permits), #5687
+// and PR #5906 (of calls at the same instant some were lost): everything that is granted counts,
+// for what it is.
 func TestRedisson2072And5751And5687EveryGrantCounts(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		const permits = 200
@@ -260,7 +261,8 @@ func TestRedisson2072And5751And5687EveryGrantCounts(t *testing.T) {
 	})
 }
 
-// #2931 (too many at the edge of the window), #3639: no window holds more than the limit, wherever it begins.
+// #2931 (too many at the edge of the window), #3639: no window holds more than the limit, wherever
+// it begins.
 func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		limit := shardlimit.Limit{Permits: 20, Per: 100 * time.Millisecond}

@@ -13,8 +13,9 @@ import (
 
 // The part of redisson_test.go that is about callers who wait.
 
-// No issue of Redisson's; peterkhayes/rolling-rate-limiter #15 describes it: every waiter is told the same
-// delay, comes back at the same time, and all but one in vain. 1 000 waiters took 51 script calls per permit.
+// No issue of Redisson's; peterkhayes/rolling-rate-limiter #15 describes it: every waiter is told
+// the same delay, comes back at the same time, and all but one in vain. 1 000 waiters took 51
+// script calls per permit.
 func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		f, post := f.behindProxy(t)
@@ -36,7 +37,8 @@ func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
 	})
 }
 
-// No issue: a caller that waited for 5 permits beside callers for one got nothing in a minute and 301 tries.
+// No issue: a caller that waited for 5 permits beside callers for one got nothing in a minute and
+// 301 tries.
 func TestRedissonACallerForManyPermitsIsNotStarved(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		t.Run("by callers of its process", func(t *testing.T) {
@@ -128,7 +130,8 @@ type unnoticed struct{ context.Context }
 
 func (unnoticed) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// #1524, #1659 (acquire never returned), #6959 (a burst of waiters overflowed the stack): everybody who waits is served.
+// #1524, #1659 (acquire never returned), #6959 (a burst of waiters overflowed the stack): everybody
+// who waits is served.
 func TestRedisson1524And6959ABurstOfWaitersIsServed(t *testing.T) {
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 500, Per: 50 * time.Millisecond})

@@ -73,7 +73,8 @@ type returned struct {
 }
 
 // refundAll gives back parts of what shards granted, all shards at once. Of parts of one shard the
-// newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is not asked.
+// newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is
+// not asked.
 func refundAll(ctx context.Context, parts []lane.Part, due int64) []returned {
 	all := make([]returned, len(parts))
 	newest := func(s *lane.Seat, before int) int { // its place
@@ -125,9 +126,9 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 	}
 }
 
-// giveBack returns the parts of a decision that did not come to anything, and tells how many permits
-// could not be returned. It does not heed the caller's context, as the permits would be lost, and takes
-// at most as long as a call may take, or a second if that is longer.
+// giveBack returns the parts of a decision that did not come to anything, and tells how many
+// permits could not be returned. It does not heed the caller's context, as the permits would be
+// lost, and takes at most as long as a call may take, or a second if that is longer.
 func (c *core) giveBack(d Decision) (lost int64) { return c.giveBackDue(d, 0) }
 
 // giveBackDue is giveBack of a decision that kept the permits from others until
@@ -146,7 +147,8 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 	for i, r := range refundAll(ctx, parts, due) {
 		if r.err != nil {
 			lost += parts[i].N
-			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].N, "err", r.err)
+			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].N,
+				"err", r.err)
 		}
 	}
 	return lost

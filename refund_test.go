@@ -15,7 +15,8 @@ import (
 func TestADecisionIsRefundedOnceHoweverOftenItIsCopied(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
+			l := limiter(t, standalone(t).client(t), "l",
+				shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
 			if _, err := l.AllowN(t.Context(), 20); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +78,8 @@ func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
 		t.Fatalf("%+v, %v", denied, err)
 	}
 	if err := errors.Join(l.Refund(t.Context(), denied), l.Refund(t.Context(), shardlimit.Decision{}),
-		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}), other.Refund(t.Context(), d)); err != nil {
+		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}),
+		other.Refund(t.Context(), d)); err != nil {
 		t.Error(err)
 	}
 	if used := peek(t, l).Used; used != 10 {
@@ -280,7 +282,8 @@ func TestCallsGivenUpByTheirCallersAreNoFaultOfTheNode(t *testing.T) {
 	} {
 		posts[0].proxy.Stall(true)
 		for range 3 {
-			if err := call(shortly(t, 5*time.Millisecond)); err == nil && name != "Peek" { // which tells the error of each shard
+			if err := call(shortly(t, 5*time.Millisecond)); err == nil && name != "Peek" {
+				// which tells the error of each shard
 				t.Errorf("%s ended well without a node", name)
 			}
 		}

@@ -15,9 +15,10 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// How much longer than two windows things are kept. The head of a live shard is kept for headKeep, so that
-// a rest makes no shard absent. A shard that gave its capacity away remembers that for stateKeep; that is more than
-// confirmFor, so whoever is behind still finds the memory of it, or must confirm its layout first.
+// How much longer than two windows things are kept. The head of a live shard is kept for headKeep,
+// so that a rest makes no shard absent. A shard that gave its capacity away remembers that for
+// stateKeep; that is more than confirmFor, so whoever is behind still finds the memory of it, or
+// must confirm its layout first.
 const (
 	headKeep       = 24 * time.Hour
 	stateKeep      = time.Minute
@@ -28,7 +29,8 @@ const (
 	// So long a record that is older than what shards obey is left to a process that knows better:
 	// one that is in use reads the record within confirmLimitEvery.
 	outdatedFor = confirmLimitEvery + leastPatience + 3*time.Second
-	newFor      = time.Second // so long after a limit was declared first its places must all be reached, and are waited for
+	// so long after a limit was declared first its places must all be reached, and are waited for
+	newFor = time.Second
 )
 
 var (
@@ -43,38 +45,45 @@ var (
 // the anchor is away. Decisions do not need it.
 //
 // The record names its anchor, so processes that list different nodes agree on it. To move it, a
-// layout that names the new place is written at the old one, and stays there to tell the way. A layout is
-// used only after every place that this process could reach had taken it or already led to
-// the same anchor: so two processes that began at different places notice before they use what they wrote. While a limit is new,
-// a place that cannot be reached is waited for.
+// layout that names the new place is written at the old one, and stays there to tell the way. A
+// layout is used only after every place that this process could reach had taken it or already led
+// to the same anchor: so two processes that began at different places notice before they use what
+// they wrote. While a limit is new, a place that cannot be reached is waited for.
 type register struct {
 	core   *core
 	family bool // the record of a family: settled at once, because its keys never move capacity
 
-	belief       atomic.Pointer[belief] // what the anchor held when it was last asked; nil: it never was
-	askedAt      atomic.Int64           // when it last answered; 0 never
-	failedAt     atomic.Int64           // when the limit could not be looked up, if that was the last try; else 0
-	bornAt       atomic.Int64           // since when the limit is known to exist, on the client's clock; 0: it is not
-	highest      atomic.Int64           // highest epoch that a shard has shown
-	clock        atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
-	outdated     int64                  // since when shards are known to obey a later layout than the record's; 0: they do not; only of whose turn it is
+	belief   atomic.Pointer[belief] // what the anchor held when it was last asked; nil: it never was
+	askedAt  atomic.Int64           // when it last answered; 0 never
+	failedAt atomic.Int64           // when the limit could not be looked up, if that was the last try; else 0
+	bornAt   atomic.Int64           // since when the limit is known to exist, on the client's clock; 0: it is not
+	highest  atomic.Int64           // highest epoch that a shard has shown
+	clock    atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
+	// since when shards are known to obey a later layout than the record's; 0: they do not; only of
+	// whose turn it is
+	outdated     int64
 	participants atomic.Int64
 	syncing      atomic.Bool
 	driving      atomic.Bool
-	informing    atomic.Bool              // a denied call waits for the record
-	driven       atomic.Int64             // the epoch of the layout that the driver has
-	leads        atomic.Int64             // the epoch of the layout that this process made last
-	stirred      atomic.Bool              // permits came back to shards that give capacity up
-	poked        chan struct{}            // wakes the driver
-	proposing    chan struct{}            // holds one token: one change at a time
-	turn         chan struct{}            // holds one token: one exchange at a time
-	failure      atomic.Pointer[error]    // why the limit could not be looked up when that was last tried; nil: it could
-	strict       bool                     // whether a place that cannot be reached is waited for; only of whose turn it is
-	there        map[shard.Location]int64 // the epoch that each place had when it was read; 0: none, or it could not be read; only of whose turn it is
+	informing    atomic.Bool   // a denied call waits for the record
+	driven       atomic.Int64  // the epoch of the layout that the driver has
+	leads        atomic.Int64  // the epoch of the layout that this process made last
+	stirred      atomic.Bool   // permits came back to shards that give capacity up
+	poked        chan struct{} // wakes the driver
+	proposing    chan struct{} // holds one token: one change at a time
+	turn         chan struct{} // holds one token: one exchange at a time
+	// why the limit could not be looked up when that was last tried; nil: it could
+	failure atomic.Pointer[error]
+	// whether a place that cannot be reached is waited for; only of whose turn it is
+	strict bool
+	// the epoch that each place had when it was read; 0: none, or it could not be read; only of
+	// whose turn it is
+	there map[shard.Location]int64
 }
 
 func newRegister(c *core, family bool) *register {
-	r := &register{core: c, family: family, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
+	r := &register{core: c, family: family, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		poked: make(chan struct{}, 1)}
 	r.participants.Store(1)
 	return r
 }
@@ -112,7 +121,8 @@ func (r *register) begin(ctx context.Context) error {
 
 func (r *register) end() { <-r.turn }
 
-// confirmed notes that the anchor held, or was given, a layout of this epoch; sent is when that began.
+// confirmed notes that the anchor held, or was given, a layout of this epoch; sent is when that
+// began.
 func (r *register) confirmed(epoch, sent int64) {
 	r.believe(epoch, sent)
 	r.failure.Store(nil)
@@ -223,14 +233,16 @@ func (r *register) look(ctx context.Context) (Limit, error) {
 	return limitOf(*layout)
 }
 
-// drop removes the record everywhere, and reports whether any place of it could be reached. It holds the turn.
+// drop removes the record everywhere, and reports whether any place of it could be reached. It
+// holds the turn.
 func (r *register) drop(ctx context.Context) (errs []error, reached bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
 	defer cancel()
 	for _, p := range r.places() {
-		err := r.run(ctx, telemetry.DropRecord, p, func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) error {
-			return e.DropRecord(ctx, ref)
-		})
+		err := r.run(ctx, telemetry.DropRecord, p,
+			func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) error {
+				return e.DropRecord(ctx, ref)
+			})
 		reached = reached || err == nil || node.IsAnswer(err)
 		if err != nil {
 			errs = append(errs, &ShardError{Limiter: r.core.name, Shard: shard.Tag(p.Slot), Node: p.Node, Err: err})

@@ -11,7 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Of grants that one reply brings, each says what is left after it: exactly one caller sees the quota used up.
+// Of grants that one reply brings, each says what is left after it: exactly one caller sees the
+// quota used up.
 func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 	for name, call := range map[string]func(*testing.T, *shardlimit.Limiter) (shardlimit.Decision, error){
 		"Allow": func(t *testing.T, l *shardlimit.Limiter) (shardlimit.Decision, error) { return l.Allow(t.Context()) },
@@ -22,7 +23,8 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 			return l.As("me", 1).Allow(t.Context())
 		},
 	} {
-		for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
+		for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
+			shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
 			t.Run(fmt.Sprint(name, " ", algorithm), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, _ := bubbled(t, 1).distant(t, time.Millisecond)
@@ -53,8 +55,8 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 	}
 }
 
-// On several shards it is what this process heard of, less what its own calls got: never more than there is
-// while nobody else calls, and all of it once every shard was heard from.
+// On several shards it is what this process heard of, less what its own calls got: never more than
+// there is while nobody else calls, and all of it once every shard was heard from.
 func TestRemainingOfGrantsOnSeveralShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := bubbled(t, 2).distant(t, time.Millisecond)

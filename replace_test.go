@@ -8,8 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A node dies for good, undrained. An empty server takes its name, one that has been up for long: what the dead one granted stays within the limit, and after a
-// window all of it can be had again. Then the node is drained and taken out as any other.
+// A node dies for good, undrained. An empty server takes its name, one that has been up for long:
+// what the dead one granted stays within the limit, and after a window all of it can be had again.
+// Then the node is drained and taken out as any other.
 func TestAServerThatDiedForGoodIsReplacedByAnEmptyOne(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)

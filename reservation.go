@@ -26,7 +26,8 @@ type Reservation struct {
 	n        int64
 }
 
-// Delay is how long to wait from now on before the permits may be used; 0 if they may be used already.
+// Delay is how long to wait from now on before the permits may be used; 0 if they may be used
+// already.
 func (r *Reservation) Delay() time.Duration {
 	return time.Duration(max(0, r.due-r.decision.core.client.now()))
 }
@@ -76,13 +77,13 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 //
 // While participants contend, a reservation is charged to this one like any grant. If its part of
 // the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations,
-// too. While no shard answers, OnOutage decides: FailLocal reserves within this process' part of the
-// limit, FailOpen gives permits for at once.
+// too. While no shard answers, OnOutage decides: FailLocal reserves within this process' part of
+// the limit, FailOpen gives permits for at once.
 //
 // Every algorithm can reserve, and its bound holds for permits that are used when they are due.
-// Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve gets the turns that AllowN
-// would, with their Delay. While the queue has no room for n the error is ErrTooManyReservations.
-// Cancel works only for the newest turns, because others would leave holes.
+// Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve gets the turns that
+// AllowN would, with their Delay. While the queue has no room for n the error is
+// ErrTooManyReservations. Cancel works only for the newest turns, because others would leave holes.
 //
 // Reset forgets what was reserved, though not the promise to its holder. After SetLimit has lowered
 // the limit, earlier reservations are still admitted.
@@ -161,8 +162,9 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	return c.outstanding(r, err)
 }
 
-// bookWhenDue books n permits for when there is room for them and, while participants contend, the participant's credit has
-// paid for them. What is dated later than there is room holds others up, so that is no more than a quarter of a window.
+// bookWhenDue books n permits for when there is room for them and, while participants contend, the
+// participant's credit has paid for them. What is dated later than there is room holds others up,
+// so that is no more than a quarter of a window.
 func (a *account) bookWhenDue(ctx context.Context, t *table, n, deadline, start int64) (Decision, int64, error) {
 	c := a.core
 	least, last := int64(0), start+int64(t.limit.Per/4)
@@ -173,13 +175,17 @@ func (a *account) bookWhenDue(ctx context.Context, t *table, n, deadline, start 
 			return d, due, err
 		}
 		if deadline != 0 && paced.until > deadline {
-			return d, 0, fmt.Errorf("%w: its part of the limit is used up for %s", ErrWaitTooLong, time.Duration(paced.until-c.client.now()))
+			return d, 0,
+				fmt.Errorf("%w: its part of the limit is used up for %s", ErrWaitTooLong,
+					time.Duration(paced.until-c.client.now()))
 		}
 		if least = paced.until; least > last {
 			break
 		}
 	}
-	return Decision{}, 0, fmt.Errorf("%w: its part of the limit is used up for %s", ErrTooManyReservations, time.Duration(least-c.client.now()))
+	return Decision{}, 0,
+		fmt.Errorf("%w: its part of the limit is used up for %s", ErrTooManyReservations,
+			time.Duration(least-c.client.now()))
 }
 
 // turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.

@@ -58,8 +58,10 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 			if err := r.Cancel(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what each lacks can have been rounded up.
-			if st := peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket || st.Used > used+int64(shards) {
+			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
+			// each lacks can have been rounded up.
+			if st := peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||
+				st.Used > used+int64(shards) {
 				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
 			}
 			l, other = other, l
@@ -88,7 +90,8 @@ func TestWhatComesAfterTheDeadlineIsNotReservedUnderAnyAlgorithm(t *testing.T) {
 	})
 }
 
-// admits is the most that may be used in so many windows' time of permits that are used when they are due.
+// admits is the most that may be used in so many windows' time of permits that are used when they
+// are due.
 func admits(limit shardlimit.Limit, windows int64) int64 {
 	most := windows * limit.Permits
 	switch limit.Algorithm {
@@ -142,7 +145,8 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Second / 2) // how long they work; nothing is right because of it
-				awaitThat(t, "some reserve ahead, and cancel", func() bool { return ahead.Load() > 0 && cancelled.Load() > 0 })
+				awaitThat(t, "some reserve ahead, and cancel",
+					func() bool { return ahead.Load() > 0 && cancelled.Load() > 0 })
 				close(stop)
 				wg.Wait()
 				ops, err := callers.stop()
@@ -150,10 +154,12 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 					t.Error(err)
 				}
 				for _, windows := range []int64{1, 4} {
-					worst := keepsTo(t, shardlimit.Limit{Permits: admits(limit, windows), Per: time.Duration(windows) * limit.Per}, ops)
+					worst := keepsTo(t,
+						shardlimit.Limit{Permits: admits(limit, windows), Per: time.Duration(windows) * limit.Per}, ops)
 					t.Logf("%d of %d in %d windows", worst.Permits, admits(limit, windows), windows)
 				}
-				t.Logf("%d reservations, %d ahead, %d cancelled; %d permits", made.Load(), ahead.Load(), cancelled.Load(), history.Total(ops))
+				t.Logf("%d reservations, %d ahead, %d cancelled; %d permits", made.Load(), ahead.Load(),
+					cancelled.Load(), history.Total(ops))
 			})
 		}
 	}

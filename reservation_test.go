@@ -58,7 +58,8 @@ func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
 			if st := peek(t, other); st.Used != 130 {
 				t.Errorf("%d permits are used or reserved, want 130", st.Used)
 			}
-			// As many are free, but only half of them fit into the window that ends with the reservation.
+			// As many are free, but only half of them fit into the window that ends with the
+			// reservation.
 			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
 				t.Errorf("overtaken: %+v, %v", d, err)
 			}
@@ -147,7 +148,8 @@ func TestReservationsWhileAllNodesAreGone(t *testing.T) {
 	}
 }
 
-// A permit that was reserved is used when it is due: the history has it between the call and its reply, later by the delay.
+// A permit that was reserved is used when it is due: the history has it between the call and its
+// reply, later by the delay.
 func TestNoWindowHoldsMoreThanTheLimitWithReservations(t *testing.T) {
 	for name, place := range map[string]func(testing.TB) fleet{
 		"standalone": standalone,
@@ -182,20 +184,23 @@ func TestNoWindowHoldsMoreThanTheLimitWithReservations(t *testing.T) {
 				end := sync.OnceFunc(func() { close(stop); wg.Wait() })
 				defer end()
 				time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
-				awaitThat(t, "some are made ahead, and some of those cancelled", func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
+				awaitThat(t, "some are made ahead, and some of those cancelled",
+					func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
 				end()
 				ops, err := callers.stop()
 				if err != nil {
 					t.Error(err)
 				}
 				worst := keepsTo(t, limit, ops)
-				t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(), cancelled.Load(), worst.Permits, limit.Permits)
+				t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
+					cancelled.Load(), worst.Permits, limit.Permits)
 			})
 		}
 	}
 }
 
-func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit, made, cancelled, ahead *atomic.Int64) {
+func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit,
+	made, cancelled, ahead *atomic.Int64) {
 	n := 1 + rng.Int64N(limit.Permits/2)
 	start := history.Now()
 	r, err := l.Reserve(context.Background(), n)
@@ -223,7 +228,8 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 	tally.Add(start+int64(delay), end+int64(delay), n)
 }
 
-// What is booked counts in the windows in which it is used. Permits that are free until then, and have left the window when it is due, go to whoever asks.
+// What is booked counts in the windows in which it is used. Permits that are free until then, and
+// have left the window when it is due, go to whoever asks.
 func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}

@@ -17,7 +17,8 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 		for _, n := range []int64{1, 3, 7, 10} {
 			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
 				t.Parallel()
-				l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
+				l := limiter(t, standalone(t).client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
 				for range 3 {
 					drain(t, l)
 					for range 3 { // the later answers come from memory
@@ -72,7 +73,8 @@ func TestRetryAfterIsNotEarly(t *testing.T) {
 		for _, n := range []int64{1, 5, 10} {
 			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
 				t.Parallel()
-				l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
+				l := limiter(t, standalone(t).client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
 				drain(t, l)
 				for i := range 3 {
 					d, err := l.AllowN(t.Context(), n)
@@ -81,10 +83,12 @@ func TestRetryAfterIsNotEarly(t *testing.T) {
 					}
 					st := peek(t, l)
 					if early := st.RetryAfter - d.RetryAfter; n == 1 && early > 3*time.Second {
-						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter, st.RetryAfter)
+						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter,
+							st.RetryAfter)
 					}
 					if early := st.ResetAfter - d.RetryAfter; n == 10 && early > 20*time.Millisecond {
-						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter, st.ResetAfter)
+						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter,
+							st.ResetAfter)
 					}
 				}
 			})
@@ -92,8 +96,8 @@ func TestRetryAfterIsNotEarly(t *testing.T) {
 	}
 }
 
-// A participant that has had its part and asks for several permits is told when it is due for them again, not when the shard has
-// as many: until then they are for others.
+// A participant that has had its part and asks for several permits is told when it is due for them
+// again, not when the shard has as many: until then they are for others.
 func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)

@@ -19,7 +19,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// limitHomeOn finds a name whose record belongs to the last of the nodes, and the places of the record with all nodes and without the last.
+// limitHomeOn finds a name whose record belongs to the last of the nodes, and the places of the
+// record with all nodes and without the last.
 func limitHomeOn(last string, nodes []shardlimit.Node) (name string, homes, without []shard.Location) {
 	var all []shard.Node
 	for _, n := range nodes {
@@ -69,8 +70,9 @@ func restoreRecord(t *testing.T, servers []*redistest.Server, place shard.Locati
 	}
 }
 
-// A process that had not seen yet where a limit is anchored has brought its own, newer layout to its own anchor and to a copy. Who joins later and
-// finds it there, but cannot read that anchor, must not go on from it as if nobody used the other one.
+// A process that had not seen yet where a limit is anchored has brought its own, newer layout to
+// its own anchor and to a copy. Who joins later and finds it there, but cannot read that anchor,
+// must not go on from it as if nobody used the other one.
 func TestALimitInUseIsNotCoveredUpByACopy(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -91,7 +93,8 @@ func TestALimitInUseIsNotCoveredUpByACopy(t *testing.T) {
 	}
 	spend(f.nodes[:3]...)
 	limiter(t, elsewhere.client(t), name, limit)
-	for _, home := range homes { // the newer layout, at its anchor and at a copy that is not the anchor of the older one
+	for _, home := range homes {
+		// the newer layout, at its anchor and at a copy that is not the anchor of the older one
 		if home != older[0] {
 			restoreRecord(t, servers, home, saveRecord(t, others, home, name))
 		}
@@ -104,7 +107,8 @@ func TestALimitInUseIsNotCoveredUpByACopy(t *testing.T) {
 	}
 }
 
-// A copy from before the anchor moved away from a node that is gone by now is no second layout: nobody could ask its shards.
+// A copy from before the anchor moved away from a node that is gone by now is no second layout:
+// nobody could ask its shards.
 func TestACopyFromBeforeAMoveIsReplaced(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -137,7 +141,8 @@ func TestACopyFromBeforeAMoveIsReplaced(t *testing.T) {
 	}
 }
 
-// laggard is a Redis client of a process to which the places of records are slow, and sometimes out of reach.
+// laggard is a Redis client of a process to which the places of records are slow, and sometimes out
+// of reach.
 type laggard struct{ rueidis.Client }
 
 func (l laggard) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
@@ -154,8 +159,9 @@ func (l laggard) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	return l.Client.Do(ctx, cmd)
 }
 
-// Many processes, with the old list of nodes and with the new one, declare limits at once, and what they read and write comes late or not at all.
-// Nobody uses a layout of its own beside that of others.
+// Many processes, with the old list of nodes and with the new one, declare limits at once, and what
+// they read and write comes late or not at all. Nobody uses a layout of its own beside that of
+// others.
 func TestDeclarationsThatMissEachOther(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -213,7 +219,8 @@ func (d reluctant) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 	return d.Client.Do(ctx, cmd)
 }
 
-// A limit was just begun, and a process that would anchor it on a node that only it knows cannot reach the other places for a moment. It waits for them.
+// A limit was just begun, and a process that would anchor it on a node that only it knows cannot
+// reach the other places for a moment. It waits for them.
 func TestPlacesOfANewLimitAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)

@@ -38,9 +38,10 @@ func (r rota) dueBy(at int64) int {
 	return len(r)
 }
 
-// serveTurns asks for n turns of a leaky bucket at once, and gives them to the head of the line in order of
-// arrival: when all have been heard of, so that the first gets the earliest, but none later than it is due.
-// The Decision tells how many there were, or if there were none when to ask again.
+// serveTurns asks for n turns of a leaky bucket at once, and gives them to the head of the line in
+// order of arrival: when all have been heard of, so that the first gets the earliest, but none
+// later than it is due. The Decision tells how many there were, or if there were none when to ask
+// again.
 func (q *queue) serveTurns(ctx context.Context, t *table, n int64) (d Decision, err error) {
 	c := q.account.core
 	answers := q.askTurns(ctx, t, n)
@@ -83,8 +84,8 @@ func (q *queue) serveTurns(ctx context.Context, t *table, n int64) (d Decision, 
 	return d, err
 }
 
-// askTurns asks for n single permits, as so many callers of Allow would: they share script calls, and each
-// hears of its own turn. There are n answers.
+// askTurns asks for n single permits, as so many callers of Allow would: they share script calls,
+// and each hears of its own turn. There are n answers.
 func (q *queue) askTurns(ctx context.Context, t *table, n int64) <-chan turnDue {
 	answers := make(chan turnDue, n)
 	for range n {

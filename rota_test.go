@@ -78,7 +78,8 @@ func lineUp(t *testing.T, l *shardlimit.Limiter, callers int, ctx func(place int
 	return a
 }
 
-// turns waits for the end of all and returns those who had a turn, and why the others had none, by their places.
+// turns waits for the end of all and returns those who had a turn, and why the others had none, by
+// their places.
 func (a *acts) turns() (served []act, failed map[int]error) {
 	a.wg.Wait()
 	failed = make(map[int]error)
@@ -95,7 +96,8 @@ func (a *acts) turns() (served []act, failed map[int]error) {
 // farInterval is the distance of the turns of farAway.
 const farInterval = 10 * time.Millisecond
 
-// farAway is a leaky bucket of which a call takes as long as five turns, which is half of the default call timeout, and when the last of its turns comes, all of which are taken.
+// farAway is a leaky bucket of which a call takes as long as five turns, which is half of the
+// default call timeout, and when the last of its turns comes, all of which are taken.
 func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) {
 	t.Helper()
 	l = limiter(t, bubbled(t, 1).far(0, 5*farInterval).client(t, patientFor(patience)), "l", shardlimit.Limit{
@@ -108,7 +110,8 @@ func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) 
 	return l, time.Now().Add(d.Delay)
 }
 
-// followOn checks that the callers act in the order of their places, the first an interval after last and each an interval after the one before.
+// followOn checks that the callers act in the order of their places, the first an interval after
+// last and each an interval after the one before.
 func followOn(t *testing.T, last time.Time, served []act) {
 	t.Helper()
 	place := -1
@@ -139,8 +142,9 @@ func TestTurnsComeFasterThanCalls(t *testing.T) {
 func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, last := farAway(t, 60)
-		// It ends before the first turn of the line, and long after all have been told of their turns: how many calls of five
-		// intervals that takes depends on which asks happen to share one.
+		// It ends before the first turn of the line, and long after all have been told of their
+		// turns: how many calls of five intervals that takes depends on which asks happen to share
+		// one.
 		hasty, cancelHasty := context.WithTimeout(t.Context(), 50*farInterval)
 		defer cancelHasty()
 		leaver, leave := context.WithCancel(t.Context())
@@ -172,8 +176,8 @@ func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 	})
 }
 
-// The whole line leaves while the pump asks for several turns, and then the last who has got one: the turns are given back, and
-// whoever comes next has the first of them.
+// The whole line leaves while the pump asks for several turns, and then the last who has got one:
+// the turns are given back, and whoever comes next has the first of them.
 func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, last := farAway(t, 300)
@@ -204,7 +208,8 @@ func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 	})
 }
 
-// One of two nodes answers late. Nobody whom the other one serves is kept from its turn meanwhile: of each shard one acts at a time.
+// One of two nodes answers late. Nobody whom the other one serves is kept from its turn meanwhile:
+// of each shard one acts at a time.
 func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 60

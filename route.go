@@ -107,8 +107,8 @@ type attempt struct {
 	failure error         // of the last one that did not
 }
 
-// failed takes in why a shard did not answer. A call whose time was up while the shard was answering
-// others of this process has waited in a queue of ours: that is no failure of the node.
+// failed takes in why a shard did not answer. A call whose time was up while the shard was
+// answering others of this process has waited in a queue of ours: that is no failure of the node.
 func (a *attempt) failed(s *lane.Seat, since int64, err error) {
 	if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {
 		a.queued = true
@@ -117,7 +117,8 @@ func (a *attempt) failed(s *lane.Seat, since int64, err error) {
 	a.failure = err
 }
 
-// told takes in when a shard may grant what it refused: its permits are there and the participant is not paced.
+// told takes in when a shard may grant what it refused: its permits are there and the participant
+// is not paced.
 func (a *attempt) told(retry time.Duration) {
 	if a.retry == lane.UnknownRetry || retry < a.retry {
 		a.retry = retry
@@ -275,9 +276,9 @@ func (c *core) gone(ctx context.Context, err error) error {
 	return nil
 }
 
-// denied ends a call that began at since and that no shard could serve: with a denial if at least one
-// could be reached, else by the outage policy. Who has waited in a queue of this process is to come
-// back after as long as that took.
+// denied ends a call that began at since and that no shard could serve: with a denial if at least
+// one could be reached, else by the outage policy. Who has waited in a queue of this process is to
+// come back after as long as that took.
 func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
 	now, retry := seen.now, seen.retry
 	empty, reachable, next := v.shutOut(now)

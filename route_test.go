@@ -58,7 +58,8 @@ func TestIdleCallsSpreadEvenlyOverTheShards(t *testing.T) {
 		calls := used(fleetOf(fleet.participants, fleet.shards), turns)
 		mean := float64(fleet.participants*turns) / float64(fleet.shards)
 		if most := float64(slices.Max(calls)) / mean; most > fleet.busiest+1e-9 {
-			t.Errorf("%d participants, %d shards: the busiest shard gets %.2f times the mean: %v", fleet.participants, fleet.shards, most, calls)
+			t.Errorf("%d participants, %d shards: the busiest shard gets %.2f times the mean: %v", fleet.participants,
+				fleet.shards, most, calls)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func TestEveryParticipantHasThePerParticipantLimitForItself(t *testing.T) {
 	}
 	for i, l := range []*shardlimit.Limiter{first, second} {
 		d, err := l.AllowN(t.Context(), 4)
-		if err != nil || !d.Allowed || d.Degraded || d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour || d.ResetAfter > time.Hour+time.Millisecond {
+		if err != nil || !d.Allowed || d.Degraded || d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour ||
+			d.ResetAfter > time.Hour+time.Millisecond {
 			t.Fatalf("process %d: %+v, %v", i, d, err)
 		}
 		if got := grants(t, l); got != 6 {

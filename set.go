@@ -27,10 +27,10 @@ type Set struct {
 	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
 }
 
-// All returns a Set of the limiters, which may be of different Clients and
-// scopes; a limit that is named twice counts once. A Set costs nothing to make, but callers of Wait line up
-// only behind those of the same Set: share one, where the order of arrival matters. The empty Set allows everything.
-// With a nil among the limiters every call returns ErrInvalidLimit.
+// All returns a Set of the limiters, which may be of different Clients and scopes; a limit that is
+// named twice counts once. A Set costs nothing to make, but callers of Wait line up only behind
+// those of the same Set: share one, where the order of arrival matters. The empty Set allows
+// everything. With a nil among the limiters every call returns ErrInvalidLimit.
 func All(limiters ...*Limiter) *Set {
 	s := &Set{}
 	for i, l := range limiters {
@@ -54,9 +54,10 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx
 // and Degraded tells that an outage policy spoke for at least one.
 //
 // What this process knows to be refused is refused without asking Redis. Limits that are likely to
-// refuse are asked first, one after the other, for up to an eighth of Config.CallTimeout; all others
-// at once, so that the usual call takes one round trip. The call has one deadline for all limits. Errors are those of Limiter.AllowN; a limit that refuses
-// makes it a denial, whatever the others say.
+// refuse are asked first, one after the other, for up to an eighth of Config.CallTimeout; all
+// others at once, so that the usual call takes one round trip. The call has one deadline for all
+// limits. Errors are those of Limiter.AllowN; a limit that refuses makes it a denial, whatever the
+// others say.
 func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
 		return s.empty(ctx, n)
@@ -78,11 +79,11 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 // Wait blocks until one permit of every limit was granted. See WaitN.
 func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
 
-// WaitN blocks until n permits of every limit were granted together. Callers of
-// one Set are served first come, first served. Nothing is held while it waits,
-// except that with a LeakyBucket among the limits it sleeps until the turn that all were granted for.
-// Errors are those of Limiter.WaitN; ErrWaitTooLong comes at once if it is certain that the permits
-// cannot come before the deadline of ctx.
+// WaitN blocks until n permits of every limit were granted together. Callers of one Set are served
+// first come, first served. Nothing is held while it waits, except that with a LeakyBucket among
+// the limits it sleeps until the turn that all were granted for. Errors are those of Limiter.WaitN;
+// ErrWaitTooLong comes at once if it is certain that the permits cannot come before the deadline of
+// ctx.
 func (s *Set) WaitN(ctx context.Context, n int64) error {
 	if s.line.len() == 0 {
 		d, err := s.AllowN(ctx, n)

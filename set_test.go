@@ -42,13 +42,15 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	set := shardlimit.All(large, small, mine, large)
 	for i := range 5 {
 		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) || d.RetryAfter != 0 || d.ResetAfter < time.Minute {
+		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) ||
+			d.RetryAfter != 0 || d.ResetAfter < time.Minute {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
 	}
 	for i := range 20 {
 		d, err := set.AllowN(t.Context(), int64(1+i%4))
-		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
+		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 ||
+			d.RetryAfter > time.Minute {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
 	}
@@ -150,7 +152,8 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	sent := posts[0].takes.Load()
 	done := make(chan error, 1)
 	go func() { _, err := set.Allow(context.Background()); done <- err }()
-	awaitThat(t, "all three are asked although none has answered", func() bool { return posts[0].takes.Load() == sent+3 })
+	awaitThat(t, "all three are asked although none has answered",
+		func() bool { return posts[0].takes.Load() == sent+3 })
 	posts[0].proxy.Stall(false)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -194,7 +197,8 @@ func TestASetAsksNobodyWhileOneLimitIsKnownToBeEmpty(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
 		var takes atomic.Int64
 		dial := f.nodes[0].Redis.DialCtxFn
-		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			cfg *tls.Config) (net.Conn, error) {
 			conn, err := dial(ctx, addr, d, cfg)
 			return &counted{conn, &takes, new(atomic.Int64)}, err
 		}
@@ -232,7 +236,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 			hour := limiter(t, c, "hour", shardlimit.PerHour(400))
 			day := limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
 			mine := limiter(t, c, "mine", each(350, time.Hour))
-			sets := []*shardlimit.Set{shardlimit.All(hour, day, mine), shardlimit.All(mine, hour), shardlimit.All(day, hour)}
+			sets := []*shardlimit.Set{shardlimit.All(hour, day, mine), shardlimit.All(mine, hour),
+				shardlimit.All(day, hour)}
 			var left, hours, days, mines atomic.Int64
 			left.Store(calls)
 			var wg sync.WaitGroup
@@ -244,7 +249,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 						kind := rng.IntN(4)
 						n := 1 + rng.Int64N(6)
 						add := func(sign int64) {
-							for _, sum := range [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours}, {&days, &hours}, {&hours}}[kind] {
+							for _, sum := range [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours},
+								{&days, &hours}, {&hours}}[kind] {
 								sum.Add(sign * n)
 							}
 						}
@@ -260,7 +266,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 						if d.Allowed {
 							add(1)
 							held = append(held, func() {
-								if err := errors.Join(refund(context.Background(), d), refund(context.Background(), d)); err != nil {
+								if err := errors.Join(refund(context.Background(), d),
+									refund(context.Background(), d)); err != nil {
 									t.Error(err)
 								}
 								add(-1)
@@ -280,7 +287,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 			}{{hour, hours.Load()}, {day, days.Load()}, {mine, mines.Load()}} {
 				st := peek(t, want.l)
 				if st.Used != want.used || st.Used+st.Remaining != st.Limit.Permits {
-					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", want.l.Name(), st.Used, st.Remaining, st.Limit.Permits, want.used)
+					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", want.l.Name(), st.Used,
+						st.Remaining, st.Limit.Permits, want.used)
 				}
 			}
 		})

@@ -76,7 +76,8 @@ func TestASetOfNilReturnsAnError(t *testing.T) {
 	fl, posts := outposts(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
 	sent := posts[0].takes.Load()
-	for name, set := range map[string]*shardlimit.Set{"nil": shardlimit.All(nil), "one and nil": shardlimit.All(l, nil)} {
+	for name, set := range map[string]*shardlimit.Set{"nil": shardlimit.All(nil),
+		"one and nil": shardlimit.All(l, nil)} {
 		_, err := set.Allow(t.Context())
 		for call, err := range map[string]error{
 			"Allow": err, "Wait": set.Wait(t.Context()), "Refund": set.Refund(t.Context(), shardlimit.Decision{}),

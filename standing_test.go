@@ -68,7 +68,8 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 				if got["ann"].Weight != 1 || got["bob"].Weight != 3 || got["bob"].Demand <= 0 {
 					t.Errorf("%+v", got)
 				}
-				if sum := got["ann"].Used + got["bob"].Used + got["newcomers"].Used; sum != granted["ann"]+granted["bob"] || sum < 40 {
+				if sum := got["ann"].Used + got["bob"].Used +
+					got["newcomers"].Used; sum != granted["ann"]+granted["bob"] || sum < 40 {
 					t.Errorf("%d permits in the accounts, granted were %v", sum, granted)
 				}
 				if shards == 1 && (got["ann"].Used != granted["ann"] || got["bob"].Used != granted["bob"]) {
@@ -82,7 +83,8 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 // The process' own name is a name like others: what As says of its weight counts.
 func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 	f := standalone(t)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, Participant: "me", CallTimeout: patience})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix, Participant: "me",
+		CallTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,8 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	posts[0].proxy.Stall(true)
 	var missing *shardlimit.ShardError
 	list, err := l.Participants(t.Context())
-	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) || usedBy(list) != 50 {
+	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) ||
+		usedBy(list) != 50 {
 		t.Errorf("without n0: %+v, %v", list, err)
 	}
 	posts[1].proxy.Stall(true)

@@ -12,7 +12,8 @@ import (
 // unanswered is what the layout says of a shard.
 func unanswered(s shard.Shard) ShardState {
 	algorithm, _ := algorithmNamed(s.Algorithm) // one that this version does not know prints as such
-	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share, Err: node.ErrAway}
+	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share,
+		Err: node.ErrAway}
 }
 
 // fill takes the numbers of a reply over. A shard without state is unused: it

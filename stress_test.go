@@ -19,7 +19,8 @@ var stressFor = flag.Duration("stress", 5*time.Second, "how long TestNothingCras
 // hung is how much longer than its context no call takes, however busy the machine is.
 const hung = 10 * time.Second
 
-// stress is processes that do everything at once to the same limits, on nodes that break all the time.
+// stress is processes that do everything at once to the same limits, on nodes that break all the
+// time.
 type stress struct {
 	*testing.T
 	fleet   fleet
@@ -31,9 +32,9 @@ type stress struct {
 	kinds   sync.Map // of errors, by text
 }
 
-// Whatever processes do to a limit at the same time, and however its nodes behave, no process crashes, no call
-// takes longer than its context, no error is of an unknown kind, and nothing is left when the processes end. Run
-// it under the race detector, too. -stress is for how long.
+// Whatever processes do to a limit at the same time, and however its nodes behave, no process
+// crashes, no call takes longer than its context, no error is of an unknown kind, and nothing is
+// left when the processes end. Run it under the race detector, too. -stress is for how long.
 //
 // Not parallel: it looks at all goroutines of the process.
 func TestNothingCrashesAProcess(t *testing.T) {
@@ -80,7 +81,8 @@ func (s *stress) breaks(p *outpost) {
 // config is of a process that waits as short a time as a real one.
 func (s *stress) config(c *shardlimit.Config) {
 	c.CallTimeout = 100 * time.Millisecond
-	c.OnOutage = []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal}[rand.IntN(3)]
+	c.OnOutage = []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen,
+		shardlimit.FailLocal}[rand.IntN(3)]
 }
 
 func (s *stress) open() *shardlimit.Client {
@@ -123,8 +125,10 @@ func (s *stress) guests() {
 		c := s.open()
 		l := s.limiter(c)
 		if l != nil {
-			s.within("Peek", 200*time.Millisecond, func(ctx context.Context) error { _, err := l.Peek(ctx); return err })
-			s.within("Allow", 200*time.Millisecond, func(ctx context.Context) error { _, err := l.Allow(ctx); return err })
+			s.within("Peek", 200*time.Millisecond,
+				func(ctx context.Context) error { _, err := l.Peek(ctx); return err })
+			s.within("Allow", 200*time.Millisecond,
+				func(ctx context.Context) error { _, err := l.Allow(ctx); return err })
 		}
 		s.within("Close", time.Second, func(context.Context) error { c.Close(); return nil })
 	}
@@ -257,7 +261,8 @@ func (s *stress) within(name string, timeout time.Duration, call func(context.Co
 	err := call(ctx)
 	took := time.Since(began)
 	s.calls.Add(1)
-	for old := s.slowest.Load(); int64(took) > old && !s.slowest.CompareAndSwap(old, int64(took)); old = s.slowest.Load() {
+	for old := s.slowest.Load(); int64(took) > old &&
+		!s.slowest.CompareAndSwap(old, int64(took)); old = s.slowest.Load() {
 	}
 	if took > timeout+hung {
 		s.Errorf("%s took %s with a context of %s: %v", name, took, timeout, err)
@@ -273,7 +278,8 @@ func (s *stress) within(name string, timeout time.Duration, call func(context.Co
 // known reports whether a caller can tell what an error is.
 func (s *stress) known(err error) bool {
 	for _, kind := range []error{
-		shardlimit.ErrUnavailable, shardlimit.ErrExceedsLimit, shardlimit.ErrWaitTooLong, shardlimit.ErrTooManyReservations,
+		shardlimit.ErrUnavailable, shardlimit.ErrExceedsLimit, shardlimit.ErrWaitTooLong,
+		shardlimit.ErrTooManyReservations,
 		shardlimit.ErrClosed, shardlimit.ErrNotFound, context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, kind) {

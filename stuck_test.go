@@ -23,7 +23,9 @@ type deaf struct {
 }
 
 func (d *deaf) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	asksAShard := slices.Contains([]string{"EVALSHA", "EVAL"}, cmd.Commands()[0]) && !strings.Contains(cmd.Commands()[3], "}:r:") // a record is read in the background
+	// a record is read in the background
+	asksAShard := slices.Contains([]string{"EVALSHA", "EVAL"}, cmd.Commands()[0]) &&
+		!strings.Contains(cmd.Commands()[3], "}:r:")
 	if asksAShard && d.hang.Add(-1) >= 0 {
 		<-d.release
 		ctx = context.Background()
@@ -38,7 +40,8 @@ func TestACallThatNeverComesBackDoesNotBlockItsShard(t *testing.T) {
 	d := &deaf{Client: s.Client(t), release: make(chan struct{})}
 	d.hang.Store(-1 << 40)
 	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Client: d}}, prefix: redistest.Prefix(t)}
-	l := limiter(t, f.client(t, patientFor(200*time.Millisecond)), "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
+	l := limiter(t, f.client(t, patientFor(200*time.Millisecond)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
 	t.Cleanup(func() { close(d.release) }) // before the client is closed
 	awaitThat(t, "it is served in time", func() bool { a, err := l.Allow(t.Context()); return err == nil && a.Allowed })
 	d.hang.Store(1)
@@ -48,8 +51,8 @@ func TestACallThatNeverComesBackDoesNotBlockItsShard(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		// One that comes while the call that hangs is still being given up may be turned away with those behind it, and a busy machine
-		// may let others be late.
+		// One that comes while the call that hangs is still being given up may be turned away with
+		// those behind it, and a busy machine may let others be late.
 		for range 20 {
 			if _, err = l.Allow(context.Background()); err == nil {
 				break

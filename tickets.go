@@ -7,17 +7,17 @@ import (
 	"github.com/shardlimit/shardlimit/internal/local"
 )
 
-// How many refunds of decisions that are still in their window a process remembers, of a limit and of
-// a key of a family. One takes about 120 bytes.
+// How many refunds of decisions that are still in their window a process remembers, of a limit and
+// of a key of a family. One takes about 120 bytes.
 const (
 	mostTickets = 16_384
 	keyTickets  = 256
 )
 
-// tickets remembers which decisions were refunded, so that each is refunded
-// once however often it was copied. A grant that has left its window cannot be
-// refunded any more, so neither need it be remembered. Of more than it may remember it forgets those
-// that leave their window first, and refuses from then on every decision that leaves no later.
+// tickets remembers which decisions were refunded, so that each is refunded once however often it
+// was copied. A grant that has left its window cannot be refunded any more, so neither need it be
+// remembered. Of more than it may remember it forgets those that leave their window first, and
+// refuses from then on every decision that leaves no later.
 type tickets struct {
 	most int // 0: mostTickets
 

@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is claimed and released in whatever order, no ticket is claimed twice, a ticket is refused only if it
-// was used or ends no later than one that was forgotten, and no more are remembered than may be.
+// Whatever is claimed and released in whatever order, no ticket is claimed twice, a ticket is
+// refused only if it was used or ends no later than one that was forgotten, and no more are
+// remembered than may be.
 func TestATicketIsClaimedOnceHoweverManyThereAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 8
@@ -63,8 +64,8 @@ func TestRefundsAreRememberedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// A decision of several parts is refunded when as many refunds as may be remembered are of later decisions:
-// all its parts are given back, once.
+// A decision of several parts is refunded when as many refunds as may be remembered are of later
+// decisions: all its parts are given back, once.
 func TestAllPartsAreGivenBackAlthoughTheirTicketsAreForgottenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := miniredis.NewMiniRedis()

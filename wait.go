@@ -89,8 +89,8 @@ func (a *account) wait(ctx context.Context, n int64) error {
 	return err
 }
 
-// sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx ends
-// before, the permits are given back.
+// sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
+// ends before, the permits are given back.
 func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, deadline int64) error {
 	if delay == 0 {
 		return nil

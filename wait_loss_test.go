@@ -10,8 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Callers that give up at the moment when a permit comes do not take it with them: four callers with
-// little patience get every permit that there is, through a Set of one as through its Limiter.
+// Callers that give up at the moment when a permit comes do not take it with them: four callers
+// with little patience get every permit that there is, through a Set of one as through its Limiter.
 func TestNoPermitIsLostToCallersWhoGiveUp(t *testing.T) {
 	const every, lasts = 60 * time.Millisecond, 5 * time.Second
 	for _, c := range []struct {
@@ -38,7 +38,8 @@ func TestNoPermitIsLostToCallersWhoGiveUp(t *testing.T) {
 				f, _ := bubbled(t, 1).distant(t, c.rtt)
 				l := limiter(t, f.client(t), "l", limit)
 				if got := servedOfFour(t, waiting(l), c.patience, lasts); got < least {
-					t.Errorf("%s, %s away, for %s: a %s got %d permits, want %d", c.algorithm, c.rtt, c.patience, name, got, least)
+					t.Errorf("%s, %s away, for %s: a %s got %d permits, want %d", c.algorithm, c.rtt, c.patience, name,
+						got, least)
 				}
 			})
 		}

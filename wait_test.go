@@ -50,7 +50,8 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			const waiters = 1000
 			server := redistest.Standalone(t)
-			f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}}, prefix: redistest.Prefix(t)}
+			f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}},
+				prefix: redistest.Prefix(t)}
 			l := limiter(t, f.client(t), "l", limit)
 			watcher := server.Client(t)
 			before, begin := scriptCalls(t, watcher), history.Now()
@@ -67,7 +68,8 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 			wg.Wait()
 			calls := scriptCalls(t, watcher) - before
 			took := time.Duration(history.Now() - begin)
-			t.Logf("%d script calls for %d permits: %.3f each; %s", calls, waiters, float64(calls)/waiters, took.Round(time.Millisecond))
+			t.Logf("%d script calls for %d permits: %.3f each; %s", calls, waiters, float64(calls)/waiters,
+				took.Round(time.Millisecond))
 			if calls > 2*waiters {
 				t.Errorf("%d script calls for %d permits", calls, waiters)
 			}

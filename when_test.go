@@ -44,7 +44,10 @@ func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
 			now := time.Unix(1_800_000_000, 0)
 			for round := range 12 {
 				name := fmt.Sprint(round)
-				one := func() *shardlimit.Limiter { return limiter(t, f.client(t, patientFor(30*time.Second)), name, limit) }
+				one := func() *shardlimit.Limiter {
+					return limiter(t, f.client(t, patientFor(30*time.Second)), name,
+						limit)
+				}
 				set(now)
 				l, used := one(), int64(0)
 				for used < 36 {
@@ -67,7 +70,8 @@ func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
 					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
 				}
 				when := st.When(n)
-				if off := d.RetryAfter - when; off > time.Microsecond || off < -time.Since(begun) { // the process' own clock went on
+				if off := d.RetryAfter - when; off > time.Microsecond || off < -time.Since(begun) {
+					// the process' own clock went on
 					t.Errorf("RetryAfter for %d is %s, Peek says %s", n, d.RetryAfter, when)
 				}
 				for _, early := range []time.Duration{d.RetryAfter - d.RetryAfter/20, when - time.Microsecond} {

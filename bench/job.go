@@ -33,23 +33,29 @@ type job struct {
 }
 
 func parse(args []string, out io.Writer) (*job, error) {
-	j := &job{out: out, machine: report.ThisMachine(), command: strings.Join(append([]string{"go -C bench run ."}, args...), " ")}
+	j := &job{out: out, machine: report.ThisMachine(),
+		command: strings.Join(append([]string{"go -C bench run ."}, args...), " ")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() { usage(flags) }
 	var goroutines, rivals, cases string
-	flags.BoolVar(&j.env.Smoke, "smoke", false, "try everything once, quickly; the figures mean nothing and are kept out of the results")
+	flags.BoolVar(&j.env.Smoke, "smoke", false,
+		"try everything once, quickly; the figures mean nothing and are kept out of the results")
 	flags.IntVar(&j.env.Rounds, "rounds", 0, "how often each point is measured (0: the scenario's choice)")
 	flags.DurationVar(&j.env.For, "for", 0, "how long each point is measured (0: the scenario's choice)")
 	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured, where --for is not given")
-	flags.StringVar(&goroutines, "goroutines", "", "numbers of goroutines, with commas (default: the scenario's choice)")
+	flags.StringVar(&goroutines, "goroutines", "",
+		"numbers of goroutines, with commas (default: the scenario's choice)")
 	flags.StringVar(&cases, "cases", "", "names of the cases of fairness, with semicolons (default: all)")
 	flags.StringVar(&rivals, "rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
-	flags.StringVar(&j.results, "out", "", "folder for JSON and SVG (default: results, with --smoke a temporary folder)")
-	flags.StringVar(&j.document, "document", filepath.Join("..", "docs", "benchmarks.md"), "Markdown file to write from the results; not written with --smoke or --out")
+	flags.StringVar(&j.results, "out", "",
+		"folder for JSON and SVG (default: results, with --smoke a temporary folder)")
+	flags.StringVar(&j.document, "document", filepath.Join("..", "docs", "benchmarks.md"),
+		"Markdown file to write from the results; not written with --smoke or --out")
 
-	flags.StringVar(&j.readme, "readme", filepath.Join("..", "README.md"), "Markdown file whose short tables are brought up to date with the document")
+	flags.StringVar(&j.readme, "readme", filepath.Join("..", "README.md"),
+		"Markdown file whose short tables are brought up to date with the document")
 
 	if len(args) == 0 {
 		usage(flags)
@@ -117,7 +123,9 @@ func named(name string) ([]scenario.Scenario, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return nil, fmt.Errorf("%w: no scenario is named %q; there are %s, all and report", errUsage, name, strings.Join(names, ", "))
+	return nil,
+		fmt.Errorf("%w: no scenario is named %q; there are %s, all and report", errUsage, name,
+			strings.Join(names, ", "))
 }
 
 func numbers(list string) ([]int, error) {
@@ -137,16 +145,22 @@ func numbers(list string) ([]int, error) {
 
 func usage(flags *flag.FlagSet) {
 	out := flags.Output()
-	fmt.Fprint(out, "usage: go -C bench run . SCENARIO [flags]\n\nscenarios, and how long they take with --time 0.3 on two cores:\n")
+	fmt.Fprint(out,
+		"usage: go -C bench run . SCENARIO [flags]\n\nscenarios, and how long they take with --time 0.3 on two "+
+			"cores:\n")
 	for _, s := range scenario.All() {
 		fmt.Fprintf(out, "  %-10s %5s  %s\n", s.Name, s.Takes, s.Title)
 	}
-	fmt.Fprintf(out, "  %-10s %5s  all of them, one after the other\n", "all", scenario.Estimate(scenario.Env{}, scenario.All()...).Round(time.Minute))
-	fmt.Fprintf(out, "  %-10s %5s  only write docs/benchmarks.md and the table in README.md from the stored results\n\nrivals:\n", "report", time.Second)
+	fmt.Fprintf(out, "  %-10s %5s  all of them, one after the other\n", "all",
+		scenario.Estimate(scenario.Env{}, scenario.All()...).Round(time.Minute))
+	fmt.Fprintf(out,
+		"  %-10s %5s  only write docs/benchmarks.md and the table in README.md from the stored results\n\nrivals:\n",
+		"report", time.Second)
 	for _, r := range rival.All() {
 		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
 	}
-	fmt.Fprintf(out, "  %-15s %s\n  %-15s %s\n", rival.Uber.Name, rival.Uber.Algorithm, rival.RedissonName, "its real RRateLimiter, in a JVM")
+	fmt.Fprintf(out, "  %-15s %s\n  %-15s %s\n", rival.Uber.Name, rival.Uber.Algorithm, rival.RedissonName,
+		"its real RRateLimiter, in a JVM")
 	fmt.Fprint(out, "\nflags:\n")
 	flags.PrintDefaults()
 	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64,1024\n")
@@ -164,7 +178,8 @@ func (j *job) do(ctx context.Context) error {
 	var failed []error // one scenario must not cost the others of a long run
 	for i, s := range j.scenarios {
 		if !j.env.Smoke {
-			fmt.Fprintf(j.out, "%s: scenario %d of %d, about %s of %s\n", s.Name, i+1, len(j.scenarios), j.estimate(s), j.estimate(j.scenarios[i:]...))
+			fmt.Fprintf(j.out, "%s: scenario %d of %d, about %s of %s\n", s.Name, i+1, len(j.scenarios), j.estimate(s),
+				j.estimate(j.scenarios[i:]...))
 		}
 		if err := j.measure(ctx, s); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
@@ -208,7 +223,8 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 		fmt.Fprintf(j.out, "%s %4.0fs: %s\n", s.Name, time.Since(began).Seconds(), fmt.Sprintf(format, a...))
 	}
 	if j.machine.Busy() {
-		result.Remark("Others used the machine when this began (load averages %s on %d cores): compare within a table, and do not take its figures for more.", j.machine.Load, j.machine.Cores)
+		result.Remark("Others used the machine when this began (load averages %s on %d cores): compare within a "+
+			"table, and do not take its figures for more.", j.machine.Load, j.machine.Cores)
 	}
 	failed := s.Run(ctx, env, result)
 	if failed != nil {

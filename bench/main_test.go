@@ -16,7 +16,8 @@ import (
 
 func TestParse(t *testing.T) {
 	var out strings.Builder
-	j, err := parse([]string{"exact", "--rounds", "3", "--for", "2s", "--goroutines", "1, 64", "--rivals", "shardlimit,ulule"}, &out)
+	j, err := parse([]string{"exact", "--rounds", "3", "--for", "2s", "--goroutines", "1, 64", "--rivals",
+		"shardlimit,ulule"}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestSmokeStaysOutOfTheResults(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"nothing"}, {"exact", "more"}, {"exact", "--no-such-flag"}, {"exact", "--goroutines", "0"},
-		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"}, {"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"},
+		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"},
+		{"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"},
 	} {
 		if _, err := parse(args, &strings.Builder{}); !errors.Is(err, errUsage) {
 			t.Errorf("%v: err %v, want a usage error", args, err)
@@ -76,7 +78,8 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 		r.Add("a", 1, "rate", 2)
 		return boom
 	}}
-	none := scenario.Scenario{Name: "none", Run: func(context.Context, scenario.Env, *report.Result) error { return boom }}
+	none := scenario.Scenario{Name: "none",
+		Run: func(context.Context, scenario.Env, *report.Result) error { return boom }}
 	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}}
 	if err := j.do(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("err %v, want that of the scenarios", err)

@@ -55,7 +55,8 @@ func ExampleServers_Lose() {
 		return
 	}
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine, CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine,
+		CallTimeout: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -2,16 +2,21 @@ package fairness
 
 import "math"
 
-// account is what is known of one participant. Everything is an integer, so that it can be stored exactly; sums are in float64, in which Lua and Go
-// agree bit for bit as long as Go does not fuse multiplications and additions: hence the conversions of products.
+// account is what is known of one participant. Everything is an integer, so that it can be stored
+// exactly; sums are in float64, in which Lua and Go agree bit for bit as long as Go does not fuse
+// multiplications and additions: hence the conversions of products.
 type account struct {
 	id     string
-	weight int64    // thousandths
-	seen   int64    // last ask, or the instant for which it was last told to come back; us
-	claim  int64    // what it wanted per window at its last ask, backed by use; thousandths of a permit
-	filled int64    // when credit was last added, us; ahead: credit is as it will be then, when something booked may be used
-	credit int64    // millionths of a permit; below 0: a debt
-	cell   int64    // the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once, and used and turned are what the shared account was charged for it
+	weight int64 // thousandths
+	seen   int64 // last ask, or the instant for which it was last told to come back; us
+	claim  int64 // what it wanted per window at its last ask, backed by use; thousandths of a permit
+	// when credit was last added, us; ahead: credit is as it will be then, when something booked
+	// may be used
+	filled int64
+	credit int64 // millionths of a permit; below 0: a debt
+	// the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once,
+	// and used and turned are what the shared account was charged for it
+	cell   int64
 	used   [2]int64 // permits in this window and the one before
 	turned [2]int64 // thousandths
 	due    int64    // when the permits come that it was promised last, us
@@ -34,19 +39,24 @@ func (a *account) roll(t Term) {
 	a.used[0], a.turned[0], a.cell = 0, 0, cell
 }
 
-// depth is the most credit, in permits, of a participant entitled to e permits a window: little, so that bursts do not come back every window.
+// depth is the most credit, in permits, of a participant entitled to e permits a window: little, so
+// that bursts do not come back every window.
 func depth(e float64) float64 { return max(depthLeast, depthPart*e, depthRoot*math.Sqrt(e)) }
 
-// capacity is the most credit, in millionths, of a participant that books so many permits ahead, 0 if it books none. What is beyond the part of a window
-// may be saved up: that keeps large bookings a window apart.
+// capacity is the most credit, in millionths, of a participant that books so many permits ahead, 0
+// if it books none. What is beyond the part of a window may be saved up: that keeps large bookings
+// a window apart.
 func capacity(e float64, booking int64) float64 {
 	return math.Floor(depth(e)*micro) + math.Floor(max(float64(booking)-e, 0)*micro)
 }
 
-// fill adds the credit that came since the last time, up to a limit. e is the entitlement in permits per window.
+// fill adds the credit that came since the last time, up to a limit. e is the entitlement in
+// permits per window.
 //
-// What is beyond that is lost, but for one that is shut out: it is refused, and has had less than half of its part in this window and the last, while
-// others have booked ahead. It saves up what comes in eight windows, if that is no more than half of the share, and has it when there is something to be had.
+// What is beyond that is lost, but for one that is shut out: it is refused, and has had less than
+// half of its part in this window and the last, while others have booked ahead. It saves up what
+// comes in eight windows, if that is no more than half of the share, and has it when there is
+// something to be had.
 func (a *account) fill(t Term, e, limit float64) {
 	credit := float64(a.credit)
 	gain := math.Floor(e * micro * float64(max(t.Now-a.filled, 0)) / float64(t.Window))
@@ -68,7 +78,8 @@ func (a *account) fill(t Term, e, limit float64) {
 	a.draw(limit)
 }
 
-// lend gives the credit of the time until something comes back, in advance and beyond what the account can hold: at most that of a window.
+// lend gives the credit of the time until something comes back, in advance and beyond what the
+// account can hold: at most that of a window.
 func (a *account) lend(t Term, e float64, next int64) {
 	until := t.Now + min(next, t.Window)
 	if until <= a.filled {
@@ -91,8 +102,9 @@ func (a *account) draw(limit float64) {
 	}
 }
 
-// top fills the account while nobody has to be held back. A debt is not forgiven, but paid as fast as the limit allows: who books ahead has
-// debts, and for a moment there may seem to be nobody else.
+// top fills the account while nobody has to be held back. A debt is not forgiven, but paid as fast
+// as the limit allows: who books ahead has debts, and for a moment there may seem to be nobody
+// else.
 func (a *account) top(t Term) {
 	if a.credit < 0 {
 		a.fill(t, float64(t.Share), capacity(float64(t.Share), 0))
@@ -101,8 +113,9 @@ func (a *account) top(t Term) {
 	a.credit, a.filled = int64(capacity(float64(t.Share), 0)), t.Now
 }
 
-// spread divides what was turned away in the last span of us among this window and the one before. Of a longer time than a window only the last
-// window counts: else a participant that came late, because nothing was to be had, would seem to want all of it at once.
+// spread divides what was turned away in the last span of us among this window and the one before.
+// Of a longer time than a window only the last window counts: else a participant that came late,
+// because nothing was to be had, would seem to want all of it at once.
 func (t Term) spread(turned, span int64) [2]int64 {
 	span = max(span, 1)
 	if span > t.Window {
@@ -113,7 +126,8 @@ func (t Term) spread(turned, span int64) [2]int64 {
 	return [2]int64{recent, turned - recent}
 }
 
-// wait notes whether the participant's callers have been waiting in the last span of us: what is remembered is an average in which half a window counts.
+// wait notes whether the participant's callers have been waiting in the last span of us: what is
+// remembered is an average in which half a window counts.
 func (a *account) wait(t Term, waiting, span int64) {
 	target := 0.0
 	if waiting > 0 {
@@ -123,19 +137,26 @@ func (a *account) wait(t Term, waiting, span int64) {
 	a.waited += int64(math.Floor((target - float64(a.waited)) * share))
 }
 
-// state notes what the participant wants: a claim counts only as far as it is backed by use, so that overstating gains nothing. What the call under way
-// brings is not yet in it: seen at the instants of its own asks, the use before them is what it is on average, and with them one ask more.
+// state notes what the participant wants: a claim counts only as far as it is backed by use, so
+// that overstating gains nothing. What the call under way brings is not yet in it: seen at the
+// instants of its own asks, the use before them is what it is on average, and with them one ask
+// more.
 //
-// Callers that wait ask for nothing else meanwhile, so their number says little of what they want. As each makes 1 / (work + wait) calls a second, those that
-// waited for a part f of their time would have used 1 / (1 - f) times as much without; from a half on that is as much as use backs.
+// Callers that wait ask for nothing else meanwhile, so their number says little of what they want.
+// As each makes 1 / (work + wait) calls a second, those that waited for a part f of their time
+// would have used 1 / (1 - f) times as much without; from a half on that is as much as use backs.
 //
-// The greatest use of two windows backs a claim, because that of the last one falls and rises again where permits come back all at once. Who was refused, until
-// half a window after it was to come back, may claim half an equal part by weight, whatever it used: it did want them, and would else grow by doubling. And
-// it wants no less than it had in either window, though of what it had at once the average seems to be nothing just before it has it again. If its callers also
-// waited for half of the time or more, its claim falls by no more than half in a window (span is since its last ask, us): it may be shut out for one and longer by what others booked.
+// The greatest use of two windows backs a claim, because that of the last one falls and rises again
+// where permits come back all at once. Who was refused, until half a window after it was to come
+// back, may claim half an equal part by weight, whatever it used: it did want them, and would else
+// grow by doubling. And it wants no less than it had in either window, though of what it had at
+// once the average seems to be nothing just before it has it again. If its callers also waited for
+// half of the time or more, its claim falls by no more than half in a window (span is since its
+// last ask, us): it may be shut out for one and longer by what others booked.
 //
-// Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever it used: it is charged for them. So may who waits like that
-// and has had nothing in both windows: with one part only, all claims together would be less than the share whenever one of them falls.
+// Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever
+// it used: it is charged for them. So may who waits like that and has had nothing in both windows:
+// with one part only, all claims together would be less than the share whenever one of them falls.
 func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
@@ -165,14 +186,16 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	a.seen = t.Now
 }
 
-// refusedLately reports whether the participant was refused, until half a window after it was to come back.
+// refusedLately reports whether the participant was refused, until half a window after it was to
+// come back.
 func (a *account) refusedLately(t Term) bool {
 	since := t.Now - a.denied
 	return since >= -recently*t.Window && since*2 <= t.Window
 }
 
-// await notes when a participant that was refused will be back at the soonest: until then it is not silent, it does what it was told. Without it the claims of
-// those who wait would fade before the permits come that they wait for.
+// await notes when a participant that was refused will be back at the soonest: until then it is not
+// silent, it does what it was told. Without it the claims of those who wait would fade before the
+// permits come that they wait for.
 func (a *account) await(t Term, retry, free, next int64) {
 	if free < 1 {
 		retry = max(retry, next)
@@ -181,7 +204,8 @@ func (a *account) await(t Term, retry, free, next int64) {
 	a.seen = max(a.seen, a.denied)
 }
 
-// demand is the claim, which fades once the participant has been silent for a quarter of a window and is gone after a whole one.
+// demand is the claim, which fades once the participant has been silent for a quarter of a window
+// and is gone after a whole one.
 func (a *account) demand(t Term) float64 {
 	idle := max(t.Now-a.seen, 0)
 	switch {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// contend has ten participants ask for all they can get a while, the first of them of so many free permits, the others of what they are entitled to.
+// contend has ten participants ask for all they can get a while, the first of them of so many free
+// permits, the others of what they are entitled to.
 func contend(book *Book, term *Term, seats []Seat, steps int, firsts int64) {
 	for range steps {
 		term.Now += simWindow / 10
@@ -37,8 +38,8 @@ func among(t *testing.T) (*Book, Term, []Seat) {
 	return book, term, seats
 }
 
-// TestWhatIsBookedAndNotPaidIsBounded: half of the share may be booked before it is paid, and the next half behind it, but what comes behind these has to be
-// saved up first.
+// TestWhatIsBookedAndNotPaidIsBounded: half of the share may be booked before it is paid, and the
+// next half behind it, but what comes behind these has to be saved up first.
 func TestWhatIsBookedAndNotPaidIsBounded(t *testing.T) {
 	for _, c := range []struct{ ahead, permits, least, most int64 }{
 		{0, 500, 0, 0},
@@ -58,7 +59,8 @@ func TestWhatIsBookedAndNotPaidIsBounded(t *testing.T) {
 	}
 }
 
-// TestADebtDoesNotGrowWithThoseWhoCome: who booked for the next window while it had to share with few owes no more than it booked when many have come.
+// TestADebtDoesNotGrowWithThoseWhoCome: who booked for the next window while it had to share with
+// few owes no more than it booked when many have come.
 func TestADebtDoesNotGrowWithThoseWhoCome(t *testing.T) {
 	book, term, seats := among(t)
 	book.level = level{spare: 1000 * milli, heavy: 2 * milli} // its part is half of all
@@ -74,7 +76,8 @@ func TestADebtDoesNotGrowWithThoseWhoCome(t *testing.T) {
 	book.Charge(term, 0, term.Now)
 }
 
-// TestWhatComesUntilTheDateIsCountedOnce: the credit of the time until what is booked may be used is in what it is charged.
+// TestWhatComesUntilTheDateIsCountedOnce: the credit of the time until what is booked may be used
+// is in what it is charged.
 func TestWhatComesUntilTheDateIsCountedOnce(t *testing.T) {
 	book, term, seats := among(t)
 	book.Due(term, seats[0], 500, 0)
@@ -84,14 +87,16 @@ func TestWhatComesUntilTheDateIsCountedOnce(t *testing.T) {
 		book.Due(term, seats[0], 1, 0)
 		book.Charge(term, 0, term.Now)
 	}
-	// It was entitled to about 100 a window and had 15 saved up: 285 are left to pay, and then the bucket is to be filled.
+	// It was entitled to about 100 a window and had 15 saved up: 285 are left to pay, and then the
+	// bucket is to be filled.
 	if pay, _ := book.Due(term, seats[0], 500, 0); pay < 26*simWindow/10 || pay > 34*simWindow/10 {
 		t.Errorf("the next can be paid in %d us, want three windows", pay)
 	}
 	book.Charge(term, 0, term.Now)
 }
 
-// TestWhoIsShutOutSavesUp: who has had nothing because others have booked all there is has the credit of that time when something is free.
+// TestWhoIsShutOutSavesUp: who has had nothing because others have booked all there is has the
+// credit of that time when something is free.
 func TestWhoIsShutOutSavesUp(t *testing.T) {
 	for _, booked := range []bool{true, false} {
 		book, term, seats := among(t)
@@ -111,7 +116,8 @@ func TestWhoIsShutOutSavesUp(t *testing.T) {
 	}
 }
 
-// A script counts in doubles, so what is saved up is a number that a double holds, however large it is.
+// A script counts in doubles, so what is saved up is a number that a double holds, however large it
+// is.
 func TestWhatIsSavedUpIsWhatADoubleHolds(t *testing.T) {
 	a := account{saved: 604_556_688_300_454_528, credit: 1_000_003}
 	a.draw(1_000_031)

@@ -5,15 +5,18 @@ import (
 	"slices"
 )
 
-// shared is the id of the account of those who have none of their own: names seen for the first time, and names beyond [MaxAccounts].
+// shared is the id of the account of those who have none of their own: names seen for the first
+// time, and names beyond [MaxAccounts].
 const shared = "****************"
 
-// Book keeps the accounts of the participants of one shard while they contend. Each is paced by a shallow bucket of credit, which fills at its weight ×
-// level; a small reserve of free permits is kept for those who have much credit left. What decides how much may be granted at all is
+// Book keeps the accounts of the participants of one shard while they contend. Each is paced by a
+// shallow bucket of credit, which fills at its weight × level; a small reserve of free permits is
+// kept for those who have much credit left. What decides how much may be granted at all is
 // elsewhere: a book that is lost or wrong harms fairness only.
 //
-// A call is [Book.Grant] and then [Book.Settle] with the same term. The zero value is an empty book; not safe for
-// concurrent use. A call looks at a bounded number of accounts, except that a participant whose slot is not known is searched for.
+// A call is [Book.Grant] and then [Book.Settle] with the same term. The zero value is an empty
+// book; not safe for concurrent use. A call looks at a bounded number of accounts, except that a
+// participant whose slot is not known is searched for.
 type Book struct {
 	accounts []account // the first is the shared one; none: the book is empty
 	promised int64     // until then the permits that come back have been promised, us; see queue
@@ -23,7 +26,8 @@ type Book struct {
 	open     []entry // the seats of the call under way
 }
 
-// level is the water level in thousandths of a permit per thousandth of weight, as a fraction; heavy is 0 where nobody has to be held back.
+// level is the water level in thousandths of a permit per thousandth of weight, as a fraction;
+// heavy is 0 where nobody has to be held back.
 type level struct {
 	spare, heavy int64
 }
@@ -47,9 +51,11 @@ func (b *Book) Clone() Book {
 // Clear empties the book.
 func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
 
-// Grant distributes free permits among the asks, in order. It appends to dst how many of each were granted, whole, and returns the permits granted in all
-// and the size of the first ask that was refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
-func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) (perAsk []int64, granted, refused int64) {
+// Grant distributes free permits among the asks, in order. It appends to dst how many of each were
+// granted, whole, and returns the permits granted in all and the size of the first ask that was
+// refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
+func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat,
+	asks []Ask) (perAsk []int64, granted, refused int64) {
 	b.seat(t, seats, 0)
 	left := free
 	for _, ask := range asks {
@@ -58,7 +64,8 @@ func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat, asks []Ask) 
 		dst = append(dst, count)
 		left -= count * ask.Size
 		if count < ask.Count {
-			entry.unserved += float64(ask.Count-count) * float64(ask.Size) // beyond what an integer holds where both are huge
+			// beyond what an integer holds where both are huge
+			entry.unserved += float64(ask.Count-count) * float64(ask.Size)
 			if entry.refused == 0 {
 				entry.refused = ask.Size
 			}
@@ -87,8 +94,9 @@ func (b *Book) deny(t Term, entry *entry) {
 	}
 }
 
-// seat opens the accounts of a call: what was reported and what credit has come since. booking is how many permits it wants to book ahead; 0: it wants to
-// take. Of bookings it is not known whether those who made them waited.
+// seat opens the accounts of a call: what was reported and what credit has come since. booking is
+// how many permits it wants to book ahead; 0: it wants to take. Of bookings it is not known whether
+// those who made them waited.
 func (b *Book) seat(t Term, seats []Seat, booking int64) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
@@ -107,7 +115,8 @@ func (b *Book) seat(t Term, seats []Seat, booking int64) {
 		turned := t.spread(seat.Turned, span)
 		if e.own < 0 && len(b.accounts) <= MaxAccounts {
 			e.own = len(b.accounts)
-			b.accounts = append(b.accounts, account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now, turned: turned})
+			b.accounts = append(b.accounts,
+				account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now, turned: turned})
 		}
 		a := &b.accounts[e.from]
 		a.weight = seat.Weight
@@ -128,8 +137,8 @@ func (b *Book) seat(t Term, seats []Seat, booking int64) {
 	}
 }
 
-// settleIn moves to an account whose name has come back what the shared one was charged for its first ask. Else a participant that is
-// alone would seem to be two.
+// settleIn moves to an account whose name has come back what the shared one was charged for its
+// first ask. Else a participant that is alone would seem to be two.
 func (b *Book) settleIn(t Term, a *account) {
 	if a.cell > 0 {
 		return
@@ -157,8 +166,9 @@ func (b *Book) entitlement(t Term, a *account) float64 {
 	return min(float64(float64(a.weight)*float64(b.level.spare))/float64(b.level.heavy)/milli, float64(t.Share))
 }
 
-// reserve is how many permits are kept free for those who have all their credit left. A whole permit is much of a small share: there it is kept only while
-// somebody wants less than its part, comes seldom, and would find it gone.
+// reserve is how many permits are kept free for those who have all their credit left. A whole
+// permit is much of a small share: there it is kept only while somebody wants less than its part,
+// comes seldom, and would find it gone.
 func (b *Book) reserve(t Term) float64 {
 	kept := headroomPart * float64(t.Share)
 	if kept < 1 && b.level.spare >= t.Share*milli {
@@ -167,8 +177,9 @@ func (b *Book) reserve(t Term) float64 {
 	return max(1, kept)
 }
 
-// allow returns how many asks of a group are granted out of left permits. The emptier the credit, the more must stay free. An ask for more than the
-// account can ever hold goes through once it is full, and leaves a debt.
+// allow returns how many asks of a group are granted out of left permits. The emptier the credit,
+// the more must stay free. An ask for more than the account can ever hold goes through once it is
+// full, and leaves a debt.
 func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
 	if entry.e == 0 || fit == 0 {
@@ -186,8 +197,9 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 	return int64(max(0, min(float64(fit), count)))
 }
 
-// Settle ends a call: it appends to dst when each participant should come back, and looks at some more accounts to keep the
-// level up to date. free is what is left after the grants, next the number of microseconds until more comes back.
+// Settle ends a call: it appends to dst when each participant should come back, and looks at some
+// more accounts to keep the level up to date. free is what is left after the grants, next the
+// number of microseconds until more comes back.
 func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	for i := range b.open {
 		entry := &b.open[i]
@@ -207,12 +219,14 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 	return dst
 }
 
-// hint returns when a participant should come back: when its credit allows what it wants, and about when the permits are there. One
-// that is not paced gets none: what is free, and when more will be, it learns exactly from elsewhere.
+// hint returns when a participant should come back: when its credit allows what it wants, and about
+// when the permits are there. One that is not paced gets none: what is free, and when more will be,
+// it learns exactly from elsewhere.
 //
-// Who is refused wants a part of what its account can hold at once, so that a few calls bring much, but no more than comes back in a 64th of a window: where
-// few share a limit, what is free lies there until one of them comes. Who got all it asked for, but wants more than its part
-// and would be refused now, need not come to hear it: it waits its turn like one that was refused.
+// Who is refused wants a part of what its account can hold at once, so that a few calls bring much,
+// but no more than comes back in a 64th of a window: where few share a limit, what is free lies
+// there until one of them comes. Who got all it asked for, but wants more than its part and would
+// be refused now, need not come to hear it: it waits its turn like one that was refused.
 func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
 		return 0
@@ -242,7 +256,8 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
-			// A single call is refused for want of one permit, but there will be a next call: if two permits are soon paid for, the promise is for two.
+			// A single call is refused for want of one permit, but there will be a next call: if
+			// two permits are soon paid for, the promise is for two.
 			a.due = t.Now + b.queue(t, max(want, min(math.Floor(entry.e/pairFrom), pairMost)), free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
@@ -250,11 +265,13 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	return int64(math.Ceil(max(min(retry, window), window/leastPart)))
 }
 
-// queue promises a participant the permits that come back after those that are promised already, and returns in how many microseconds the last of
-// them is there. Without it all who wait for permits would come at the same release, and all but the first in vain. A promise is a hint like any
-// other: what is free goes to whoever asks and has the credit, so that nothing is lost if somebody does not come back. Promises reach a quarter of
-// a window ahead, and nobody has two at once. While nothing is free, the first is not for a time before the next permit comes back: next is in how many
-// microseconds that is.
+// queue promises a participant the permits that come back after those that are promised already,
+// and returns in how many microseconds the last of them is there. Without it all who wait for
+// permits would come at the same release, and all but the first in vain. A promise is a hint like
+// any other: what is free goes to whoever asks and has the credit, so that nothing is lost if
+// somebody does not come back. Promises reach a quarter of a window ahead, and nobody has two at
+// once. While nothing is free, the first is not for a time before the next permit comes back: next
+// is in how many microseconds that is.
 func (b *Book) queue(t Term, want float64, free, next int64) int64 {
 	ahead := b.promised - t.Now
 	if ahead < 0 || ahead > farAhead*t.Window { // further than promises reach: the clock was set back

@@ -52,7 +52,8 @@ func FuzzParseBook(f *testing.F) {
 	})
 }
 
-// TestLargeAsk: who asks for more than it can ever save up gets it once its account is full, and pays it back before it gets anything else.
+// TestLargeAsk: who asks for more than it can ever save up gets it once its account is full, and
+// pays it back before it gets anything else.
 func TestLargeAsk(t *testing.T) {
 	b, term := crowd(4, 1000)
 	large := []Ask{{Size: 500, Count: 1}}
@@ -80,7 +81,8 @@ func TestLargeAsk(t *testing.T) {
 	}
 }
 
-// TestPassOverMany: the level of a thousand participants, found a slice at a time, is that of the definition.
+// TestPassOverMany: the level of a thousand participants, found a slice at a time, is that of the
+// definition.
 func TestPassOverMany(t *testing.T) {
 	b, term := crowd(1000, 100_000)
 	var claims []Claim
@@ -97,7 +99,8 @@ func TestPassOverMany(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayIsSpread: what was turned away counts in the windows in which it was, and of a long time only the last window.
+// TestTurnedAwayIsSpread: what was turned away counts in the windows in which it was, and of a long
+// time only the last window.
 func TestTurnedAwayIsSpread(t *testing.T) {
 	term := Term{Now: epoch + simWindow/10, Window: simWindow, Share: 100}
 	for span, want := range map[int64][2]int64{
@@ -114,7 +117,8 @@ func TestTurnedAwayIsSpread(t *testing.T) {
 	}
 }
 
-// TestReserve: a free permit is kept for those who want less than their part, as long as there are any.
+// TestReserve: a free permit is kept for those who want less than their part, as long as there are
+// any.
 func TestReserve(t *testing.T) {
 	b, term := crowd(4, 100)
 	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
@@ -124,7 +128,8 @@ func TestReserve(t *testing.T) {
 		b.accounts[b.open[0].own].credit = 1.5 * micro // of 7.5
 		_, granted, _ := b.Grant(nil, term, 1, seat, []Ask{{Size: 1, Count: 1}})
 		if granted != 1-light {
-			t.Errorf("with a demand of %d from those who want little, %d of the last permit are granted", light, granted)
+			t.Errorf("with a demand of %d from those who want little, %d of the last permit are granted", light,
+				granted)
 		}
 	}
 }

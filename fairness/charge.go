@@ -2,13 +2,16 @@ package fairness
 
 import "math"
 
-// Due opens the account of a participant that wants to book permits ahead, and returns in how many microseconds its credit can pay for them: 0 if it can
-// now. As for a take, credit pays for an ask for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must follow.
-// Of the seat's reports only Waiting is looked at.
+// Due opens the account of a participant that wants to book permits ahead, and returns in how many
+// microseconds its credit can pay for them: 0 if it can now. As for a take, credit pays for an ask
+// for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must
+// follow. Of the seat's reports only Waiting is looked at.
 //
-// ahead is how many permits are booked ahead on the shard already. What is booked and not yet paid is no more than the share, or those who book large
-// amounts would have whole windows until all have had their first. Beyond that they have to save up before they book: hold is in how many
-// microseconds the participant should try again for that reason, because until then a share comes back and credit comes, and 0 if it may book.
+// ahead is how many permits are booked ahead on the shard already. What is booked and not yet paid
+// is no more than the share, or those who book large amounts would have whole windows until all
+// have had their first. Beyond that they have to save up before they book: hold is in how many
+// microseconds the participant should try again for that reason, because until then a share comes
+// back and credit comes, and 0 if it may book.
 func (b *Book) Due(t Term, seat Seat, permits, ahead int64) (pay, hold int64) {
 	seat.Turned = 0
 	b.seat(t, []Seat{seat}, permits)
@@ -29,11 +32,13 @@ func (b *Book) Due(t Term, seat Seat, permits, ahead int64) (pay, hold int64) {
 	return pay, hold
 }
 
-// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as used now. date is when they may be used, or when
-// credit can pay for them if that is why none were booked. If that is later, the participant was refused, and is not silent before.
+// Charge ends what Due began: the participant has booked so many permits, 0 if none. They count as
+// used now. date is when they may be used, or when credit can pay for them if that is why none were
+// booked. If that is later, the participant was refused, and is not silent before.
 //
-// The credit that comes until then is added at once, and none before that date: it overflows as it does for who waits to take, or those who book large
-// amounts would have the next ones so close to the last that one window holds both, and nothing else.
+// The credit that comes until then is added at once, and none before that date: it overflows as it
+// does for who waits to take, or those who book large amounts would have the next ones so close to
+// the last that one window holds both, and nothing else.
 func (b *Book) Charge(t Term, permits, date int64) {
 	entry := &b.open[0]
 	a := &b.accounts[entry.from]
@@ -51,7 +56,8 @@ func (b *Book) Charge(t Term, permits, date int64) {
 	}
 }
 
-// book counts permits that were booked. Bookings reach further ahead than a window, so unlike those of takes their sum has to be bounded.
+// book counts permits that were booked. Bookings reach further ahead than a window, so unlike those
+// of takes their sum has to be bounded.
 func (a *account) book(permits, date int64, later bool) {
 	a.used[0] = max(a.used[0], min(a.used[0]+permits, busiest))
 	if later {
@@ -59,11 +65,12 @@ func (a *account) book(permits, date int64, later bool) {
 	}
 }
 
-// Restore makes up for permits that a participant gave back after it had held them for so long (us).
-// They do not count as used any more, those of this window first, and its credit has them again, as
-// far as it can hold them. Less is the price of holding: for as long as they were held nobody else
-// could have them, so permits that were held for a whole window cost as much as permits that were
-// used. Else a participant could keep everybody out by what it books and cancels, for nothing.
+// Restore makes up for permits that a participant gave back after it had held them for so long
+// (us). They do not count as used any more, those of this window first, and its credit has them
+// again, as far as it can hold them. Less is the price of holding: for as long as they were held
+// nobody else could have them, so permits that were held for a whole window cost as much as permits
+// that were used. Else a participant could keep everybody out by what it books and cancels, for
+// nothing.
 //
 // slot is a hint, as in a [Seat]. A participant that has no account of its own was charged to the
 // shared one.

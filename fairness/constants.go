@@ -12,12 +12,14 @@ const (
 
 // Credit. An account holds depth permits at the most: see depth.
 const (
-	depthPart    = 0.15 // of what a participant is entitled to in a window
-	depthRoot    = 1.5  // times its square root, which is more for the small ones
-	depthLeast   = 2    // permits
-	grain        = 1000 // millionths: credit accrues once there is this much, so that rounding down loses at most a thousandth
-	savedWindows = 8    // entitlements of so many windows are saved up at the most by who is shut out
-	savedPart    = 2    // and no more than the share divided by this
+	depthPart  = 0.15 // of what a participant is entitled to in a window
+	depthRoot  = 1.5  // times its square root, which is more for the small ones
+	depthLeast = 2    // permits
+	// millionths: credit accrues once there is this much, so that rounding down loses at most a
+	// thousandth
+	grain        = 1000
+	savedWindows = 8 // entitlements of so many windows are saved up at the most by who is shut out
+	savedPart    = 2 // and no more than the share divided by this
 )
 
 // Claims.
@@ -31,14 +33,19 @@ const (
 // Headroom and hints.
 const (
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
-	pausePart    = 4     // nobody is told to stay away for the sake of its credit for longer than a window divided by this
-	wantPart     = 64    // who is refused waits for no more than the share divided by this
-	leastPart    = 1024  // nobody is told to come back sooner than a window divided by this
-	reachPart    = 4     // promises reach a window divided by this ahead
-	pairFrom     = 20    // a promise is for two permits from twice this entitlement on
-	pairMost     = 2     // permits of a promise to a single call
-	farAhead     = 3     // windows: what is ahead by more was left there by a clock that was set back; what is booked later counts as if it were for then
-	holdPart     = 64    // who books too much that is not paid tries again after a window divided by this at the soonest
+	// nobody is told to stay away for the sake of its credit for longer than a window divided by
+	// this
+	pausePart = 4
+	wantPart  = 64   // who is refused waits for no more than the share divided by this
+	leastPart = 1024 // nobody is told to come back sooner than a window divided by this
+	reachPart = 4    // promises reach a window divided by this ahead
+	pairFrom  = 20   // a promise is for two permits from twice this entitlement on
+	pairMost  = 2    // permits of a promise to a single call
+	// windows: what is ahead by more was left there by a clock that was set back; what is booked
+	// later counts as if it were for then
+	farAhead = 3
+	// who books too much that is not paid tries again after a window divided by this at the soonest
+	holdPart = 64
 )
 
 // Sweep.
@@ -50,7 +57,9 @@ const (
 	onceFull   = 8                   // and while there is no room at all after one divided by this
 	forgetting = 2                   // windows of silence after which an account is forgotten
 	passes     = 20                  // at most so many in a window
-	anew       = 200                 // but so many while there is no level, because nobody is held back until one is found; fewer if a pass takes several calls
+	// but so many while there is no level, because nobody is held back until one is found; fewer if
+	// a pass takes several calls
+	anew = 200
 )
 
 // What numbers may grow to.
@@ -64,15 +73,17 @@ const (
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
 // writes them.
 func Constants() map[string]string {
-	names := map[string]string{"SHARED": shared, "MOST_REPORTED": "1e15", "DEEPEST": "1e18", "FARTHEST": "1e15", "BUSIEST": "1e12"}
+	names := map[string]string{"SHARED": shared, "MOST_REPORTED": "1e15", "DEEPEST": "1e18", "FARTHEST": "1e15",
+		"BUSIEST": "1e12"}
 	for name, value := range map[string]float64{
 		"MILLI": milli, "MICRO": micro, "GIGA": giga, "MAX_ACCOUNTS": MaxAccounts,
 		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast, "GRAIN": grain,
 		"SAVED_WINDOWS": savedWindows, "SAVED_PART": savedPart,
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli, "RECENTLY": recently, "FADING": fading,
 		"HEADROOM_PART": headroomPart, "PAUSE_PART": pausePart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
-		"REACH_PART": reachPart, "PAIR_FROM": pairFrom, "PAIR_MOST": pairMost, "FAR_AHEAD": farAhead, "HOLD_PART": holdPart,
-		"SLICE": slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
+		"REACH_PART": reachPart, "PAIR_FROM": pairFrom, "PAIR_MOST": pairMost, "FAR_AHEAD": farAhead,
+		"HOLD_PART": holdPart,
+		"SLICE":     slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
 		"FORGETTING": forgetting, "PASSES": passes, "ANEW": anew,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)

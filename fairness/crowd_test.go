@@ -36,7 +36,8 @@ func TestSimulatedKeptAlive(t *testing.T) {
 		for _, c := range s.clients[len(s.clients)-tenants:] {
 			least = min(least, float64(c.admitted)/part)
 		}
-		t.Logf("%.1f calls a window: the least tenant has %.2f of its part, the old one %.2f, use %.3f", perWindow, least, old, float64(use)/(4*limit))
+		t.Logf("%.1f calls a window: the least tenant has %.2f of its part, the old one %.2f, use %.3f", perWindow,
+			least, old, float64(use)/(4*limit))
 		if least < 0.9 || float64(use) < 0.97*4*limit {
 			t.Error("names that want next to nothing keep the tenants from their parts")
 		}

@@ -7,13 +7,15 @@ import (
 )
 
 func ExampleShares() {
-	parts := fairness.Shares(nil, 120, []fairness.Claim{{Demand: 1000, Weight: 1}, {Demand: 50, Weight: 1}, {Demand: 10, Weight: 1}})
+	parts := fairness.Shares(nil, 120,
+		[]fairness.Claim{{Demand: 1000, Weight: 1}, {Demand: 50, Weight: 1}, {Demand: 10, Weight: 1}})
 	fmt.Println(parts)
 	// Output: [60 50 10]
 }
 
 func ExampleLevel() {
-	num, den := fairness.Level(700, []fairness.Claim{{Demand: 900, Weight: 1}, {Demand: 900, Weight: 2}, {Demand: 900, Weight: 4}})
+	num, den := fairness.Level(700,
+		[]fairness.Claim{{Demand: 900, Weight: 1}, {Demand: 900, Weight: 2}, {Demand: 900, Weight: 4}})
 	fmt.Println(float64(num) / float64(den))
 	// Output: 100
 }
@@ -23,11 +25,13 @@ func ExampleJain() {
 	// Output: 1 0.25
 }
 
-// Ann and Bob, who has three times her weight, want more than the 100 permits that a shard grants in any second.
+// Ann and Bob, who has three times her weight, want more than the 100 permits that a shard grants
+// in any second.
 func ExampleBook() {
 	const second, tick = 1_000_000, 10_000 // microseconds
 	var book fairness.Book
-	seats := []fairness.Seat{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000}, {ID: "00000000000000bb", Slot: -1, Weight: 3000, Turned: 5000}}
+	seats := []fairness.Seat{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000},
+		{ID: "00000000000000bb", Slot: -1, Weight: 3000, Turned: 5000}}
 	asks := []fairness.Ask{{Size: 1, Count: 5, Seat: 0}, {Size: 1, Count: 5, Seat: 1}}
 	var log [second / tick]int64 // what every tick of the last second was granted
 	var got [2]int64

@@ -1,8 +1,10 @@
-// Package fairness decides who is served when more is asked of a limit than it has: weighted max-min fairness.
+// Package fairness decides who is served when more is asked of a limit than it has: weighted
+// max-min fairness.
 //
-// [Shares] and [Level] are the definition, exact and without state. [Book] is what a shard of a limit does in practice: it keeps an account of each
-// participant, estimates the water level from what they used and wanted lately, and paces each one at its weight × level. The package
-// does no I/O and reads no clock.
+// [Shares] and [Level] are the definition, exact and without state. [Book] is what a shard of a
+// limit does in practice: it keeps an account of each participant, estimates the water level from
+// what they used and wanted lately, and paces each one at its weight × level. The package does no
+// I/O and reads no clock.
 package fairness
 
 const (
@@ -12,7 +14,8 @@ const (
 	MaxSeats = 32
 	// MaxWeight is the largest weight, in thousandths; the smallest is 1.
 	MaxWeight = 1_000_000
-	// MaxReport bounds what a seat may report as turned away (thousandths of a permit) or waiting (permits).
+	// MaxReport bounds what a seat may report as turned away (thousandths of a permit) or waiting
+	// (permits).
 	MaxReport = 1_000_000_000_000
 	// IDLength is the length of a participant's id: lower-case hexadecimal digits.
 	IDLength = 16
@@ -26,9 +29,11 @@ type Seat struct {
 	Slot int
 	// Weight is its weight in thousandths, 1 to [MaxWeight].
 	Weight int64
-	// Turned is the demand that this participant turned away for good since its last report, in thousandths of a permit, at most [MaxReport].
+	// Turned is the demand that this participant turned away for good since its last report, in
+	// thousandths of a permit, at most [MaxReport].
 	Turned int64
-	// Waiting is how many permits its blocked callers still want beyond the asks of this call, at most [MaxReport].
+	// Waiting is how many permits its blocked callers still want beyond the asks of this call, at
+	// most [MaxReport].
 	Waiting int64
 }
 
@@ -51,8 +56,9 @@ type Term struct {
 	Window int64 // us, at least 1000
 	Share  int64 // permits per window; what it rises to while it rises
 	Booked bool  // permits are booked ahead: who is shut out by them saves up its credit; false where it is not known
-	// Falling: the limit was lowered, and what was used before still holds more than it. Until that has left nothing is granted. The permits
-	// then come back as fast as they were used, so credit is saved up for that long.
+	// Falling: the limit was lowered, and what was used before still holds more than it. Until that
+	// has left nothing is granted. The permits then come back as fast as they were used, so credit
+	// is saved up for that long.
 	Falling bool
 }
 

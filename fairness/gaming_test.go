@@ -20,7 +20,8 @@ func TestSimulatedThousand(t *testing.T) {
 	}
 }
 
-// TestSimulatedCheats: who heeds no hint gains nothing by it, and those who want little but claim much keep nothing from the others.
+// TestSimulatedCheats: who heeds no hint gains nothing by it, and those who want little but claim
+// much keep nothing from the others.
 func TestSimulatedCheats(t *testing.T) {
 	for name, cheat := range map[string]func(c *simClient){
 		"boasters": func(c *simClient) { c.boast, c.rate = 1_000_000_000, steady(20) },
@@ -41,8 +42,10 @@ func TestSimulatedCheats(t *testing.T) {
 				for _, c := range s.clients[:4] {
 					most = max(most, float64(c.admitted)/(10*2000/20))
 				}
-				t.Logf("the cheats have up to %.3f of a part; J %.4f  min %.3f  use %.3f", most, all.jain, all.least, all.use)
-				if most > 1.05 || all.jain < 0.995 || all.least < 0.935 || all.use < 0.945 { // seen: 1.02, .9996, .944, .953
+				t.Logf("the cheats have up to %.3f of a part; J %.4f  min %.3f  use %.3f", most, all.jain, all.least,
+					all.use)
+				if most > 1.05 || all.jain < 0.995 || all.least < 0.935 || all.use < 0.945 {
+					// seen: 1.02, .9996, .944, .953
 					t.Error("cheating pays, or the others suffer")
 				}
 			})

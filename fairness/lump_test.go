@@ -2,8 +2,9 @@ package fairness
 
 import "testing"
 
-// TestSimulatedLumps: a hog that took the whole limit at once has it back at once, a window later. Wherever in the book's windows that falls, those who
-// come at the same time and want little get it soon.
+// TestSimulatedLumps: a hog that took the whole limit at once has it back at once, a window later.
+// Wherever in the book's windows that falls, those who come at the same time and want little get it
+// soon.
 func TestSimulatedLumps(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for phase := range int64(10) {
@@ -29,8 +30,10 @@ func TestSimulatedLumps(t *testing.T) {
 					little[w] += n
 				}
 			}
-			t.Logf("%d shards, phase %d: the little have %v of 160 a window, the hog %v", shards, phase, little, hog.perWindow)
-			if second := little[1] + little[2]; second < 70 || little[3] < 130 || little[4] < 140 || little[5] < 140 { // seen: 72, 141, 145, 147
+			t.Logf("%d shards, phase %d: the little have %v of 160 a window, the hog %v", shards, phase, little,
+				hog.perWindow)
+			if second := little[1] + little[2]; second < 70 || little[3] < 130 || little[4] < 140 || little[5] < 140 {
+				// seen: 72, 141, 145, 147
 				t.Error("the hog keeps what it took before the others came")
 			}
 		}

@@ -7,25 +7,29 @@ import (
 	"slices"
 )
 
-// Claim is what one participant wants and what it weighs. Demand is in any unit, at least 0; Weight is relative, at least 1. What is below counts as
-// no demand and as weight 1.
+// Claim is what one participant wants and what it weighs. Demand is in any unit, at least 0; Weight
+// is relative, at least 1. What is below counts as no demand and as weight 1.
 type Claim struct {
 	Demand, Weight int64
 }
 
-// Level returns the water level of weighted max-min fairness as the fraction num/den: the capacity left by those whose demand lies below their
-// weight × level, and the weight of all others, who share it. den is 0 where nobody has to be held back. The sums of demands and of weights must
-// not overflow. O(n log n).
+// Level returns the water level of weighted max-min fairness as the fraction num/den: the capacity
+// left by those whose demand lies below their weight × level, and the weight of all others, who
+// share it. den is 0 where nobody has to be held back. The sums of demands and of weights must not
+// overflow. O(n log n).
 func Level(capacity int64, claims []Claim) (num, den int64) {
 	num, den, _ = waterLevel(capacity, byLevel(claims))
 	return num, den
 }
 
-// Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min fairness (progressive filling; Bertsekas and
-// Gallager, Data Networks, section 6.5.2): nobody gets more than its demand, nothing is left while somebody wants more, and who gets less than its
-// demand has no less per weight than anybody else, up to one unit. What does not divide goes, unit by unit, to whoever has the least per weight when it
-// has that unit (the method of Jefferson), so that more capacity or more demand never means less. The order of the claims plays
-// no part: ties go to the greater weight, then to the greater demand. The sums of demands and of weights must not overflow. O(n log n).
+// Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min
+// fairness (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2): nobody gets
+// more than its demand, nothing is left while somebody wants more, and who gets less than its
+// demand has no less per weight than anybody else, up to one unit. What does not divide goes, unit
+// by unit, to whoever has the least per weight when it has that unit (the method of Jefferson), so
+// that more capacity or more demand never means less. The order of the claims plays no part: ties
+// go to the greater weight, then to the greater demand. The sums of demands and of weights must not
+// overflow. O(n log n).
 func Shares(dst []int64, capacity int64, claims []Claim) []int64 {
 	sorted := byLevel(claims)
 	num, den, held := waterLevel(max(capacity, 0), sorted)
@@ -124,8 +128,10 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// Jain returns Jain's fairness index of what participants got relative to what they were entitled to: from 1/n (one has everything) to 1 (all have
-// the same). It is 1 for no participants, and where nobody got anything. (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.)
+// Jain returns Jain's fairness index of what participants got relative to what they were entitled
+// to: from 1/n (one has everything) to 1 (all have the same). It is 1 for no participants, and
+// where nobody got anything. (Jain, Chiu, Hawe: A Quantitative Measure of Fairness,
+// DEC-TR-301, 1984.)
 func Jain(parts []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range parts {

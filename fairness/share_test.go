@@ -17,7 +17,8 @@ func TestPublishedExamples(t *testing.T) {
 	}{
 		{120, []Claim{{1000, 1}, {50, 1}, {10, 1}}, []int64{60, 50, 10}},
 		{100, []Claim{{20, 1}, {26, 1}, {40, 1}, {50, 1}}, []int64{20, 26, 27, 27}}, // Keshav's 2, 2.6, 4, 5 of 10
-		{16, []Claim{{4, 5}, {2, 8}, {10, 1}, {4, 2}}, []int64{4, 2, 6, 4}},         // Keshav's weighted example: nothing is left, nobody else wants more
+		// Keshav's weighted example: nothing is left, nobody else wants more
+		{16, []Claim{{4, 5}, {2, 8}, {10, 1}, {4, 2}}, []int64{4, 2, 6, 4}},
 		{7, []Claim{{100, 1}, {100, 2}, {100, 4}}, []int64{1, 2, 4}},
 		{0, []Claim{{1, 1}}, []int64{0}},
 		{-3, []Claim{{1, 1}}, []int64{0}},
@@ -40,7 +41,8 @@ func TestPublishedExamples(t *testing.T) {
 func drawClaims(t *rapid.T) (capacity int64, claims []Claim) {
 	most := rapid.SampledFrom([]int64{3, 20, 1000, 1_000_000_000_000}).Draw(t, "scale")
 	claims = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Claim {
-		return Claim{Demand: rapid.Int64Range(0, most).Draw(t, "demand"), Weight: rapid.Int64Range(1, 1_000_000).Draw(t, "weight")}
+		return Claim{Demand: rapid.Int64Range(0, most).Draw(t, "demand"),
+			Weight: rapid.Int64Range(1, 1_000_000).Draw(t, "weight")}
 	}), 0, 12).Draw(t, "claims")
 	return rapid.Int64Range(0, 2*most).Draw(t, "capacity"), claims
 }
@@ -67,7 +69,8 @@ func checkShares(t *rapid.T) {
 	}
 	for i, a := range claims {
 		for j, b := range claims {
-			// Max-min: a, which wants more, would not have more per weight than b with one unit of b's.
+			// Max-min: a, which wants more, would not have more per weight than b with one unit of
+			// b's.
 			if shares[i] < a.Demand && shares[j] > 0 && compareRatios(shares[i]+1, a.Weight, shares[j], b.Weight) < 0 {
 				t.Fatalf("%v has %d, %v has %d", a, shares[i], b, shares[j])
 			}
@@ -124,7 +127,8 @@ func TestLevelBoundsShares(t *testing.T) {
 				}
 				continue
 			}
-			if exact := float64(num) / float64(den) * float64(c.Weight); float64(share) < min(exact, float64(c.Demand))*(1-1e-9)-1 {
+			if exact := float64(num) / float64(den) * float64(c.Weight); float64(share) < min(exact,
+				float64(c.Demand))*(1-1e-9)-1 {
 				t.Fatalf("%v gets %d, level %v", c, share, exact)
 			}
 		}

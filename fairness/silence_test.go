@@ -7,7 +7,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
-// TestSimulatedLeavers: what those who leave had is with the others within a window and a half. All want half as much again as they get at first.
+// TestSimulatedLeavers: what those who leave had is with the others within a window and a half. All
+// want half as much again as they get at first.
 func TestSimulatedLeavers(t *testing.T) {
 	for _, limit := range []int64{2000, 20000} {
 		for _, shards := range []int{1, 8} {
@@ -39,7 +40,8 @@ func TestSimulatedLeavers(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsNotSilent: the claim of one that was refused does not fade before it is to come back, a quarter of a window later it does.
+// TestWhoWaitsIsNotSilent: the claim of one that was refused does not fade before it is to come
+// back, a quarter of a window later it does.
 func TestWhoWaitsIsNotSilent(t *testing.T) {
 	for _, next := range []int64{0, simWindow / 2, simWindow, 2 * simWindow} {
 		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 100}
@@ -50,15 +52,18 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 		}
 		a, claim := &b.accounts[1], 4.0*milli
 		a.claim = int64(claim)
-		for after, want := range map[int64]float64{0: claim, simWindow / 4: claim, simWindow * 5 / 8: claim / 2, simWindow: 0} {
+		for after, want := range map[int64]float64{0: claim, simWindow / 4: claim, simWindow * 5 / 8: claim / 2,
+			simWindow: 0} {
 			if got := a.demand(Term{Now: epoch + next + after, Window: simWindow, Share: 100}); got != want {
-				t.Errorf("told to come in %d us, silent for %d us since then: a demand of %v, want %v", next, after, got, want)
+				t.Errorf("told to come in %d us, silent for %d us since then: a demand of %v, want %v", next, after,
+					got, want)
 			}
 		}
 	}
 }
 
-// TestWhoComesEarlyIsNotOverstated: what is reported by one that comes before it was told to was turned away since its last ask, not since then.
+// TestWhoComesEarlyIsNotOverstated: what is reported by one that comes before it was told to was
+// turned away since its last ask, not since then.
 func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 	b, term := &Book{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
 	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
@@ -74,8 +79,9 @@ func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 	}
 }
 
-// TestRareNamesHaveAccounts: many whose permits are few come once in a window and a half. They are not taken for names invented with each call, of which all together have one
-// part, as long as there is room for more.
+// TestRareNamesHaveAccounts: many whose permits are few come once in a window and a half. They are
+// not taken for names invented with each call, of which all together have one part, as long as
+// there is room for more.
 func TestRareNamesHaveAccounts(t *testing.T) {
 	for people, remembered := range map[int]bool{600: true, 1000: false} {
 		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 10_000}

@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// The simulation is a fleet of participants over the shards of one limit, in steps of one millisecond and windows of one second. A client spreads its
-// calls over two shards, and over all that are open once one is shut; it keeps away from a shard until its hint, gives a call up after four refusals
-// or when all shards are shut, and tells every shard its part of what it gave up.
+// The simulation is a fleet of participants over the shards of one limit, in steps of one
+// millisecond and windows of one second. A client spreads its calls over two shards, and over all
+// that are open once one is shut; it keeps away from a shard until its hint, gives a call up after
+// four refusals or when all shards are shut, and tells every shard its part of what it gave up.
 
 const (
 	simStep   = 1000
@@ -81,13 +82,15 @@ func (l *simLog) ask(now int64, seat *Seat, count int64) (granted int64, hint Hi
 
 // simClient is one participant.
 type simClient struct {
-	id        string
-	weight    int64
-	rate      func(now int64) float64 // calls per second
-	newName   bool                    // another name with every call
-	boast     int64                   // thousandths of a permit that it claims to have turned away, with every call, and permits to wait for
-	hasty     bool                    // it heeds no hint
-	even      bool                    // its calls come evenly, else at random
+	id      string
+	weight  int64
+	rate    func(now int64) float64 // calls per second
+	newName bool                    // another name with every call
+	// thousandths of a permit that it claims to have turned away, with every call, and permits to
+	// wait for
+	boast     int64
+	hasty     bool // it heeds no hint
+	even      bool // its calls come evenly, else at random
 	due       float64
 	waiters   int64   // callers that wait for a permit, and then for the next one
 	think     int64   // how long each is busy with the one before it wants the next, us, on average
@@ -332,6 +335,7 @@ func (s *sim) result(windows int64) simResult {
 		}
 	}
 	return simResult{
-		jain: Jain(parts), least: slices.Min(parts), most: slices.Max(parts), use: float64(admitted) / float64(min(wanted, limit*windows)), calls: float64(asked) / float64(max(admitted, 1)),
+		jain: Jain(parts), least: slices.Min(parts), most: slices.Max(parts),
+		use: float64(admitted) / float64(min(wanted, limit*windows)), calls: float64(asked) / float64(max(admitted, 1)),
 	}
 }

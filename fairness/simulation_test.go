@@ -78,14 +78,16 @@ func TestSimulation(t *testing.T) {
 					if r.jain < 0.995 || r.least < 0.9 || r.least < 0.935 && limit == 20000 || r.use < 0.965 {
 						t.Error("unfair, or permits are wasted")
 					}
-					t.Logf("%-24s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(name, " ", limit, " ", shards), r.jain, r.least, r.use, r.calls)
+					t.Logf("%-24s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(name, " ", limit, " ", shards),
+						r.jain, r.least, r.use, r.calls)
 				})
 			}
 		}
 	}
 }
 
-// TestSimulatedNewcomer: who comes late is at its part within two windows, and a leaver's part goes to the others.
+// TestSimulatedNewcomer: who comes late is at its part within two windows, and a leaver's part goes
+// to the others.
 func TestSimulatedNewcomer(t *testing.T) {
 	for _, others := range []int{1, 49} {
 		for _, shards := range []int{1, 8} {
@@ -142,7 +144,8 @@ func TestSimulatedInventor(t *testing.T) {
 				if part > 1.5 || all.use < 0.97 || others.jain < 0.99 || others.least < 0.85 {
 					t.Error("inventing names pays")
 				}
-				t.Logf("inventor has %.2f of its part; use %.3f; the others: J %.4f min %.3f", part, all.use, others.jain, others.least)
+				t.Logf("inventor has %.2f of its part; use %.3f; the others: J %.4f min %.3f", part, all.use,
+					others.jain, others.least)
 			})
 		}
 	}

@@ -7,14 +7,17 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
-// TestSimulatedSteady: participants whose calls come evenly, and who all want three times their part, get it nearly to the permit.
+// TestSimulatedSteady: participants whose calls come evenly, and who all want three times their
+// part, get it nearly to the permit.
 func TestSimulatedSteady(t *testing.T) {
 	for _, weights := range [][]int64{{1000}, {1000, 2000, 4000}} {
 		for _, c := range []struct {
 			limit  int64
 			shards int
 			off    float64 // from a part, at most
-		}{{2000, 1, 0.035}, {20000, 1, 0.015}, {20000, 8, 0.025}} { // seen: .981 to 1.012 (weights .972 to 1.028), .992 to .994, .990 to 1.000 (.982 to 1.020)
+		}{{2000, 1, 0.035}, {20000, 1, 0.015}, {20000, 8, 0.025}} {
+			// seen: .981 to 1.012 (weights .972 to 1.028), .992 to .994, .990 to 1.000 (.982
+			// to 1.020)
 			if c.limit == 20000 && !extent.Full {
 				continue
 			}

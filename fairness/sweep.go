@@ -1,8 +1,9 @@
 package fairness
 
-// sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who is silent, and ends in the next step of
-// Newton's iteration towards the water level. The demand met at a level is a concave, piecewise linear function of it, so that
-// the iteration, begun below the level, climbs to it in finitely many steps and never passes it.
+// sweep is a pass over all accounts, a few with each call: it adds up what is wanted, forgets who
+// is silent, and ends in the next step of Newton's iteration towards the water level. The demand
+// met at a level is a concave, piecewise linear function of it, so that the iteration, begun below
+// the level, climbs to it in finitely many steps and never passes it.
 type sweep struct {
 	next   int     // the account to look at next; -1: no pass is under way
 	began  int64   // when the last pass began, us

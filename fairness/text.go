@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// The text of a book, as it is kept in Redis, is a header (columns.Book) and behind it one record for
-// each account (columns.Account).
+// The text of a book, as it is kept in Redis, is a header (columns.Book) and behind it one record
+// for each account (columns.Account).
 
 // ErrText tells that a text is not that of a book.
 var ErrText = errors.New("fairness: not the text of a book")
@@ -31,7 +31,8 @@ func (b *Book) Text() string {
 	return text.String()
 }
 
-// ParseBook reads what [Book.Text] wrote. More text than the header tells of is not looked at. The error is [ErrText].
+// ParseBook reads what [Book.Text] wrote. More text than the header tells of is not looked at. The
+// error is [ErrText].
 func ParseBook(text string) (*Book, error) {
 	b := &Book{}
 	if text == "" {
@@ -56,11 +57,13 @@ func ParseBook(text string) (*Book, error) {
 	for i := range int(count) {
 		r := columns.Account.Reader(text[columns.Book.Bytes()+i*columns.Account.Bytes():])
 		a := account{
-			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(), credit: r.Number(),
-			cell: r.Number(), used: [2]int64{r.Number(), r.Number()}, turned: [2]int64{r.Number(), r.Number()},
+			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(),
+			credit: r.Number(),
+			cell:   r.Number(), used: [2]int64{r.Number(), r.Number()}, turned: [2]int64{r.Number(), r.Number()},
 			due: r.Number(), denied: r.Number(), waited: r.Number(), saved: r.Number(),
 		}
-		if r.Bad() || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga || a.saved < 0 {
+		if r.Bad() || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga ||
+			a.saved < 0 {
 			return nil, ErrText
 		}
 		b.accounts = append(b.accounts, a)
@@ -83,7 +86,9 @@ func (b *Book) Standings(t Term) []Standing {
 	for i := range b.accounts {
 		a := b.accounts[i]
 		a.roll(t)
-		s := Standing{ID: a.id, Weight: a.weight, Used: a.used[0] + int64(float64(a.used[1])*float64(t.Window-t.Now%t.Window)/float64(t.Window)), Demand: int64(a.demand(t))}
+		s := Standing{ID: a.id, Weight: a.weight,
+			Used:   a.used[0] + int64(float64(a.used[1])*float64(t.Window-t.Now%t.Window)/float64(t.Window)),
+			Demand: int64(a.demand(t))}
 		if i == 0 {
 			s.ID = ""
 		}

@@ -13,9 +13,9 @@ func One(l Limiter) Chooser {
 	return func(*http.Request) Limiter { return l }
 }
 
-// PerKey gives every key a limit of its own: users, API keys, addresses. A request whose key is empty or
-// longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the
-// Chooser to treat it in another way.
+// PerKey gives every key a limit of its own: users, API keys, addresses. A request whose key is
+// empty or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to
+// treat it in another way.
 func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
 	return func(r *http.Request) Limiter { return family.Limiter(key(r)) }
 }

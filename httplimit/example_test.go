@@ -72,7 +72,8 @@ func ExampleOne() {
 	// Output: requests that are too many are answered with 429
 }
 
-// Anonymous callers are told apart by their addresses; those of IPv6 by the network, because a household has a whole one.
+// Anonymous callers are told apart by their addresses; those of IPv6 by the network, because a
+// household has a whole one.
 func ExampleRemoteIP() {
 	for _, address := range []string{"192.0.2.7:4711", "[2001:db8:1:2:3:4:5:6]:4711"} {
 		fmt.Println(httplimit.RemoteIP(&http.Request{RemoteAddr: address}))

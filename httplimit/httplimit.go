@@ -13,12 +13,12 @@
 //	RateLimit-Policy: "default";q=100;w=60
 //	RateLimit: "default";r=42;t=17
 //
-// where q is the limit in permits, w its window in seconds, r what remains, and t the seconds until all of it is
-// there again or, when the request was refused, until another try can succeed.
+// where q is the limit in permits, w its window in seconds, r what remains, and t the seconds until
+// all of it is there again or, when the request was refused, until another try can succeed.
 //
-// What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal requests
-// pass without the RateLimit fields, because nobody knows then what is left of the whole; with FailClosed they are
-// answered with 503 Service Unavailable.
+// What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal
+// requests pass without the RateLimit fields, because nobody knows then what is left of the whole;
+// with FailClosed they are answered with 503 Service Unavailable.
 package httplimit
 
 import (
@@ -127,7 +127,8 @@ func denied(w http.ResponseWriter, _ *http.Request, _ shardlimit.Decision) {
 }
 
 func failed(w http.ResponseWriter, _ *http.Request, err error) {
-	for _, impossible := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidPermits, shardlimit.ErrExceedsLimit} {
+	for _, impossible := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidPermits,
+		shardlimit.ErrExceedsLimit} {
 		if errors.Is(err, impossible) {
 			http.Error(w, "this request cannot be rated", http.StatusBadRequest)
 			return

@@ -48,7 +48,8 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		limit  string
 		rules  string
 	}{
-		"allowed": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 1500 * time.Millisecond}},
+		"allowed": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: 4,
+			ResetAfter: 1500 * time.Millisecond}},
 			status: 200, limit: `"default";r=4;t=2`, rules: `"default";q=10`},
 		"allowed and unused before": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: 10}},
 			status: 200, limit: `"default";r=10;t=0`, rules: `"default";q=10`},
@@ -58,12 +59,15 @@ func TestWhatAnAnswerSays(t *testing.T) {
 			status: 429, retry: "2", limit: `"default";r=0;t=2`, rules: `"default";q=10`},
 		"denied for an instant": {says: says{d: shardlimit.Decision{Limit: 10, RetryAfter: 1}},
 			status: 429, retry: "1", limit: `"default";r=0;t=1`, rules: `"default";q=10`},
-		"never a negative remainder": {says: says{d: shardlimit.Decision{Limit: 10, Remaining: -2, RetryAfter: time.Second}},
+		"never a negative remainder": {says: says{d: shardlimit.Decision{Limit: 10, Remaining: -2,
+			RetryAfter: time.Second}},
 			status: 429, retry: "1", limit: `"default";r=0;t=1`, rules: `"default";q=10`},
 		"a name that needs quoting": {policy: `a "b" \`, says: says{d: shardlimit.Decision{Allowed: true, Limit: 1}},
 			status: 200, limit: `"a \"b\" \\";r=0;t=0`, rules: `"a \"b\" \\";q=1`},
-		"open while Redis is away": {says: says{d: shardlimit.Decision{Allowed: true, Degraded: true, Limit: 10}}, status: 200},
-		"denied while Redis is away": {says: says{d: shardlimit.Decision{Degraded: true, Limit: 10, RetryAfter: time.Minute}},
+		"open while Redis is away": {says: says{d: shardlimit.Decision{Allowed: true, Degraded: true, Limit: 10}},
+			status: 200},
+		"denied while Redis is away": {says: says{d: shardlimit.Decision{Degraded: true, Limit: 10,
+			RetryAfter: time.Minute}},
 			status: 429, retry: "60"},
 		"nobody answered":       {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrUnavailable)}, status: 503},
 		"no key":                {says: says{err: fmt.Errorf("%w: empty", shardlimit.ErrInvalidName)}, status: 400},
@@ -75,7 +79,8 @@ func TestWhatAnAnswerSays(t *testing.T) {
 			if w.Code != c.status || (w.Body.String() == "served") != (c.status == 200) {
 				t.Errorf("status %d, %q", w.Code, w.Body)
 			}
-			for field, want := range map[string]string{"Retry-After": c.retry, "RateLimit": c.limit, "RateLimit-Policy": c.rules} {
+			for field, want := range map[string]string{"Retry-After": c.retry, "RateLimit": c.limit,
+				"RateLimit-Policy": c.rules} {
 				if got := w.Header().Get(field); got != want {
 					t.Errorf("%s is %q, want %q", field, got, want)
 				}
@@ -92,7 +97,10 @@ func TestCostAndDecisionAndNoLimiter(t *testing.T) {
 	var seen shardlimit.Decision
 	var there bool
 	h := httplimit.New(httplimit.One(l), httplimit.Options{Cost: func(*http.Request) int64 { return 7 }})(
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen, there = httplimit.DecisionOf(r.Context()) }))
+		http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			seen, there = httplimit.DecisionOf(r.Context())
+		}))
 	get(h)
 	if l.asked != 7 || !there || seen.Granted != 7 {
 		t.Errorf("asked for %d; the handler saw %v %+v", l.asked, there, seen)
@@ -120,7 +128,8 @@ func TestTheAnswersCanBeReplaced(t *testing.T) {
 	if w.Code != http.StatusTeapot || w.Body.String() != "1m0s" || w.Header().Get("Retry-After") != "60" {
 		t.Errorf("denied: %d %q %v", w.Code, w.Body, w.Header())
 	}
-	if w = get(httplimit.New(httplimit.One(&says{err: shardlimit.ErrInvalidName}), o)(ok)); w.Code != http.StatusUnauthorized {
+	if w = get(httplimit.New(httplimit.One(&says{err: shardlimit.ErrInvalidName}),
+		o)(ok)); w.Code != http.StatusUnauthorized {
 		t.Errorf("failed: %d", w.Code)
 	}
 }
@@ -128,7 +137,8 @@ func TestTheAnswersCanBeReplaced(t *testing.T) {
 // A leaky bucket says when to act.
 func TestARequestWithADelayIsServedAfterItOrNotAtAll(t *testing.T) {
 	delay := func(d time.Duration) http.Handler {
-		return httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Delay: d}}), httplimit.Options{})(ok)
+		return httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Delay: d}}),
+			httplimit.Options{})(ok)
 	}
 	began := time.Now()
 	if w := get(delay(20 * time.Millisecond)); w.Code != 200 || time.Since(began) < 20*time.Millisecond {
@@ -225,7 +235,8 @@ func TestRoutesAndKeys(t *testing.T) {
 		r.Header.Set("User", step.user)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		if w.Code != step.status || w.Header().Get("RateLimit") != step.limit || w.Header().Get("RateLimit-Policy") != step.rules {
+		if w.Code != step.status || w.Header().Get("RateLimit") != step.limit ||
+			w.Header().Get("RateLimit-Policy") != step.rules {
 			t.Errorf("step %d: %d %v", i, w.Code, w.Header())
 		}
 	}

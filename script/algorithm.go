@@ -6,23 +6,28 @@ import "fmt"
 type Algorithm uint8
 
 const (
-	// AlgorithmSlidingLog admits at most the share in every window, wherever it begins; see [SlidingLog].
+	// AlgorithmSlidingLog admits at most the share in every window, wherever it begins; see
+	// [SlidingLog].
 	AlgorithmSlidingLog Algorithm = iota
-	// AlgorithmSlidingCounter admits at most the share in every window, wherever it begins, and keeps at most 20 numbers for it. The price: a
-	// permit may come back up to a sixteenth of the window late, never early.
+	// AlgorithmSlidingCounter admits at most the share in every window, wherever it begins, and
+	// keeps at most 20 numbers for it. The price: a permit may come back up to a sixteenth of the
+	// window late, never early.
 	AlgorithmSlidingCounter
-	// AlgorithmFixedWindow admits at most the share in each window of the node's clock; windows begin at multiples of their length since
-	// 1970 UTC. An interval of one window's length that lies across an edge can see twice the share.
+	// AlgorithmFixedWindow admits at most the share in each window of the node's clock; windows
+	// begin at multiples of their length since 1970 UTC. An interval of one window's length that
+	// lies across an edge can see twice the share.
 	AlgorithmFixedWindow
-	// AlgorithmTokenBucket gains the share per window, continuously, up to the burst. In any time t it admits at most burst + share*t/window.
+	// AlgorithmTokenBucket gains the share per window, continuously, up to the burst. In any time t
+	// it admits at most burst + share*t/window.
 	AlgorithmTokenBucket
-	// AlgorithmLeakyBucket lets permits act one at a time, window/share apart, and queues up to the burst of them. In any time t at most
-	// 1 + share*t/window act.
+	// AlgorithmLeakyBucket lets permits act one at a time, window/share apart, and queues up to the
+	// burst of them. In any time t at most 1 + share*t/window act.
 	AlgorithmLeakyBucket
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"sliding log", "sliding counter", "fixed window", "token bucket", "leaky bucket"}
+var algorithmNames = [algorithms]string{"sliding log", "sliding counter", "fixed window", "token bucket",
+	"leaky bucket"}
 
 // String returns the algorithm's name in words.
 func (a Algorithm) String() string {
@@ -35,17 +40,20 @@ func (a Algorithm) String() string {
 // bursty reports whether the algorithm has a burst.
 func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
 
-// heads are the letters that tell the keys of the algorithms apart; magics begin the strings under them.
+// heads are the letters that tell the keys of the algorithms apart; magics begin the strings under
+// them.
 var (
 	heads  = [algorithms]string{"h", "c", "w", "t", "q"}
 	magics = [algorithms]string{"SLG2", "SCN1", "FXW1", "TKB3", "LKB1"}
 )
 
-// Twin is a shard of any algorithm in this process, equal to the scripts result for result: the oracle they are tested against, and the
-// engine of limits that live in one process. It is not safe for concurrent use, and unlike a shard in Redis it does not expire by itself.
+// Twin is a shard of any algorithm in this process, equal to the scripts result for result: the
+// oracle they are tested against, and the engine of limits that live in one process. It is not safe
+// for concurrent use, and unlike a shard in Redis it does not expire by itself.
 //
-// Every method takes now, the time of the shard's node in microseconds, and does what the method of [Endpoint] of the same name does.
-// Requests must be such as Endpoint accepts, and made for the twin's algorithm.
+// Every method takes now, the time of the shard's node in microseconds, and does what the method of
+// [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
+// twin's algorithm.
 type Twin interface {
 	Take(now int64, r *TakeRequest) TakeReply
 	Reserve(now int64, r *ReserveRequest) ReserveReply

@@ -74,7 +74,8 @@ func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
 }
 
-// told is what the text of the terms depends on. A request that is sent again and again need not allocate it.
+// told is what the text of the terms depends on. A request that is sent again and again need not
+// allocate it.
 type told struct {
 	proposal        *Proposal
 	flags           int

@@ -16,7 +16,8 @@ const assembledFolder = "testdata/assembled"
 // The whole text of every script stands in testdata/assembled, where it can be read, and where a
 // change of a fragment shows what it does to each script.
 func TestAssembled(t *testing.T) {
-	want := map[string]string{"fewer.lua": strings.TrimSuffix(fewerPrograms[dropProgram].text, programs[dropProgram].text)}
+	want := map[string]string{"fewer.lua": strings.TrimSuffix(fewerPrograms[dropProgram].text,
+		programs[dropProgram].text)}
 	for i, p := range programs {
 		want[recipes[i].file+".lua"] = p.text
 	}
@@ -29,7 +30,8 @@ func TestAssembled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(text) != want[name] {
-			t.Errorf("%s is not what the fragments make: see what go test ./script -run TestAssembled -update changes", name)
+			t.Errorf("%s is not what the fragments make: see what go test ./script -run TestAssembled -update changes",
+				name)
 		}
 		delete(want, name)
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// weigh fills in what a shard of a sliding log can give. Crests, of which start counts from now, there are if something is booked ahead.
+// weigh fills in what a shard of a sliding log can give. Crests, of which start counts from now,
+// there are if something is booked ahead.
 func (p *PeekReply) weigh(crests []crest) {
 	p.Beside = p.Behind()
 	if len(crests) > 0 {
@@ -24,7 +25,8 @@ func (p *PeekReply) measure(beside []Load) {
 	}
 }
 
-// Behind is what would stand beside takes if all that is booked ahead were in use already: a reservation goes behind it.
+// Behind is what would stand beside takes if all that is booked ahead were in use already: a
+// reservation goes behind it.
 func (p *PeekReply) Behind() []Load {
 	left := p.Used
 	loads := append(make([]Load, 0, 1+len(p.Releases)), Load{Permits: left})
@@ -35,7 +37,8 @@ func (p *PeekReply) Behind() []Load {
 	return loads
 }
 
-// foresee finds what stands beside takes from now on: it changes with each release, and where the first window begins that ends with a booking.
+// foresee finds what stands beside takes from now on: it changes with each release, and where the
+// first window begins that ends with a booking.
 func (p *PeekReply) foresee(crests []crest) {
 	times := []int64{0}
 	for _, c := range crests {
@@ -54,8 +57,8 @@ func (p *PeekReply) foresee(crests []crest) {
 	}
 }
 
-// besideAt returns the most that any window holds in which a take lies so many microseconds from now: what is in it up to its crest, and after that
-// what has not left.
+// besideAt returns the most that any window holds in which a take lies so many microseconds from
+// now: what is in it up to its crest, and after that what has not left.
 func (p *PeekReply) besideAt(crests []crest, at int64) (most int64) {
 	left := int64(0)
 	for _, r := range p.Releases {

@@ -17,7 +17,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// bookedTwin draws a shard that grants, books ahead and takes back, and how many permits it has when nothing is in use.
+// bookedTwin draws a shard that grants, books ahead and takes back, and how many permits it has
+// when nothing is in use.
 func bookedTwin(t *rapid.T, a Algorithm) (twin Twin, p *Proposal, now, most int64) {
 	target := rapid.SampledFrom([]int64{1, 5, 17, 100, 1000}).Draw(t, "target")
 	burst := rapid.SampledFrom([]int64{1, target/3 + 1, target, 3 * target}).Draw(t, "burst")
@@ -82,7 +83,8 @@ func (p *PeekReply) exact(twin Twin, now int64) bool {
 	return log.share <= exactShare && len(log.closed)-v.live < MaxReleases && len(log.closed)-ahead < mostCrests
 }
 
-// TestPeekSaysWhatTakesWillHave beside what is booked ahead, now and later: never more than there will be, and all of it where nothing is merged.
+// TestPeekSaysWhatTakesWillHave beside what is booked ahead, now and later: never more than there
+// will be, and all of it where nothing is merged.
 func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
@@ -100,7 +102,8 @@ func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 					}
 					for _, off := range []int64{0, -1, rapid.Int64Range(1, 1e6).Draw(t, "later")} {
 						in := max(int64(load.In/time.Microsecond)+off, 0)
-						if said, free := peek.freeAt(duration(in), most), twin.Peek(now+in).Free; said > free || said < free && exact {
+						if said, free := peek.freeAt(duration(in), most), twin.Peek(now+in).Free; said > free ||
+							said < free && exact {
 							t.Fatalf("%d free in %d us, not %d: %+v", free, in, said, peek)
 						}
 					}
@@ -109,9 +112,11 @@ func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 				when := peek.when(size, most)
 				reply := twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
 				if (reply.Granted == size) != (size <= peek.Free) || when < reply.Retry || when > reply.Retry && exact {
-					t.Fatalf("%d permits of %d: Retry is %v, by the look it is %v: %+v", size, peek.Free, reply.Retry, when, peek)
+					t.Fatalf("%d permits of %d: Retry is %v, by the look it is %v: %+v", size, peek.Free, reply.Retry,
+						when, peek)
 				}
-				if next := peek.when(1, most); reply.Granted == 0 && peek.Free == 0 && (next < reply.Next || next > reply.Next && exact) {
+				if next := peek.when(1, most); reply.Granted == 0 && peek.Free == 0 &&
+					(next < reply.Next || next > reply.Next && exact) {
 					t.Fatalf("Next is %v, by the look it is %v: %+v", reply.Next, next, peek)
 				}
 				all := twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 2 * most}}})
@@ -119,14 +124,16 @@ func TestPeekSaysWhatTakesWillHave(t *testing.T) {
 					t.Fatalf("%d were granted, %d were free", all.Granted, peek.Free)
 				}
 			})
-			if gaps := a == AlgorithmSlidingLog || a == AlgorithmFixedWindow; !race.Enabled && (exacts == 0 || gaps && rises == 0) {
+			if gaps := a == AlgorithmSlidingLog || a == AlgorithmFixedWindow; !race.Enabled &&
+				(exacts == 0 || gaps && rises == 0) {
 				t.Errorf("%d looks in which nothing was merged, %d bookings that draw near", exacts, rises)
 			}
 		})
 	}
 }
 
-// TestPeekTellsOfALogDamagedAheadOfTheClock, as a take does. A refund that has been made is not called an error for it: it would be made again.
+// TestPeekTellsOfALogDamagedAheadOfTheClock, as a take does. A refund that has been made is not
+// called an error for it: it would be made again.
 func TestPeekTellsOfALogDamagedAheadOfTheClock(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 100, time.Hour)
@@ -154,7 +161,8 @@ func TestPeekTellsOfALogDamagedAheadOfTheClock(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if r, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 4, At: last.At}); err != nil || r.Refunded != 4 || r.Free != 0 {
+		if r, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 4, At: last.At}); err != nil || r.Refunded != 4 ||
+			r.Free != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -191,7 +199,8 @@ func TestMalformedPeekReplies(t *testing.T) {
 	}
 }
 
-// TestPeekBetweenBookingsThatShareAnEntry, of which one is due and the other is not: all of them are in the window.
+// TestPeekBetweenBookingsThatShareAnEntry, of which one is due and the other is not: all of them
+// are in the window.
 func TestPeekBetweenBookingsThatShareAnEntry(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
 		p := ofTenth(t, 1, 1000)

@@ -12,12 +12,14 @@ import (
 type BookReply struct {
 	Status    Status // OK or Absent
 	Contended bool   // participants contend now, or did in the last two windows
-	// Standings has an element for each participant that has an account, and first one, without an ID, for all others together.
+	// Standings has an element for each participant that has an account, and first one, without an
+	// ID, for all others together.
 	Standings []fairness.Standing
 }
 
-// Book lists the participants that contend for a shard, at most [fairness.MaxAccounts]. It writes nothing and creates nothing. A shard whose
-// participants do not contend, or whose book is damaged, has no standings.
+// Book lists the participants that contend for a shard, at most [fairness.MaxAccounts]. It writes
+// nothing and creates nothing. A shard whose participants do not contend, or whose book is damaged,
+// has no standings.
 func (e *Endpoint) Book(ctx context.Context, s ShardRef) (BookReply, error) {
 	reply, err := e.run(ctx, s.program(bookProgram), s.keys(), nil)
 	if err != nil {

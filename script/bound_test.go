@@ -17,7 +17,8 @@ var allAlgorithms = append([]Algorithm{AlgorithmSlidingLog}, meters...)
 // act is a number of permits that may act from an instant on, us.
 type act struct{ at, permits int64 }
 
-// acts returns what a reply granted and when it acts: at now, or under a leaky bucket permit by permit.
+// acts returns what a reply granted and when it acts: at now, or under a leaky bucket permit by
+// permit.
 func acts(a Algorithm, now int64, reply *TakeReply) (list []act) {
 	if a != AlgorithmLeakyBucket {
 		return []act{{now, reply.Granted}}
@@ -35,7 +36,8 @@ type bound struct {
 	shards                int64
 }
 
-// breach returns the instant at which a history, in order of time, first breaks the bound; -1: it does not.
+// breach returns the instant at which a history, in order of time, first breaks the bound; -1: it
+// does not.
 func (b bound) breach(history []act) int64 {
 	switch b.algorithm {
 	case AlgorithmSlidingLog, AlgorithmSlidingCounter:
@@ -80,7 +82,8 @@ func (b bound) edges(history []act) int64 {
 	return -1
 }
 
-// flow: in any t no more than room + permits*t/width, room and all sums in units of 1/width of a permit.
+// flow: in any t no more than room + permits*t/width, room and all sums in units of 1/width of a
+// permit.
 func (b bound) flow(history []act, room int64) int64 {
 	last, sum := int64(0), int64(0)
 	for _, h := range history {
@@ -108,8 +111,10 @@ func terms(tb interface{ Fatal(...any) }, t Terms) *Proposal {
 	return p
 }
 
-// TestSeventeenInThreeSeconds: more demand than there are permits, 17 per 3 s, in all for an hour on 1, 4 and 16 shards: no algorithm is ever over
-// its bound for all shards together, and each gives out all there is. The clocks of the shards' nodes differ, but for a FixedWindow, whose edges are the clock's.
+// TestSeventeenInThreeSeconds: more demand than there are permits, 17 per 3 s, in all for an hour
+// on 1, 4 and 16 shards: no algorithm is ever over its bound for all shards together, and each
+// gives out all there is. The clocks of the shards' nodes differ, but for a FixedWindow, whose
+// edges are the clock's.
 func TestSeventeenInThreeSeconds(t *testing.T) {
 	for _, a := range allAlgorithms {
 		for _, burst := range []int64{17, 5, 40} {
@@ -135,7 +140,8 @@ func divide(t *testing.T, rng *rand.Rand, a Algorithm, burst, shards int64) (par
 	for i, share := range shard.Split(17, int(shards)) {
 		places = append(places, shard.Shard{Slot: i, Node: "n", Share: share})
 	}
-	layout, err := shard.New(1, shard.Spec{Permits: 17, Window: 3 * time.Second, Algorithm: a.String(), Burst: burst}, places)
+	layout, err := shard.New(1, shard.Spec{Permits: 17, Window: 3 * time.Second, Algorithm: a.String(), Burst: burst},
+		places)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +164,12 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 	for now := int64(epoch0); now < epoch0+windows*3_000_000; {
 		next := now + 1 + rng.Int64N(40_000)
 		for _, part := range parts {
-			reply := part.Take(now+part.skew, &TakeRequest{Proposal: part.plan, Groups: []Group{{Size: 1, Count: 1 + rng.Int64N(20)}}})
+			reply := part.Take(now+part.skew,
+				&TakeRequest{Proposal: part.plan, Groups: []Group{{Size: 1, Count: 1 + rng.Int64N(20)}}})
 			history = append(history, acts(a, now, &reply)...)
 			total += reply.Granted
-			if last := now + int64(reply.Next/time.Microsecond) - 1; last > now { // the last instant at which there is none
+			if last := now + int64(reply.Next/time.Microsecond) - 1; last > now {
+				// the last instant at which there is none
 				next = min(next, last)
 			}
 		}
@@ -172,10 +180,12 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 	}
 	gained := 17 * windows
 	if burst < 2*shards {
-		gained = 17 * windows * 117 / 120 // a bucket with room for one permit gains nothing from when it is full until it is asked
+		// a bucket with room for one permit gains nothing from when it is full until it is asked
+		gained = 17 * windows * 117 / 120
 	}
 	least := map[Algorithm]int64{
-		AlgorithmSlidingLog:     17 * windows * 118 / 120, // the gaps between asks, up to 40 ms, are lost to permits that come back in between
+		// the gaps between asks, up to 40 ms, are lost to permits that come back in between
+		AlgorithmSlidingLog:     17 * windows * 118 / 120,
 		AlgorithmSlidingCounter: 17 * windows * 115 / 120,
 		AlgorithmFixedWindow:    17 * windows,
 		AlgorithmTokenBucket:    burst + gained - shards,
@@ -186,7 +196,8 @@ func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
 	}
 }
 
-// TestMergedEntriesKeepTheBound: grants and bookings so close together that they share entries of the log, which then counts them at the newest.
+// TestMergedEntriesKeepTheBound: grants and bookings so close together that they share entries of
+// the log, which then counts them at the newest.
 func TestMergedEntriesKeepTheBound(t *testing.T) {
 	const limit, window = 500, 1_000_000
 	p := terms(t, Terms{Epoch: 1, Target: limit, Floor: limit, Window: time.Second})
@@ -196,7 +207,9 @@ func TestMergedEntriesKeepTheBound(t *testing.T) {
 			reply, at := TakeReply{}, now
 			if rng.IntN(4) == 0 {
 				least := time.Duration(rng.Int64N(20_000)) * time.Microsecond
-				reply = log.Reserve(now, &ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second, MaxBooked: limit}).TakeReply
+				reply = log.Reserve(now,
+					&ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second,
+						MaxBooked: limit}).TakeReply
 				at += int64(reply.Delay / time.Microsecond)
 			} else {
 				reply = log.Take(now, ones(p, 1+rng.Int64N(3)))
@@ -204,7 +217,8 @@ func TestMergedEntriesKeepTheBound(t *testing.T) {
 			history = append(history, act{at, reply.Granted})
 			total += reply.Granted
 		}
-		if at := (bound{algorithm: AlgorithmSlidingLog, permits: limit, width: window}).breach(sortActs(history)); at >= 0 {
+		if at := (bound{algorithm: AlgorithmSlidingLog, permits: limit,
+			width: window}).breach(sortActs(history)); at >= 0 {
 			t.Errorf("seed %d: over its bound %d us after the start", seed, at-epoch0)
 		}
 		if total < 7*limit {
@@ -213,7 +227,8 @@ func TestMergedEntriesKeepTheBound(t *testing.T) {
 	}
 }
 
-// TestRatesDoNotDrift: after any number of steps a bucket holds exactly what its rate says, however odd or large the rate is.
+// TestRatesDoNotDrift: after any number of steps a bucket holds exactly what its rate says, however
+// odd or large the rate is.
 func TestRatesDoNotDrift(t *testing.T) {
 	for _, c := range []struct {
 		target int64
@@ -232,7 +247,8 @@ func TestRatesDoNotDrift(t *testing.T) {
 			p := terms(t, Terms{Epoch: 1, Target: c.target, Floor: c.target, Window: c.window, Algorithm: a})
 			now, total := int64(epoch0), int64(0)
 			for range c.steps {
-				total += twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits}}}).Granted
+				total += twin.Take(now,
+					&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits}}}).Granted
 				now += c.step
 			}
 			gained, _ := mulDiv(c.target, c.step*(c.steps-1), 0, p.window)
@@ -252,13 +268,15 @@ func randomTwin(t *rapid.T, a Algorithm, steps int) (twin Twin, p *Proposal, now
 	twin, now = NewTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
 	for range steps {
 		size := rapid.Int64Range(1, max(1, target/2)).Draw(t, "size")
-		twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: rapid.Int64Range(1, 3).Draw(t, "count")}}})
+		twin.Take(now,
+			&TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: rapid.Int64Range(1, 3).Draw(t, "count")}}})
 		now += rapid.Int64Range(0, int64(window/time.Microsecond)/4).Draw(t, "gap")
 	}
 	return twin, p, now
 }
 
-// TestAllRetriesAreExact: whoever comes back after Retry, alone, is served; a microsecond earlier he is not. Reset likewise.
+// TestAllRetriesAreExact: whoever comes back after Retry, alone, is served; a microsecond earlier
+// he is not. Reset likewise.
 func TestAllRetriesAreExact(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
@@ -306,31 +324,37 @@ func TestAllRetriesAreExact(t *testing.T) {
 	}
 }
 
-// TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never let more act than the bound allows.
+// TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never
+// let more act than the bound allows.
 func TestBoundWithRefunds(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				target := rapid.SampledFrom([]int64{1, 3, 17, 200}).Draw(t, "target")
 				burst := rapid.SampledFrom([]int64{1, target/2 + 1, target, 2 * target}).Draw(t, "burst")
-				p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: a, Burst: burst})
+				p := terms(t,
+					Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: a, Burst: burst})
 				refundingWalk(t, a, p, burst)
 			})
 		})
 	}
 }
 
-// TestBoundOfFastTokenBuckets: the same where many permits flow in within a microsecond, which receipts and dates are counted in.
+// TestBoundOfFastTokenBuckets: the same where many permits flow in within a microsecond, which
+// receipts and dates are counted in.
 func TestBoundOfFastTokenBuckets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]int64{1001, 3000, 17_000, 1_000_000, 999_999_937}).Draw(t, "target")
 		burst := rapid.SampledFrom([]int64{1, 5, target/1000 + 1, target / 20, target, 2 * target}).Draw(t, "burst")
-		p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: time.Millisecond, Algorithm: AlgorithmTokenBucket, Burst: burst})
+		p := terms(t,
+			Terms{Epoch: 1, Target: target, Floor: target, Window: time.Millisecond, Algorithm: AlgorithmTokenBucket,
+				Burst: burst})
 		refundingWalk(t, AlgorithmTokenBucket, p, burst)
 	})
 }
 
-// holding is a grant that was not used yet, what its owner needs to give it back, and where it is in the history.
+// holding is a grant that was not used yet, what its owner needs to give it back, and where it is
+// in the history.
 type holding struct{ permits, at, from, to int64 }
 
 func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
@@ -363,8 +387,11 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			if a == AlgorithmLeakyBucket {
 				size = 1
 			}
-			least := time.Duration(rapid.SampledFrom([]int64{0, 0, 1, p.window / 4, 2 * p.window}).Draw(t, "least")) * time.Microsecond
-			reply = twin.Reserve(now, &ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least, MaxBooked: MaxPermits}).TakeReply
+			least := time.Duration(rapid.SampledFrom([]int64{0, 0, 1, p.window / 4, 2 * p.window}).Draw(t,
+				"least")) * time.Microsecond
+			reply = twin.Reserve(now,
+				&ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least,
+					MaxBooked: MaxPermits}).TakeReply
 			at += int64(reply.Delay / time.Microsecond)
 		} else {
 			reply = twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
@@ -385,7 +412,8 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 	}
 }
 
-// TestRefundOfWhatOverflowed: a token bucket takes back only what it would still hold if it had never been taken.
+// TestRefundOfWhatOverflowed: a token bucket takes back only what it would still hold if it had
+// never been taken.
 func TestRefundOfWhatOverflowed(t *testing.T) {
 	p := terms(t, Terms{Epoch: 1, Target: 1, Floor: 1, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 2})
 	twin := NewTwin(AlgorithmTokenBucket)
@@ -394,7 +422,8 @@ func TestRefundOfWhatOverflowed(t *testing.T) {
 		t.Fatalf("%+v", reply)
 	}
 	// 1.5 of the 2 would have overflowed: 0.5 come back to the 0.5 that are there.
-	if reply := twin.Refund(epoch0+1_500_000, RefundRequest{Permits: 2, At: first.At}); reply.Refunded != 1 || reply.Free != 1 {
+	if reply := twin.Refund(epoch0+1_500_000, RefundRequest{Permits: 2, At: first.At}); reply.Refunded != 1 ||
+		reply.Free != 1 {
 		t.Errorf("%+v", reply)
 	}
 }

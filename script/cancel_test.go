@@ -11,9 +11,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// cancelWalk books permits ahead and cancels them before they are due, in pieces and in random order (a leaky bucket's, the newest first),
-// between takes, until so many bookings have been canceled. Beside the shard goes a twin that never books: after every few bookings the two
-// must be the same. A sliding counter is only compared with what it was before: what is booked ends a cell, and finer cells come back sooner.
+// cancelWalk books permits ahead and cancels them before they are due, in pieces and in random
+// order (a leaky bucket's, the newest first), between takes, until so many bookings have been
+// canceled. Beside the shard goes a twin that never books: after every few bookings the two must be
+// the same. A sliding counter is only compared with what it was before: what is booked ends a cell,
+// and finer cells come back sooner.
 func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard cancelShard) {
 	t.Helper()
 	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
@@ -34,7 +36,8 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 		got := shard.Take(now, take)
 		if plain != nil {
 			if want := plain.Take(now, take); got.Granted != want.Granted || got.Retry != want.Retry {
-				t.Fatalf("%v, %d per %v: after %d cancellations %d granted, %d where nothing was ever booked", a, target, window, canceled, got.Granted, want.Granted)
+				t.Fatalf("%v, %d per %v: after %d cancellations %d granted, %d where nothing was ever booked", a,
+					target, window, canceled, got.Granted, want.Granted)
 			}
 		}
 		want := shard.Peek(now)
@@ -51,13 +54,16 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 			want = plain.Peek(now)
 		}
 		left := shard.Peek(now)
-		if left.Free != want.Free || left.Used != want.Used || left.Reset != want.Reset || plain != nil && !slices.Equal(left.Releases, want.Releases) {
-			t.Fatalf("%v, %d per %v: after %d cancellations\n%+v, where nothing was ever booked\n%+v", a, target, window, canceled, left, want)
+		if left.Free != want.Free || left.Used != want.Used || left.Reset != want.Reset ||
+			plain != nil && !slices.Equal(left.Releases, want.Releases) {
+			t.Fatalf("%v, %d per %v: after %d cancellations\n%+v, where nothing was ever booked\n%+v", a, target,
+				window, canceled, left, want)
 		}
 	}
 }
 
-// cancelAll gives back what was booked, the last of it first, and sees that everything is taken back.
+// cancelAll gives back what was booked, the last of it first, and sees that everything is taken
+// back.
 func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, held []holding, now int64) {
 	t.Helper()
 	for _, h := range slices.Backward(held) {
@@ -82,8 +88,10 @@ type cancelShard interface {
 	Peek(now int64) PeekReply
 }
 
-// bookSome books ahead a few times, and returns what was booked, in this order, and when the first of it is due.
-func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal, now, most int64) (held []holding, due int64) {
+// bookSome books ahead a few times, and returns what was booked, in this order, and when the first
+// of it is due.
+func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal,
+	now, most int64) (held []holding, due int64) {
 	due = now + int64(p.Window()/time.Microsecond)
 	for range 1 + random.IntN(16) {
 		r := &ReserveRequest{
@@ -102,8 +110,8 @@ func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal, no
 	return held, due
 }
 
-// TestAMillionCancellationsLeaveNoTrace, of all algorithms together: whatever is booked and canceled, in whatever order, not a permit and not a microsecond is
-// gained or lost by it.
+// TestAMillionCancellationsLeaveNoTrace, of all algorithms together: whatever is booked and
+// canceled, in whatever order, not a permit and not a microsecond is gained or lost by it.
 func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
@@ -115,11 +123,15 @@ func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
 	}
 }
 
-// What flowed over because permits were booked is gone: their cancellation gives the bucket back no more than it holds.
+// What flowed over because permits were booked is gone: their cancellation gives the bucket back no
+// more than it holds.
 func TestCancellationDoesNotFillABucketBeyondItsRoom(t *testing.T) {
-	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
+	p := terms(t,
+		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
 	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
-	booked := twin.Reserve(now, &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute, MaxBooked: 10})
+	booked := twin.Reserve(now,
+		&ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute,
+			MaxBooked: 10})
 	if booked.Granted != 5 || booked.Delay != 300*time.Millisecond {
 		t.Fatalf("%+v", booked)
 	}

@@ -29,8 +29,9 @@ func (p local) refund(now int64, r RefundRequest) (RefundReply, error) {
 	return p.Refund(now, r), nil
 }
 
-// everywhere runs a test on a sliding log in this process, on miniredis and on Redis, and on the other algorithms in this process: all but
-// the leaky bucket, which books nothing ahead of its queue and takes back only the last turns it gave.
+// everywhere runs a test on a sliding log in this process, on miniredis and on Redis, and on the
+// other algorithms in this process: all but the leaky bucket, which books nothing ahead of its
+// queue and takes back only the last turns it gave.
 func everywhere(t *testing.T, test func(t *testing.T, c counter, a Algorithm)) {
 	for a := range AlgorithmLeakyBucket {
 		t.Run(a.String(), func(t *testing.T) { test(t, local{NewTwin(a)}, a) })
@@ -38,16 +39,19 @@ func everywhere(t *testing.T, test func(t *testing.T, c counter, a Algorithm)) {
 	if !race.Enabled { // too slow under it, and no other goroutine is about
 		t.Run("miniredis", func(t *testing.T) {
 			m := miniredis.RunT(t)
-			test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}, AlgorithmSlidingLog)
+			test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")},
+				AlgorithmSlidingLog)
 		})
 	}
 	t.Run("redis", func(t *testing.T) {
 		client := redistest.Standalone(t).Client(t)
-		test(t, clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}, AlgorithmSlidingLog)
+		test(t, clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")},
+			AlgorithmSlidingLog)
 	})
 }
 
-// rivals are participants of one shard with equal weights who all want more than there is, each in its own way.
+// rivals are participants of one shard with equal weights who all want more than there is, each in
+// its own way.
 type rivals struct {
 	t        *testing.T
 	shard    counter
@@ -129,7 +133,8 @@ func comeBack(reply TakeReply) time.Duration {
 
 // booker books two permits and comes again when they are due; if it is told to wait, then it does.
 func booker(r *rivals, who int) time.Duration {
-	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare, Seat: r.seat(who)}
+	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
+		Seat: r.seat(who)}
 	req.Seat.Waiting = 2
 	reply, err := r.shard.reserve(r.now, req)
 	switch {
@@ -154,7 +159,8 @@ func alternate(r *rivals, who int) time.Duration {
 
 // Who books ahead gets its part, and not more than who takes what is free.
 func TestBookingsAreNoWayAroundAPart(t *testing.T) {
-	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker, "takes and books": alternate} {
+	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker,
+		"takes and books": alternate} {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
 				r := newRivals(t, shard, a)
@@ -178,7 +184,8 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 	}
 }
 
-// What is given back restores the credit: who gives half of everything back keeps as many as the others.
+// What is given back restores the credit: who gives half of everything back keeps as many as the
+// others.
 func TestRefundsRestoreCredit(t *testing.T) {
 	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
 		r := newRivals(t, shard, a)
@@ -187,7 +194,8 @@ func TestRefundsRestoreCredit(t *testing.T) {
 		r.join(1, func(r *rivals, who int) time.Duration {
 			reply := r.takes(who, 1, 1)
 			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
-				back, err := r.shard.refund(r.now, RefundRequest{Permits: reply.Granted, At: reply.At, Seat: r.seat(who)})
+				back, err := r.shard.refund(r.now,
+					RefundRequest{Permits: reply.Granted, At: reply.At, Seat: r.seat(who)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +222,9 @@ func TestCancelRestoresCredit(t *testing.T) {
 		r.run(3)
 		r.now += 250_000 // so that credit has come
 		book := func() ReserveReply {
-			return shard.Reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare, Seat: r.seat(0)})
+			return shard.Reserve(r.now,
+				&ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
+					Seat: r.seat(0)})
 		}
 		var last ReserveReply
 		for range 100 { // without the refunds it could pay for two or three
@@ -238,7 +248,9 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 			r := seated(p, who, MaxPermits)
 			r.Seats[0].Waiting = fairness.MaxReport
 			log.Take(now, r)
-			log.Reserve(now, &ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
+			log.Reserve(now,
+				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute,
+					MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
 		}
 		now += 50
 		if text := log.fair.book.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {

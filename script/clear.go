@@ -13,8 +13,8 @@ type ClearReply struct {
 	Share  int64
 }
 
-// Clear forgets what was used and lifts a quarantine. Epoch and share stay, except that a share above its target has nothing left to wait for
-// and comes down to it. It creates no state.
+// Clear forgets what was used and lifts a quarantine. Epoch and share stay, except that a share
+// above its target has nothing left to wait for and comes down to it. It creates no state.
 func (e *Endpoint) Clear(ctx context.Context, s ShardRef) (ClearReply, error) {
 	reply, err := e.run(ctx, s.program(clearProgram), s.keys(), nil)
 	if err != nil {
@@ -38,7 +38,8 @@ func parseClear(reply []rueidis.RedisMessage) (ClearReply, error) {
 	return ClearReply{Status: Status(n[0]), Epoch: n[1], Share: n[2]}, nil
 }
 
-// Drop deletes a shard's state. Keys that hold something else are left alone, and so is the other key: the error is then a [*StateError].
+// Drop deletes a shard's state. Keys that hold something else are left alone, and so is the other
+// key: the error is then a [*StateError].
 func (e *Endpoint) Drop(ctx context.Context, s ShardRef) error {
 	reply, err := e.run(ctx, s.program(dropProgram), s.keys(), nil)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// BenchmarkScript reports what one take costs inside a real server (commandstats, us), with a clock that the benchmark moves.
-// The script pays for TIME and then takes the time from its last argument.
+// BenchmarkScript reports what one take costs inside a real server (commandstats, us), with a clock
+// that the benchmark moves. The script pays for TIME and then takes the time from its last
+// argument.
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Standalone(b)
 	client := server.Client(b)

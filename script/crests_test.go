@@ -34,7 +34,8 @@ func gets(t *testing.T, log counter, p *Proposal, us, n int64) int64 {
 func books(t *testing.T, log counter, p *Proposal, us, at, n int64) {
 	t.Helper()
 	delay := duration(at - us)
-	r, err := log.reserve(crestsBegin+us, &ReserveRequest{Proposal: p, Permits: n, MinDelay: delay, MaxDelay: delay, MaxBooked: MaxPermits})
+	r, err := log.reserve(crestsBegin+us,
+		&ReserveRequest{Proposal: p, Permits: n, MinDelay: delay, MaxDelay: delay, MaxBooked: MaxPermits})
 	if err != nil || r.Granted != n || r.Delay != delay {
 		t.Fatalf("%d for %d: %+v, %v", n, at, r, err)
 	}
@@ -54,7 +55,8 @@ func crowd(t *testing.T, log redisLog, p *Proposal) {
 	}
 }
 
-// Two bookings that share an entry have the date of the later one. What is granted before has room beside the earlier one, too.
+// Two bookings that share an entry have the date of the later one. What is granted before has room
+// beside the earlier one, too.
 func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
 	for name, last := range map[string]bool{"last": true, "behind them another": false} {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +79,9 @@ func TestTakesHaveRoomBesideReservationsThatShareAnEntry(t *testing.T) {
 	}
 }
 
-// Who took half of the share and booked the next half for when that is free again leaves the other half to others: what they take right after the first
-// half does not prolong its entry, which one window would hold together with the second.
+// Who took half of the share and booked the next half for when that is free again leaves the other
+// half to others: what they take right after the first half does not prolong its entry, which one
+// window would hold together with the second.
 func TestALumpIsNotProlongedBeforeABooking(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
 		p := ofTenth(t, 1, 1000)
@@ -95,7 +98,8 @@ func TestALumpIsNotProlongedBeforeABooking(t *testing.T) {
 	})
 }
 
-// With more entries ahead than are looked at one by one, all of the log counts as if it were in one window.
+// With more entries ahead than are looked at one by one, all of the log counts as if it were in one
+// window.
 func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 	for ahead := int64(mostCrests - 1); ahead <= mostCrests+1; ahead++ {
 		beside(t, func(t *testing.T, log redisLog) {
@@ -115,7 +119,8 @@ func TestManyReservationsAheadCountAsOneWindow(t *testing.T) {
 	}
 }
 
-// A reservation behind this window keeps a lowered share above its target until it is due. What is granted meanwhile has to do with the target.
+// A reservation behind this window keeps a lowered share above its target until it is due. What is
+// granted meanwhile has to do with the target.
 func TestALoweredShareAboveItsTargetGrantsNoMoreThanTheTarget(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
 		p := ofTenth(t, 1, 20)
@@ -127,15 +132,18 @@ func TestALoweredShareAboveItsTargetGrantsNoMoreThanTheTarget(t *testing.T) {
 	})
 }
 
-// Likewise of a fixed window: what is booked in a later window keeps the share up until that window is over.
+// Likewise of a fixed window: what is booked in a later window keeps the share up until that window
+// is over.
 func TestALoweredFixedWindowGrantsNoMoreThanTheTarget(t *testing.T) {
 	m := miniredis.RunT(t)
 	for name, shard := range map[string]counter{
-		"twin":   local{NewTwin(AlgorithmFixedWindow)},
-		"script": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: AlgorithmFixedWindow.Keys("", "t", "l")},
+		"twin": local{NewTwin(AlgorithmFixedWindow)},
+		"script": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)),
+			ref: AlgorithmFixedWindow.Keys("", "t", "l")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limit := Terms{Epoch: 1, Target: 20, Floor: 20, Window: 100 * time.Millisecond, Keep: keep, Algorithm: AlgorithmFixedWindow}
+			limit := Terms{Epoch: 1, Target: 20, Floor: 20, Window: 100 * time.Millisecond, Keep: keep,
+				Algorithm: AlgorithmFixedWindow}
 			p := terms(t, limit)
 			books(t, shard, p, 0, 250_000, 10)
 			limit.Epoch, limit.Target, limit.Floor = 2, 4, 4
@@ -149,7 +157,8 @@ func TestALoweredFixedWindowGrantsNoMoreThanTheTarget(t *testing.T) {
 	}
 }
 
-// Who may not book yet, because too much is booked ahead, is told when there may be room, and wants its permits until then.
+// Who may not book yet, because too much is booked ahead, is told when there may be room, and wants
+// its permits until then.
 func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
 		p := ofTenth(t, 1, 1000)

@@ -48,7 +48,8 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// What has no share may be created at any time: a driver notes with it that a shard has heard of a layout.
+// What has no share may be created at any time: a driver notes with it that a shard has heard of a
+// layout.
 func TestAStateWithoutAShareHasNoDeadline(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		for a := range algorithms {
@@ -56,7 +57,8 @@ func TestAStateWithoutAShareHasNoDeadline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reply, err := NewEndpoint(client).Take(context.Background(), a.Keys("", "t", "limit"), &TakeRequest{Proposal: p, Deadline: Unconfirmed})
+			reply, err := NewEndpoint(client).Take(context.Background(), a.Keys("", "t", "limit"),
+				&TakeRequest{Proposal: p, Deadline: Unconfirmed})
 			if err != nil || reply.Status != Fresh || reply.Share != 0 || reply.Epoch != 1 {
 				t.Fatalf("%v: %+v %v", a, reply, err)
 			}
@@ -64,8 +66,8 @@ func TestAStateWithoutAShareHasNoDeadline(t *testing.T) {
 	})
 }
 
-// A head that is kept for long outlives its log, whose entries have left the window by then: what is
-// granted after that is counted as before, and no loss of memory is seen in it.
+// A head that is kept for long outlives its log, whose entries have left the window by then: what
+// is granted after that is counted as before, and no loss of memory is seen in it.
 func TestTheHeadOutlivesTheLog(t *testing.T) {
 	c := newClock(t)
 	ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), ShardKeys("", "t", "limit")

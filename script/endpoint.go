@@ -9,14 +9,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// reloads bounds how often one call waits for, or takes part in, loading its script before it sends the full text itself.
+// reloads bounds how often one call waits for, or takes part in, loading its script before it sends
+// the full text itself.
 const reloads = 3
 
-// Endpoint sends scripts to one Redis endpoint (a standalone node, a sentinel set, or one slot range of a cluster) and remembers which of them
-// the endpoint has. It is safe for concurrent use and holds no resources of its own; the client stays the caller's.
+// Endpoint sends scripts to one Redis endpoint (a standalone node, a sentinel set, or one slot
+// range of a cluster) and remembers which of them the endpoint has. It is safe for concurrent use
+// and holds no resources of its own; the client stays the caller's.
 //
-// Commands go out as writes that rueidis never re-sends after a lost connection. The one exception is rueidis' ClientOption.ConnLifetime,
-// after which even such commands are sent again: clients given to an Endpoint must not set it.
+// Commands go out as writes that rueidis never re-sends after a lost connection. The one exception
+// is rueidis' ClientOption.ConnLifetime, after which even such commands are sent again: clients
+// given to an Endpoint must not set it.
 type Endpoint struct {
 	client rueidis.Client
 	loads  [2 * programCount]load // of programs, then of fewerPrograms
@@ -34,8 +37,9 @@ type load struct {
 // NewEndpoint returns an Endpoint over client, which must outlive it.
 func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
 
-// run sends one script: by name where the endpoint has it. Where it has not (first use, restart, SCRIPT FLUSH, failover), one caller sends the
-// full text as its own call and the others wait for it, so that each loss costs one load and not one for every caller.
+// run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
+// SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
+// it, so that each loss costs one load and not one for every caller.
 func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	if keys[0] == "" {
 		return nil, invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
@@ -54,12 +58,14 @@ func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []s
 }
 
 // whole sends a call that declares all its keys.
-func (e *Endpoint) whole(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) whole(ctx context.Context, number int, keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
 	return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
 }
 
 // sendLoaded sends a script by name, or its text if the endpoint does not have it.
-func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
 	seen := uint64(0) // the version that turned out to be gone
 	for range reloads {
 		version, done, err := l.ready(ctx, seen)
@@ -79,7 +85,8 @@ func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]
 }
 
 // load sends the full text and tells those who wait how it went.
-func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
 	ended := false
 	defer func() {
 		if !ended { // a panic below must not leave others waiting
@@ -99,8 +106,8 @@ func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, 
 	return reply, err
 }
 
-// ready returns at once if a version newer than gone is loaded, waits for a load under way, and otherwise makes the caller the one who loads:
-// then done is not nil and must be called once.
+// ready returns at once if a version newer than gone is loaded, waits for a load under way, and
+// otherwise makes the caller the one who loads: then done is not nil and must be called once.
 func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done func(bool, error), err error) {
 	for {
 		l.mu.Lock()
@@ -141,8 +148,10 @@ func (l *load) end(busy chan struct{}, loaded bool, failed error) {
 	close(busy)
 }
 
-// send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
-func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+// send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL
+// are not marked as retryable.
+func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}

@@ -45,7 +45,8 @@ func behindProxy(tb testing.TB, server *redistest.Server) (*redistest.Proxy, rue
 	return proxy, client
 }
 
-// again calls until it succeeds: calls may find dead connections for as long as the client has not noticed.
+// again calls until it succeeds: calls may find dead connections for as long as the client has not
+// noticed.
 func again(tb testing.TB, call func() bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -85,7 +86,8 @@ func command(tb testing.TB, client rueidis.Client, words ...string) rueidis.Redi
 	return result
 }
 
-// TestOneLoadForAll: first use and SCRIPT FLUSH cost one EVAL, however many callers there are, and every caller is served exactly once.
+// TestOneLoadForAll: first use and SCRIPT FLUSH cost one EVAL, however many callers there are, and
+// every caller is served exactly once.
 func TestOneLoadForAll(t *testing.T) {
 	const callers = 200
 	client := redistest.Standalone(t).Client(t)
@@ -117,7 +119,8 @@ func TestOneLoadForAll(t *testing.T) {
 	}
 }
 
-// TestLoadIsBoundedByContext: who waits for another's load leaves when its own context ends, and surely was not executed.
+// TestLoadIsBoundedByContext: who waits for another's load leaves when its own context ends, and
+// surely was not executed.
 func TestLoadIsBoundedByContext(t *testing.T) {
 	server := redistest.Standalone(t)
 	proxy, client := behindProxy(t, server)
@@ -155,7 +158,8 @@ func TestLoadIsBoundedByContext(t *testing.T) {
 	}
 }
 
-// TestLostReplyIsSpentOnce: a reply that is lost, by a cut connection or an impatient caller, leaves the permits spent exactly once.
+// TestLostReplyIsSpentOnce: a reply that is lost, by a cut connection or an impatient caller,
+// leaves the permits spent exactly once.
 func TestLostReplyIsSpentOnce(t *testing.T) {
 	for name, lose := range map[string]func(proxy *redistest.Proxy, cancel func()){
 		"cut":      func(proxy *redistest.Proxy, _ func()) { proxy.DropReplies(false) }, // cuts what lost replies
@@ -216,7 +220,8 @@ func TestNothingIsSentAfterTheContext(t *testing.T) {
 	endpoint, ref := NewEndpoint(client), ShardKeys("", "t", "limit")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := endpoint.Take(ctx, ref, ones(proposal(t, 1, 1, time.Second), 1)); !errors.Is(err, context.Canceled) || !NotExecuted(err) {
+	if _, err := endpoint.Take(ctx, ref, ones(proposal(t, 1, 1, time.Second), 1)); !errors.Is(err, context.Canceled) ||
+		!NotExecuted(err) {
 		t.Error(err)
 	}
 	if n := calls(t, client, "eval") + calls(t, client, "evalsha"); n != 0 {
@@ -237,7 +242,8 @@ func TestDialErrorsAreNotExecuted(t *testing.T) {
 	})
 }
 
-// TestRestartedServer: an empty server at the same address gets its scripts again, and tells a lost limit from a new one by its uptime.
+// TestRestartedServer: an empty server at the same address gets its scripts again, and tells a lost
+// limit from a new one by its uptime.
 func TestRestartedServer(t *testing.T) {
 	server := redistest.Standalone(t)
 	endpoint, p := NewEndpoint(server.Client(t)), proposal(t, 1, 10, time.Hour)
@@ -293,7 +299,8 @@ func TestNotExecuted(t *testing.T) {
 }
 
 func TestInvalidRequests(t *testing.T) {
-	endpoint, ctx, ref := NewEndpoint(nil), context.Background(), ShardKeys("", "t", "limit") // a nil client: nothing may be sent
+	endpoint, ctx, ref := NewEndpoint(nil), context.Background(), ShardKeys("", "t",
+		"limit") // a nil client: nothing may be sent
 	p := proposal(t, 1, 10, time.Second)
 	records := RecordKeys("", "t", "limit")
 	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
@@ -307,26 +314,27 @@ func TestInvalidRequests(t *testing.T) {
 	_, braces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))
 	_, tagless := endpoint.Peek(ctx, ShardKeys("a", "", "limit"))
 	for name, err := range map[string]error{
-		"nil":              take(nil),
-		"no proposal":      take(&TakeRequest{}),
-		"size 0":           take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
-		"count 0":          take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),
-		"size":             take(&TakeRequest{Proposal: p, Groups: []Group{{Size: MaxPermits + 1, Count: 1}}}),
-		"count":            take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits + 1}}}),
-		"groups":           take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
-		"refund of 0":      refund(RefundRequest{Permits: 0, At: 1}),
-		"refund before 0":  refund(RefundRequest{Permits: 1, At: -1}),
-		"epoch":            propose(MaxEpoch+1, 1, 1, time.Second, 0),
-		"negative epoch":   propose(-1, 1, 1, time.Second, 0),
-		"target":           propose(1, MaxPermits+1, 1, time.Second, 0),
-		"floor":            propose(1, 1, 2, time.Second, 0),
-		"negative floor":   propose(1, 1, -1, time.Second, 0),
-		"short window":     propose(1, 1, 1, MinWindow-1, 0),
-		"long window":      propose(1, 1, 1, MaxWindow+1, 0),
-		"negative keep":    propose(1, 1, 1, time.Second, -1),
-		"braces":           braces,
-		"no tag":           tagless,
-		"participant":      read(ReadRecordRequest{Participant: string(make([]byte, MaxParticipant+1)), ParticipantTTL: time.Second, Keep: time.Second}),
+		"nil":             take(nil),
+		"no proposal":     take(&TakeRequest{}),
+		"size 0":          take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
+		"count 0":         take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),
+		"size":            take(&TakeRequest{Proposal: p, Groups: []Group{{Size: MaxPermits + 1, Count: 1}}}),
+		"count":           take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits + 1}}}),
+		"groups":          take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
+		"refund of 0":     refund(RefundRequest{Permits: 0, At: 1}),
+		"refund before 0": refund(RefundRequest{Permits: 1, At: -1}),
+		"epoch":           propose(MaxEpoch+1, 1, 1, time.Second, 0),
+		"negative epoch":  propose(-1, 1, 1, time.Second, 0),
+		"target":          propose(1, MaxPermits+1, 1, time.Second, 0),
+		"floor":           propose(1, 1, 2, time.Second, 0),
+		"negative floor":  propose(1, 1, -1, time.Second, 0),
+		"short window":    propose(1, 1, 1, MinWindow-1, 0),
+		"long window":     propose(1, 1, 1, MaxWindow+1, 0),
+		"negative keep":   propose(1, 1, 1, time.Second, -1),
+		"braces":          braces,
+		"no tag":          tagless,
+		"participant": read(ReadRecordRequest{Participant: string(make([]byte, MaxParticipant+1)),
+			ParticipantTTL: time.Second, Keep: time.Second}),
 		"participant's":    read(ReadRecordRequest{Participant: "p", Keep: time.Second}),
 		"record's life":    read(ReadRecordRequest{Participant: "p", ParticipantTTL: time.Second}),
 		"epoch 0":          write(WriteRecordRequest{Keep: time.Second}),
@@ -341,7 +349,8 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// TestCluster: one endpoint over a whole cluster is not how it is meant, as every master loads for itself, but it must serve.
+// TestCluster: one endpoint over a whole cluster is not how it is meant, as every master loads for
+// itself, but it must serve.
 func TestCluster(t *testing.T) {
 	client := redistest.NewCluster(t, 3, 0).Client(t)
 	endpoint, p := NewEndpoint(client), proposal(t, 1, 10, time.Hour)

@@ -10,9 +10,11 @@ import (
 )
 
 var (
-	// ErrForeignState tells that a key of ours holds something that is not ours or is damaged. Nothing was overwritten. See [StateError].
+	// ErrForeignState tells that a key of ours holds something that is not ours or is damaged.
+	// Nothing was overwritten. See [StateError].
 	ErrForeignState = errors.New("script: foreign state under our key")
-	// ErrMalformedReply tells that a server answered what none of our scripts answers. The script may have been executed.
+	// ErrMalformedReply tells that a server answered what none of our scripts answers. The script
+	// may have been executed.
 	ErrMalformedReply = errors.New("script: malformed reply")
 	// ErrInvalidRequest tells that a request was out of range; nothing was sent.
 	ErrInvalidRequest = errors.New("script: invalid request")
@@ -51,15 +53,18 @@ func invalid(format string, args ...any) error {
 	return &unsentError{fmt.Errorf("%w: %s", ErrInvalidRequest, fmt.Sprintf(format, args...))}
 }
 
-// refusals begin the error replies that a server gives before it runs a script, or before a script's first write.
+// refusals begin the error replies that a server gives before it runs a script, or before a
+// script's first write.
 var refusals = [...]string{
 	"NOSCRIPT", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN",
 	"MOVED", "ASK ", "NOAUTH", "NOPERM", "WRONGPASS", "DENIED", "max number of clients",
 }
 
-// NotExecuted reports whether the command that failed with err surely was not executed, so that the same permits may be asked for elsewhere.
-// A lost connection, a timeout, a context that ended while the command was under way and anything unknown give false: the command may have
-// been executed. So does [rueidis.ErrClosing]: Close gives it also to commands that are already written to the connection.
+// NotExecuted reports whether the command that failed with err surely was not executed, so that the
+// same permits may be asked for elsewhere. A lost connection, a timeout, a context that ended while
+// the command was under way and anything unknown give false: the command may have been executed. So
+// does [rueidis.ErrClosing]: Close gives it also to commands that are already written to the
+// connection.
 func NotExecuted(err error) bool {
 	if err == nil {
 		return false

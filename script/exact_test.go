@@ -9,7 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// TestABookingWaitsForAllOfItsCredit: it is refused however little it comes before its credit pays for it, and granted from then on.
+// TestABookingWaitsForAllOfItsCredit: it is refused however little it comes before its credit pays
+// for it, and granted from then on.
 func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
 		r := newRivals(t, shard, a)
@@ -17,7 +18,8 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 		r.run(3)
 		book := func(after time.Duration) ReserveReply {
 			reply, err := shard.reserve(r.now, &ReserveRequest{
-				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute, MaxBooked: rivalShare, Seat: r.seat(0),
+				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute, MaxBooked: rivalShare,
+				Seat: r.seat(0),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +44,8 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 	})
 }
 
-// TestABucketComesBackUnderAnotherWindow: a bucket that was about to leave to another algorithm, and goes on under a new window.
+// TestABucketComesBackUnderAnotherWindow: a bucket that was about to leave to another algorithm,
+// and goes on under a new window.
 func TestABucketComesBackUnderAnotherWindow(t *testing.T) {
 	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
 		for name, server := range bucketServers(t, a) {

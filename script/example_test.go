@@ -18,7 +18,8 @@ func ExampleEndpoint_Take() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true,
+		ForceSingleClient: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +85,8 @@ func ExampleEndpoint_Refund() {
 	}
 	defer server.Close()
 	server.SetTime(time.Unix(1_700_000_000, 0))
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true,
+		ForceSingleClient: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -95,11 +97,13 @@ func ExampleEndpoint_Refund() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	taken, err := endpoint.Take(ctx, shard, &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 10, Count: 1}}})
+	taken, err := endpoint.Take(ctx, shard,
+		&script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 10, Count: 1}}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	booked, err := endpoint.Reserve(ctx, shard, &script.ReserveRequest{Proposal: proposal, Permits: 2, MaxDelay: time.Hour, MaxBooked: 10})
+	booked, err := endpoint.Reserve(ctx, shard,
+		&script.ReserveRequest{Proposal: proposal, Permits: 2, MaxDelay: time.Hour, MaxBooked: 10})
 	if err != nil {
 		log.Fatal(err)
 	}

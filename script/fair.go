@@ -6,14 +6,18 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua and fair_settle.lua.
+// fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua and
+// fair_settle.lua.
 type fair struct {
-	contended int64 // when somebody was last refused or reported unmet demand, shard time in microseconds; 0: nobody contends
+	// when somebody was last refused or reported unmet demand, shard time in microseconds; 0:
+	// nobody contends
+	contended int64
 	book      fairness.Book
 }
 
-// grant distributes free permits and notes that participants contend, when they begin and then eight times a window; that ends after two windows
-// in which nobody had reason to. It returns the size of the first ask that is refused, 0 if none is.
+// grant distributes free permits and notes that participants contend, when they begin and then
+// eight times a window; that ends after two windows in which nobody had reason to. It returns the
+// size of the first ask that is refused, 0 if none is.
 func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
 	if f.contended > 0 && f.contended+2*t.Window <= t.Now {
 		f.contended = 0
@@ -52,10 +56,11 @@ func (f *fair) charges(t fairness.Term, who *Seat) bool {
 	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
-// due returns the microseconds until the participant's credit can pay for a booking, and until it should try again for the sake of others, given what is
-// booked ahead; then charge must follow, with what was granted and when it is due, or can be paid. It is the
-// twin of fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest, ahead int64) (pay, hold int64, charge func(granted, date int64)) {
+// due returns the microseconds until the participant's credit can pay for a booking, and until it
+// should try again for the sake of others, given what is booked ahead; then charge must follow,
+// with what was granted and when it is due, or can be paid. It is the twin of fair_charge.lua.
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest,
+	ahead int64) (pay, hold int64, charge func(granted, date int64)) {
 	if !open || !f.charges(t, &r.Seat) {
 		return 0, 0, func(int64, int64) {}
 	}
@@ -71,7 +76,8 @@ func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
 	}
 }
 
-// distribute returns what Distribute does, and the size of the first ask that is refused, 0 if none is.
+// distribute returns what Distribute does, and the size of the first ask that is refused, 0 if none
+// is.
 func distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted, refused int64) {
 	from := len(dst)
 	perGroup, granted = Distribute(dst, free, groups)

@@ -32,7 +32,8 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take := func(r *TakeRequest, contended bool) TakeReply {
 		t.Helper()
 		reply, err := log.take(now, r)
-		if err != nil || reply.Contended != contended || len(reply.Seats) != map[bool]int{true: len(r.Seats)}[contended] {
+		if err != nil || reply.Contended != contended ||
+			len(reply.Seats) != map[bool]int{true: len(r.Seats)}[contended] {
 			t.Fatalf("%+v %v", reply, err)
 		}
 		return reply
@@ -48,7 +49,8 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take(seated(p, 2, 1), false) // the first refusal only begins it
 	keys(0)
 	now += 1000
-	if reply := take(seated(p, 2, 1), true); reply.Granted != 0 || reply.Seats[0].Retry != 0 || reply.Seats[0].Slot != 1 {
+	if reply := take(seated(p, 2, 1), true); reply.Granted != 0 || reply.Seats[0].Retry != 0 ||
+		reply.Seats[0].Slot != 1 {
 		t.Fatalf("%+v", reply)
 	}
 	keys(1)
@@ -66,7 +68,8 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take(seated(p, 1, 1), true)
 }
 
-// TestBookIsNoDanger: whatever happens to the book, nothing is granted that is not free, and what is not ours is left alone.
+// TestBookIsNoDanger: whatever happens to the book, nothing is granted that is not free, and what
+// is not ours is left alone.
 func TestBookIsNoDanger(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 10, time.Hour)
@@ -140,7 +143,8 @@ func TestBookIsNoDanger(t *testing.T) {
 	})
 }
 
-// TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make room; twin and script agree all along.
+// TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make
+// room; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
 	m := miniredis.RunT(t)
 	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}

@@ -13,7 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// BenchmarkFairScript reports what a take costs inside a real server (commandstats, us) without seats, with one, and while participants contend.
+// BenchmarkFairScript reports what a take costs inside a real server (commandstats, us) without
+// seats, with one, and while participants contend.
 func BenchmarkFairScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
 	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
@@ -38,7 +39,8 @@ func BenchmarkFairScript(b *testing.B) {
 				for range count {
 					now += 1_000_000 / c.rate
 					turn++
-					r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: int64(c.demand * share / float64(c.rate))}}}
+					r := &TakeRequest{Proposal: p,
+						Groups: []Group{{Size: 1, Count: int64(c.demand * share / float64(c.rate))}}}
 					if c.people > 0 {
 						n := turn % c.people
 						r.Seats = []Seat{{ID: fmt.Sprintf("%016x", n), Slot: slots[n], Weight: 1000}}
@@ -47,8 +49,9 @@ func BenchmarkFairScript(b *testing.B) {
 						}
 						who = append(who, n)
 					}
-					commands = append(commands, client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
-						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
+					commands = append(commands,
+						client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+							Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
 				}
 				for i, reply := range client.DoMulti(context.Background(), commands...) {
 					values, err := reply.AsIntSlice()
@@ -60,8 +63,10 @@ func BenchmarkFairScript(b *testing.B) {
 					}
 				}
 			}
-			if err := client.Do(context.Background(), client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
-				Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).Error(); err != nil {
+			if err := client.Do(context.Background(),
+				client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+					Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now,
+					10)).Build()).Error(); err != nil {
 				b.Fatal(err)
 			}
 			for range 3 * c.rate / 16 {
@@ -77,7 +82,8 @@ func BenchmarkFairScript(b *testing.B) {
 	}
 }
 
-// BenchmarkFairSeats reports what a take of 32 participants costs while a thousand contend, whose accounts are where they are said to be, were moved, or are not there.
+// BenchmarkFairSeats reports what a take of 32 participants costs while a thousand contend, whose
+// accounts are where they are said to be, were moved, or are not there.
 func BenchmarkFairSeats(b *testing.B) {
 	const people, seats, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)
@@ -104,8 +110,9 @@ func BenchmarkFairSeats(b *testing.B) {
 					}
 					r.Groups, r.Seats = append(r.Groups, Group{Size: 1, Count: 20, Seat: s}), append(r.Seats, seat)
 				}
-				values, err := client.Do(context.Background(), client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
-					Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).AsIntSlice()
+				values, err := client.Do(context.Background(),
+					client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).AsIntSlice()
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -81,7 +81,8 @@ func isTorn(err error) bool {
 // moved sends a call that declares fewer and fewer keys, until a server serves it. While a key
 // is at another server than the rest no call does; that lasts as long as the cluster takes to
 // move them one after the other. cause is what was answered to the call with all keys.
-func (e *Endpoint) moved(ctx context.Context, number int, keys [3]string, args []string, cause error) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) moved(ctx context.Context, number int, keys [3]string, args []string,
+	cause error) ([]rueidis.RedisMessage, error) {
 	all := countKeys(keys)
 	for pause, pauses := tornPause, 0; ; pause *= 2 {
 		for n := all - 1; n > 0; n-- {
@@ -114,8 +115,10 @@ func rest(ctx context.Context, pause time.Duration) bool {
 
 // declaring sends a call that declares the first n keys. It does without the book: whoever calls
 // is served as if nobody contended.
-func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
-	if number >= shardOperations && number < meterPrograms { // a record's operations know how to do without the second key
+func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
+	if number >= shardOperations && number < meterPrograms {
+		// a record's operations know how to do without the second key
 		keys[n] = ""
 		return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
 	}

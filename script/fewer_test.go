@@ -104,7 +104,8 @@ func TestALogThatCannotBeMadeIsDoneWithout(t *testing.T) {
 		r.Retry < time.Hour-time.Duration(r.At-last.At)*time.Microsecond {
 		t.Errorf("with nothing free: %+v, %v", r, err)
 	}
-	if r, err := s.Refund(t.Context(), s.ref, RefundRequest{Permits: 1, At: first.At}); err != nil || r.Refunded != 1 || r.Free != 1 {
+	if r, err := s.Refund(t.Context(), s.ref, RefundRequest{Permits: 1, At: first.At}); err != nil || r.Refunded != 1 ||
+		r.Free != 1 {
 		t.Errorf("Refund: %+v, %v", r, err)
 	}
 	migration.MoveKeys()
@@ -164,7 +165,8 @@ func TestALogThatEmptiesOnItsWayIsNotTakenForLost(t *testing.T) {
 		if r.Status != OK {
 			t.Fatalf("%+v", r)
 		}
-		// So that what is in the log has left, and what was granted last has not: if it comes later, no harm.
+		// So that what is in the log has left, and what was granted last has not: if it comes
+		// later, no harm.
 		time.Sleep(40 * time.Millisecond)
 	}
 	migration.Finish()
@@ -197,7 +199,8 @@ func TestALogThatExpiredBeforeTheHeadIsNotMissed(t *testing.T) {
 		}
 		for range 3 {
 			r, err := s.Take(t.Context(), s.ref, ones(p, 1))
-			if expired && (err != nil || r.Status != OK || r.Granted != 1) || !expired && (!isTorn(err) || !NotExecuted(err)) {
+			if expired && (err != nil || r.Status != OK || r.Granted != 1) ||
+				!expired && (!isTorn(err) || !NotExecuted(err)) {
 				t.Errorf("expired %t: %+v, %v", expired, r, err)
 			}
 		}
@@ -211,7 +214,8 @@ func TestALogThatExpiredBeforeTheHeadIsNotMissed(t *testing.T) {
 	}
 }
 
-// Whoever contends shares again when the slot has arrived, and no key is made that exists elsewhere.
+// Whoever contends shares again when the slot has arrived, and no key is made that exists
+// elsewhere.
 func TestTheBookIsLeftAloneOnTheWay(t *testing.T) {
 	cluster := redistest.NewCluster(t, 2, 0)
 	for a := range algorithms {
@@ -225,7 +229,8 @@ func TestTheBookIsLeftAloneOnTheWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seats := []Seat{{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000}, {ID: "bbbbbbbbbbbbbbbb", Slot: -1, Weight: 1000}}
+			seats := []Seat{{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000},
+				{ID: "bbbbbbbbbbbbbbbb", Slot: -1, Weight: 1000}}
 			contend := func(when string) (r TakeReply) {
 				t.Helper()
 				for i := range 6 {
@@ -296,7 +301,8 @@ func TestRecordsOnTheWay(t *testing.T) {
 			if _, err := s.ReadRecord(t.Context(), ref, read); err != nil {
 				t.Errorf("case %d, %s: %v", i, when, err)
 			}
-			if _, _, err := s.WriteRecord(t.Context(), ref, WriteRecordRequest{Expect: ExpectOlder, Epoch: 2, Blob: []byte("y"), Keep: time.Hour}); err != nil {
+			if _, _, err := s.WriteRecord(t.Context(), ref,
+				WriteRecordRequest{Expect: ExpectOlder, Epoch: 2, Blob: []byte("y"), Keep: time.Hour}); err != nil {
 				t.Errorf("case %d, %s: %v", i, when, err)
 			}
 			if r, err := s.ReadRecord(t.Context(), ref, read); err != nil || r.Epoch != 2 || string(r.Blob) != "y" {

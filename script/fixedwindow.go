@@ -1,6 +1,7 @@
 package script
 
-// fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at opened, and what is reserved in the next seven.
+// fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at
+// opened, and what is reserved in the next seven.
 type fixedWindow struct {
 	opened int64
 	since  int64 // what was granted earlier is forgotten
@@ -23,7 +24,8 @@ func (w *fixedWindow) advance(f *frame) {
 	w.counts = left
 }
 
-// regrid keeps what was counted in the window that now holds the beginning of the one in which it was.
+// regrid keeps what was counted in the window that now holds the beginning of the one in which it
+// was.
 func (w *fixedWindow) regrid(f *frame, was int64) {
 	old := *w
 	w.begin(f)

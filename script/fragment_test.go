@@ -45,7 +45,8 @@ func TestFragmentsSayWhatTheyShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		if script.mostLocals > mostLocals || script.mostUpvalues > mostUpvalues {
-			t.Errorf("%s has %d locals and %d upvalues in one function", all[i].file, script.mostLocals, script.mostUpvalues)
+			t.Errorf("%s has %d locals and %d upvalues in one function", all[i].file, script.mostLocals,
+				script.mostUpvalues)
 		}
 		for _, use := range script.uses {
 			here := owners[use.line-1]

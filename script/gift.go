@@ -2,8 +2,9 @@ package script
 
 import "github.com/shardlimit/shardlimit/internal/columns"
 
-// Gift is what comes into a token bucket with a share that rises: so many permits for so much new room, for less room as much less,
-// and never more than the room. So permits that other shards gave up come with the capacity that they gave up, and once.
+// Gift is what comes into a token bucket with a share that rises: so many permits for so much new
+// room, for less room as much less, and never more than the room. So permits that other shards gave
+// up come with the capacity that they gave up, and once.
 type Gift struct{ Permits, Room int64 }
 
 // forRoom returns what of the gift there is for so much new room.

@@ -13,8 +13,8 @@ const MaxGroups = 32
 // MaxSeats is the most participants that one take may ask for.
 const MaxSeats = fairness.MaxSeats
 
-// Group is Count asks of Size permits each, in order of arrival. Both run from 1 to [MaxPermits]. Seat is the index in the request's Seats of the
-// participant who asks; without seats it is 0.
+// Group is Count asks of Size permits each, in order of arrival. Both run from 1 to [MaxPermits].
+// Seat is the index in the request's Seats of the participant who asks; without seats it is 0.
 type Group = fairness.Ask
 
 // Seat is a participant of a take, and what it has to report.
@@ -26,9 +26,11 @@ type SeatReply struct {
 	Retry time.Duration // when it should come back; 0: at once
 }
 
-// Distribute is the rule by which free permits go to groups: in order, each group gets as many of its asks granted, whole, as what is left
-// allows. It appends the number of asks granted to dst, one for each group, and returns the permits granted in all. It holds while nobody
-// contends; script, twin and client share it, so that a reply need only carry what was free. Sizes below 1 are never granted.
+// Distribute is the rule by which free permits go to groups: in order, each group gets as many of
+// its asks granted, whole, as what is left allows. It appends the number of asks granted to dst,
+// one for each group, and returns the permits granted in all. It holds while nobody contends;
+// script, twin and client share it, so that a reply need only carry what was free. Sizes below 1
+// are never granted.
 func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted int64) {
 	left := max(free, 0)
 	for _, group := range groups {

@@ -26,7 +26,8 @@ func canceller(n int64, after time.Duration) func(r *rivals, who int) time.Durat
 
 // books books n permits for the first instant at which there is room.
 func (r *rivals) books(who int, n int64) ReserveReply {
-	req := &ReserveRequest{Proposal: r.proposal, Permits: n, MaxDelay: time.Minute, MaxBooked: rivalShare, Seat: r.seat(who)}
+	req := &ReserveRequest{Proposal: r.proposal, Permits: n, MaxDelay: time.Minute, MaxBooked: rivalShare,
+		Seat: r.seat(who)}
 	req.Seat.Waiting = n
 	reply, err := r.shard.reserve(r.now, req)
 	if err != nil {

@@ -2,15 +2,17 @@ package script
 
 import "strings"
 
-// ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it fail with [ErrInvalidRequest].
+// ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it
+// fail with [ErrInvalidRequest].
 type ShardRef struct {
 	algorithm       Algorithm
 	head, log, book string
 }
 
-// Keys returns the keys of one shard that counts by this algorithm; those of different algorithms differ. prefix must not hold braces; tag is
-// the hash tag that puts all keys into one slot, not empty and without braces; name is the limit's name and may hold any bytes. Where
-// prefix or tag are not so, or the algorithm is not one of ours, the zero ShardRef comes back.
+// Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
+// differ. prefix must not hold braces; tag is the hash tag that puts all keys into one slot, not
+// empty and without braces; name is the limit's name and may hold any bytes. Where prefix or tag
+// are not so, or the algorithm is not one of ours, the zero ShardRef comes back.
 func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 	if a >= algorithms || !taggable(prefix, tag) {
 		return ShardRef{}
@@ -38,7 +40,8 @@ func (s ShardRef) keys() [3]string {
 	return [3]string{s.head, s.log, s.book}
 }
 
-// Head returns the key of the shard's head: configuration, totals and, but for the sliding log, everything else.
+// Head returns the key of the shard's head: configuration, totals and, but for the sliding log,
+// everything else.
 func (s ShardRef) Head() string { return s.head }
 
 // Log returns the key of a sliding log's closed entries; "" for other algorithms.
@@ -55,7 +58,8 @@ func (s ShardRef) program(operation int) int {
 // Book returns the key of the accounts that participants have while they contend.
 func (s ShardRef) Book() string { return s.book }
 
-// RecordRef names the two keys of a limit's record. The zero value names none, and calls with it fail with [ErrInvalidRequest].
+// RecordRef names the two keys of a limit's record. The zero value names none, and calls with it
+// fail with [ErrInvalidRequest].
 type RecordRef struct {
 	record, participants string
 }

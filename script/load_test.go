@@ -10,7 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// TestLoadEnds: what those who wait for a load do when it has ended: go on, load themselves, or fail as it failed.
+// TestLoadEnds: what those who wait for a load do when it has ended: go on, load themselves, or
+// fail as it failed.
 func TestLoadEnds(t *testing.T) {
 	failure := errors.New("no server")
 	for name, c := range map[string]struct {
@@ -65,7 +66,8 @@ func TestLoadTellsOthers(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	fate := func(ctx context.Context) (loaded bool, failed error) {
-		_, _ = endpoint.load(ctx, &programs[peekProgram], func(l bool, f error) { loaded, failed = l, f }, ref.keys(), nil)
+		_, _ = endpoint.load(ctx, &programs[peekProgram], func(l bool, f error) { loaded, failed = l, f }, ref.keys(),
+			nil)
 		return loaded, failed
 	}
 	if loaded, failed := fate(context.Background()); !loaded || failed != nil {

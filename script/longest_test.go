@@ -13,8 +13,10 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// BenchmarkLongestCall reports the longest single call that a real server saw (SLOWLOG, us) and the one that all but one in a thousand are no longer than:
-// the server counts the time in which it has lost its core, too. What costs most is tried in turn: half of the log has left, nothing was called for long, several permits are refused, and one of 1,000 participants asks.
+// BenchmarkLongestCall reports the longest single call that a real server saw (SLOWLOG, us) and the
+// one that all but one in a thousand are no longer than: the server counts the time in which it has
+// lost its core, too. What costs most is tried in turn: half of the log has left, nothing was
+// called for long, several permits are refused, and one of 1,000 participants asks.
 func BenchmarkLongestCall(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
 	ctx := context.Background()

@@ -11,7 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// TestPartlyLostMemory: one of the two keys was evicted. What it held may be in use, so it is a loss like any other.
+// TestPartlyLostMemory: one of the two keys was evicted. What it held may be in use, so it is a
+// loss like any other.
 func TestPartlyLostMemory(t *testing.T) {
 	c := newClock(t)
 	ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
@@ -43,7 +44,8 @@ func TestPartlyLostMemory(t *testing.T) {
 					if _, err := endpoint.Peek(ctx, ref); !errors.Is(err, ErrForeignState) {
 						t.Errorf("peek: %v", err)
 					}
-					if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); !errors.Is(err, ErrForeignState) {
+					if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); !errors.Is(err,
+						ErrForeignState) {
 						t.Errorf("refund: %v", err)
 					}
 				}
@@ -52,11 +54,13 @@ func TestPartlyLostMemory(t *testing.T) {
 				if quarantine {
 					want = TakeReply{Status: Lost, Closed: time.Second}
 				}
-				if err != nil || reply.Status != want.Status || reply.Granted != want.Granted || reply.Closed != want.Closed {
+				if err != nil || reply.Status != want.Status || reply.Granted != want.Granted ||
+					reply.Closed != want.Closed {
 					t.Errorf("%+v %v", reply, err)
 				}
 				c.forward(time.Second)
-				if reply, err := endpoint.Take(ctx, ref, ones(p, 11)); err != nil || reply.Status != OK || reply.Granted != 10 {
+				if reply, err := endpoint.Take(ctx, ref, ones(p, 11)); err != nil || reply.Status != OK ||
+					reply.Granted != 10 {
 					t.Errorf("a window later: %+v %v", reply, err)
 				}
 				if _, log, _ := stored(endpoint.client, ref); len(log) != 0 {
@@ -67,7 +71,8 @@ func TestPartlyLostMemory(t *testing.T) {
 	}
 }
 
-// TestServerRefusesToWrite: a full or read-only server refuses before anything is written, and says so. A denial writes nothing and goes on.
+// TestServerRefusesToWrite: a full or read-only server refuses before anything is written, and says
+// so. A denial writes nothing and goes on.
 func TestServerRefusesToWrite(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	ctx, endpoint, records := context.Background(), NewEndpoint(client), RecordKeys("", "t", "limit")
@@ -94,13 +99,15 @@ func TestServerRefusesToWrite(t *testing.T) {
 	}
 	refused := map[string]func() error{
 		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
-		"refund, open entry": refund(49), "refund, closed entry": refund(20), "clear": func() error { _, err := one.clear(at(50)); return err },
+		"refund, open entry": refund(49), "refund, closed entry": refund(20),
+		"clear": func() error { _, err := one.clear(at(50)); return err },
 		"write": func() error {
 			_, _, err := endpoint.WriteRecord(ctx, records, WriteRecordRequest{Epoch: 1, Keep: time.Hour})
 			return err
 		},
 		"read": func() error {
-			_, err := endpoint.ReadRecord(ctx, records, ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
+			_, err := endpoint.ReadRecord(ctx, records,
+				ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
 			return err
 		},
 	}

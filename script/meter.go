@@ -6,7 +6,8 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// meter is the Go twin of the algorithms that keep a shard in one string: what all have in common, and what the algorithm keeps.
+// meter is the Go twin of the algorithms that keep a shard in one string: what all have in common,
+// and what the algorithm keeps.
 type meter[S any, R ruleOf[S]] struct {
 	uptime      time.Duration // how long the node has surely kept its memory, in whole seconds
 	uptimeKnown bool
@@ -56,7 +57,8 @@ type ruleOf[S any] interface {
 	rule
 }
 
-// look returns a copy of the state brought to now: what an operation works on, and stores if it has reason to.
+// look returns a copy of the state brought to now: what an operation works on, and stores if it has
+// reason to.
 func (m *meter[S, R]) look(now int64) meter[S, R] {
 	v := *m
 	v.now, v.stepped, v.gift, v.gave = now, false, Gift{}, 0
@@ -122,13 +124,15 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	v.fair.settle(term, r, &reply)
 	m.fair = v.fair
-	if f, ok := any(own).(falling); ok && len(r.Groups) == 0 && v.share > v.target && v.quarantine() == 0 && reply.Reset > 0 {
+	if f, ok := any(own).(falling); ok && len(r.Groups) == 0 && v.share > v.target && v.quarantine() == 0 &&
+		reply.Reset > 0 {
 		reply.Next = duration(f.falls(&v.frame))
 	}
 	return reply
 }
 
-// falling is a meter whose share, while it is above its target, falls at instants that soonest and reset do not tell.
+// falling is a meter whose share, while it is above its target, falls at instants that soonest and
+// reset do not tell.
 type falling interface{ falls(*frame) int64 }
 
 // available returns what can be granted.
@@ -139,7 +143,8 @@ func (m *meter[S, R]) available() int64 {
 	return R(&m.own).free(&m.frame)
 }
 
-// reopening returns when n permits may be asked for again in quarantine, us; -1: never, as there can never be as many.
+// reopening returns when n permits may be asked for again in quarantine, us; -1: never, as there
+// can never be as many.
 func (f *frame) reopening(n int64) int64 {
 	most := f.burst
 	if most == 0 || f.target == 0 {
@@ -168,7 +173,8 @@ func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
 	}
 }
 
-// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
+// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
+// does.
 func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if m.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
@@ -190,7 +196,8 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	} else {
 		retry = us
 	}
-	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame), Paced: duration(paced)}
+	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame),
+		Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
 	reply.refuse(r, retry)
@@ -221,14 +228,16 @@ func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 			m.share = max(m.share, min(p.floor, m.target))
 		}
 	}
-	if had.epoch != 0 && (m.share != had.share || m.window != had.window || m.burst != had.burst || m.target != had.target) {
+	if had.epoch != 0 &&
+		(m.share != had.share || m.window != had.window || m.burst != had.burst || m.target != had.target) {
 		own.reshape(&m.frame)
 		renew = true
 	}
 	return status, renew
 }
 
-// retired reports whether the shard leaves and another algorithm takes over. Its burst is then the share it had.
+// retired reports whether the shard leaves and another algorithm takes over. Its burst is then the
+// share it had.
 func (f *frame) retired() bool { return f.target == 0 && f.burst > 0 }
 
 // retire begins that, or goes on with it under another epoch.
@@ -248,7 +257,8 @@ func (f *frame) lower(own rule) {
 	f.share = min(f.share, max(f.target, own.held(f)))
 }
 
-// create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what may still be in use.
+// create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
+// may still be in use.
 func (m *meter[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	left := int64(0)

@@ -12,7 +12,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// BenchmarkMeterScript reports what one take costs inside a real server (commandstats, us), as BenchmarkScript does for the sliding log.
+// BenchmarkMeterScript reports what one take costs inside a real server (commandstats, us), as
+// BenchmarkScript does for the sliding log.
 func BenchmarkMeterScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
 	for _, a := range meters {
@@ -25,7 +26,8 @@ func BenchmarkMeterScript(b *testing.B) {
 		for name, gap := range map[string]int64{"granted": 1_000, "denied": 0} {
 			b.Run(a.String()+" "+name, func(b *testing.B) {
 				ref, now := a.Keys("", "t", name), int64(epoch0)
-				p := terms(b, Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: time.Second, Keep: time.Hour, Algorithm: a})
+				p := terms(b,
+					Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: time.Second, Keep: time.Hour, Algorithm: a})
 				call := func(size int64) rueidis.Completed {
 					now += gap
 					r := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}

@@ -29,8 +29,12 @@ func withMeters(all [programCount]recipe) [programCount]recipe {
 		}
 		load := slices.Concat([]string{"meter_names", "meter"}, own.rule, []string{"meter_load"})
 		with := func(parts ...string) []string { return slices.Concat(load, parts) }
-		add(takeProgram, "take", with("meter_adopt", "meter_take", "fair", "meter_grant", "meter_reply", own.taken, "fair_settle", "reply")...)
-		add(reserveProgram, "reserve", with("meter_adopt", "meter_ahead", "fair_charge", "meter_reserve", "meter_reply", "meter_reserved", "fair_charged")...)
+		add(takeProgram, "take",
+			with("meter_adopt", "meter_take", "fair", "meter_grant", "meter_reply", own.taken, "fair_settle",
+				"reply")...)
+		add(reserveProgram, "reserve",
+			with("meter_adopt", "meter_ahead", "fair_charge", "meter_reserve", "meter_reply", "meter_reserved",
+				"fair_charged")...)
 		add(refundProgram, "refund", with("meter_refund")...)
 		add(peekProgram, "peek", with("meter_peek")...)
 		add(clearProgram, "clear", with("meter_clear")...)

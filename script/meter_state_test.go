@@ -40,7 +40,8 @@ func TestForeignMeter(t *testing.T) {
 				"epoch 0":       {"SET", ref.head, good[:19] + "0" + good[20:]},
 			}
 			if a == AlgorithmFixedWindow {
-				cases["booked below 0"] = []string{"SET", ref.head, good[:len(good)-91] + strings.Repeat("            0", 6) + "           -5"}
+				cases["booked below 0"] = []string{"SET", ref.head,
+					good[:len(good)-91] + strings.Repeat("            0", 6) + "           -5"}
 			}
 			for name, words := range cases {
 				for operation, call := range map[string]func() error{
@@ -49,12 +50,17 @@ func TestForeignMeter(t *testing.T) {
 						_, err := endpoint.Reserve(ctx, ref, &ReserveRequest{Proposal: p, Permits: 1})
 						return err
 					},
-					"refund": func() error { _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); return err },
-					"peek":   func() error { _, err := endpoint.Peek(ctx, ref); return err },
-					"clear":  func() error { _, err := endpoint.Clear(ctx, ref); return err },
-					"drop":   func() error { return endpoint.Drop(ctx, ref) },
+					"refund": func() error {
+						_, err := endpoint.Refund(ctx, ref,
+							RefundRequest{Permits: 1, At: 1})
+						return err
+					},
+					"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
+					"clear": func() error { _, err := endpoint.Clear(ctx, ref); return err },
+					"drop":  func() error { return endpoint.Drop(ctx, ref) },
 				} {
-					if ours := words[0] == "SET" && strings.HasPrefix(words[2], magics[a]); operation == "drop" && ours {
+					if ours := words[0] == "SET" && strings.HasPrefix(words[2], magics[a]); operation == "drop" &&
+						ours {
 						continue // damaged, but ours: Drop is the way to get rid of it
 					}
 					command(t, client, "DEL", ref.head)
@@ -80,16 +86,20 @@ func TestForeignMeter(t *testing.T) {
 	})
 }
 
-// TestMeterTimeToLive: state lives for two windows and keep after it is unused again, and denials, refunds and looks do not prolong it.
+// TestMeterTimeToLive: state lives for two windows and keep after it is unused again, and denials,
+// refunds and looks do not prolong it.
 func TestMeterTimeToLive(t *testing.T) {
 	overMeters(t, func(t *testing.T, a Algorithm) {
 		c := newClock(t)
 		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
-		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: a, Burst: 100})
+		p := terms(t,
+			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: a,
+				Burst: 100})
 		burst := max(p.Burst(), p.Target())
 		reply, err := endpoint.Take(ctx, ref, ones(p, burst))
 		want := 12*time.Second + reply.Reset
-		if err != nil || reply.Granted != burst || c.TTL(ref.head) != want || reply.Reset < time.Duration(burst/10)*time.Second {
+		if err != nil || reply.Granted != burst || c.TTL(ref.head) != want ||
+			reply.Reset < time.Duration(burst/10)*time.Second {
 			t.Fatalf("lives %v, expected %v: %+v %v", c.TTL(ref.head), want, reply, err)
 		}
 		c.forward(100 * time.Millisecond)
@@ -98,7 +108,8 @@ func TestMeterTimeToLive(t *testing.T) {
 		}
 		ttl := c.TTL(ref.head)
 		c.forward(10 * time.Millisecond)
-		if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
+		if _, err := endpoint.Refund(ctx, ref,
+			RefundRequest{Permits: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := endpoint.Peek(ctx, ref); err != nil {
@@ -117,9 +128,10 @@ func TestMeterTimeToLive(t *testing.T) {
 	})
 }
 
-// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten cannot be in use; then a token bucket is empty. Resume starts
-// as new.
-// TestMeterLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a state, and the others leave it long enough.
+// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
+// cannot be in use; then a token bucket is empty. Resume starts as new. TestMeterLifeIsRenewed:
+// only the first grant of a sixteenth of a window prolongs the life of a state, and the others
+// leave it long enough.
 func TestMeterLifeIsRenewed(t *testing.T) {
 	overMeters(t, func(t *testing.T, a Algorithm) {
 		const keep, slice = time.Minute, 100 * time.Millisecond
@@ -132,7 +144,9 @@ func TestMeterLifeIsRenewed(t *testing.T) {
 		p, kept := terms(t, offer), 0
 		for i := range 200 {
 			permits := int64(1)
-			if i == 105 { // in the middle of a slice: what was granted is not forgotten, however long it takes to come back
+			if i == 105 {
+				// in the middle of a slice: what was granted is not forgotten, however long it
+				// takes to come back
 				permits = max(offer.Burst, offer.Target) / 2
 			}
 			before := c.TTL(ref.head)
@@ -188,7 +202,8 @@ func losesItsMemory(t *testing.T, a Algorithm) {
 			}
 			continue
 		}
-		if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second || after.Retry != time.Second {
+		if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second ||
+			after.Retry != time.Second {
 			t.Errorf("lost: %+v", after)
 		}
 		c.forward(time.Second - time.Microsecond)
@@ -208,8 +223,11 @@ func losesItsMemory(t *testing.T, a Algorithm) {
 
 // TestForgottenQueue: a queue that may be longer than a window is waited for.
 func TestForgottenQueue(t *testing.T) {
-	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmLeakyBucket, Burst: 35, Quarantine: true})
-	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond, 4 * time.Second: 0} {
+	p := terms(t,
+		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmLeakyBucket, Burst: 35,
+			Quarantine: true})
+	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond,
+		3 * time.Second: 500 * time.Millisecond, 4 * time.Second: 0} {
 		twin := NewTwin(AlgorithmLeakyBucket)
 		twin.(meterTwin).runFor(uptime)
 		if reply := twin.Take(epoch0, &TakeRequest{Proposal: p, Known: time.Hour}); reply.Closed != want {
@@ -218,7 +236,8 @@ func TestForgottenQueue(t *testing.T) {
 	}
 }
 
-// TestServerRefusesToWriteMeter: a full or read-only server refuses before anything is written; a denial goes on.
+// TestServerRefusesToWriteMeter: a full or read-only server refuses before anything is written; a
+// denial goes on.
 func TestServerRefusesToWriteMeter(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	overMeters(t, func(t *testing.T, a Algorithm) {
@@ -237,7 +256,8 @@ func TestServerRefusesToWriteMeter(t *testing.T) {
 			for operation, call := range map[string]func() error{
 				"take": func() error { _, err := one.take(epoch0+1, ones(p, 1)); return err },
 				"reserve": func() error {
-					_, err := one.reserve(epoch0+1, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour, MaxBooked: 99})
+					_, err := one.reserve(epoch0+1,
+						&ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour, MaxBooked: 99})
 					return err
 				},
 				"refund": func() error {
@@ -251,7 +271,8 @@ func TestServerRefusesToWriteMeter(t *testing.T) {
 					t.Errorf("%s, %s: %v", name, operation, err)
 				}
 			}
-			if reply, err := one.take(epoch0+1, &TakeRequest{Proposal: p, Groups: []Group{{Size: 3, Count: 1}}}); err != nil || reply.Granted != 0 {
+			if reply, err := one.take(epoch0+1,
+				&TakeRequest{Proposal: p, Groups: []Group{{Size: 3, Count: 1}}}); err != nil || reply.Granted != 0 {
 				t.Errorf("%s, a denial: %+v %v", name, reply, err)
 			}
 			if after, _ := one.stored(); after != before {
@@ -262,7 +283,8 @@ func TestServerRefusesToWriteMeter(t *testing.T) {
 	})
 }
 
-// TestMeterClock: a step back neither blocks nor frees, a step forward frees at most the share, once.
+// TestMeterClock: a step back neither blocks nor frees, a step forward frees at most the share,
+// once.
 func TestMeterClock(t *testing.T) {
 	overMeters(t, func(t *testing.T, a Algorithm) {
 		const hour = 3_600_000_000

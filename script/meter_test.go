@@ -101,7 +101,8 @@ func (m emulatedMeter) stored() (head, book string) { return storedHead(m.endpoi
 func storedHead(client rueidis.Client, ref ShardRef) (head, book string) {
 	for key, text := range map[string]*string{ref.head: &head, ref.book: &book} {
 		var err error
-		if *text, err = client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString(); err != nil && !rueidis.IsRedisNil(err) {
+		if *text, err = client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString(); err != nil &&
+			!rueidis.IsRedisNil(err) {
 			panic(err)
 		}
 	}
@@ -128,7 +129,8 @@ func (s *meterStage) fit(st *step) {
 		copied := *st.take
 		copied.Proposal = s.fitted(copied.Proposal)
 		if len(copied.Groups) == 0 && rapid.IntRange(0, 2).Draw(s.t, "gift") > 0 {
-			room := rapid.SampledFrom([]int64{1, 7, max(copied.Proposal.burst/2, 1), max(copied.Proposal.burst, 1), MaxPermits}).Draw(s.t, "room")
+			room := rapid.SampledFrom([]int64{1, 7, max(copied.Proposal.burst/2, 1), max(copied.Proposal.burst, 1),
+				MaxPermits}).Draw(s.t, "room")
 			copied.Gift = Gift{rapid.Int64Range(0, room).Draw(s.t, "permits"), room}
 		}
 		st.take = &copied
@@ -172,7 +174,8 @@ func (s *meterStage) aimTurn(st *step) {
 	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1), Seat: st.refund.Seat}
 }
 
-// agreeMeter runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
+// agreeMeter runs one generated sequence on twin and server and compares every reply, and every
+// byte that is stored.
 func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 	s := &meterStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -186,10 +189,12 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, book, twin.head())
 			}
 			if !reflect.DeepEqual(want, got) {
-				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was, twin.head())
+				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was,
+					twin.head())
 			}
 			if head, book := server.stored(); head != twin.head() || book != twin.book().Text() {
-				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was, twin.head(), twin.book().Text(), head, book)
+				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was,
+					twin.head(), twin.book().Text(), head, book)
 			}
 		}
 		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Book(s.node)) {
@@ -205,7 +210,8 @@ func TestMetersAgreeWithMiniredis(t *testing.T) {
 			endpoint := NewEndpoint(miniClient(t, m))
 			rapid.Check(t, func(t *rapid.T) {
 				m.FlushAll()
-				agreeMeter(t, a, NewTwin(a).(meterTwin), emulatedMeter{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
+				agreeMeter(t, a, NewTwin(a).(meterTwin),
+					emulatedMeter{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
 			})
 		})
 	}

@@ -26,16 +26,21 @@ type Load struct {
 type PeekReply struct {
 	Status                      Status // OK or Absent
 	Epoch, Target, Share, Start int64
-	Used                        int64 // with what is booked ahead, so it may be more than Share; of a FixedWindow, with what is booked in the window that now is
-	Free                        int64 // what a take can have now
-	Spare                       int64 // what would be left if all that is booked ahead were in use: a reservation goes behind it
-	Window                      time.Duration
-	Closed                      time.Duration // what is left of the quarantine
-	Reset                       time.Duration // until everything is free if nothing more is used
-	// Releases come oldest first and add up to Used, except that a bucket which leaves to another algorithm has none; neighbours are merged into the later one, so none is announced too early.
+	// with what is booked ahead, so it may be more than Share; of a FixedWindow, with what is
+	// booked in the window that now is
+	Used int64
+	Free int64 // what a take can have now
+	// what would be left if all that is booked ahead were in use: a reservation goes behind it
+	Spare  int64
+	Window time.Duration
+	Closed time.Duration // what is left of the quarantine
+	Reset  time.Duration // until everything is free if nothing more is used
+	// Releases come oldest first and add up to Used, except that a bucket which leaves to another
+	// algorithm has none; neighbours are merged into the later one, so none is announced too early.
 	Releases []Release
-	// Beside is what stands beside takes, in order of time and beginning now: a take can have what the share leaves. It falls with the releases, and rises
-	// where something booked ahead comes into one window with what is taken.
+	// Beside is what stands beside takes, in order of time and beginning now: a take can have what
+	// the share leaves. It falls with the releases, and rises where something booked ahead comes
+	// into one window with what is taken.
 	Beside []Load
 }
 
@@ -85,7 +90,9 @@ func parsePeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 // lookedAt is what looks at shards of all algorithms have in common.
 func lookedAt(n []int64) PeekReply {
 	return PeekReply{
-		Status: Status(n[peekStatus]), Epoch: n[peekEpoch], Target: n[peekTarget], Share: n[peekShare], Start: n[peekStart],
-		Used: n[peekUsed], Window: duration(n[peekWindow]), Closed: duration(n[peekClosed]), Reset: duration(n[peekReset]),
+		Status: Status(n[peekStatus]), Epoch: n[peekEpoch], Target: n[peekTarget], Share: n[peekShare],
+		Start: n[peekStart],
+		Used:  n[peekUsed], Window: duration(n[peekWindow]), Closed: duration(n[peekClosed]),
+		Reset: duration(n[peekReset]),
 	}
 }

@@ -16,12 +16,14 @@ const (
 	MaxEpoch = 1<<53 - 1
 	// minKeep is how much longer than two windows a shard's state lives at least.
 	minKeep = time.Second
-	// logKeep is how much longer than two windows a log and the participants' accounts live at most: all that they tell is of the last two.
+	// logKeep is how much longer than two windows a log and the participants' accounts live at
+	// most: all that they tell is of the last two.
 	logKeep = time.Minute
 )
 
-// Proposal is what every take carries: the layout as its caller knows it. The stored epoch decides what becomes of it. A Proposal never changes
-// and is safe for concurrent use; make one for each epoch and floor and keep it, it holds its own text.
+// Proposal is what every take carries: the layout as its caller knows it. The stored epoch decides
+// what becomes of it. A Proposal never changes and is safe for concurrent use; make one for each
+// epoch and floor and keep it, it holds its own text.
 type Proposal struct {
 	epoch, target, floor int64
 	window               int64 // us
@@ -34,34 +36,41 @@ type Proposal struct {
 	termsTexts           [4]string // by flags, of a limit that is known long enough for everything
 }
 
-// Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in force at once.
+// Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
+// force at once.
 type Terms struct {
-	// Epoch runs from 0 to MaxEpoch; 0 proposes nothing: it finds what is there and creates nothing, and the other values do not matter.
+	// Epoch runs from 0 to MaxEpoch; 0 proposes nothing: it finds what is there and creates
+	// nothing, and the other values do not matter.
 	Epoch int64
 	// 0 <= Floor <= Target <= MaxPermits.
 	Target, Floor int64
 	// Window runs from MinWindow to MaxWindow and is rounded up to microseconds.
 	Window time.Duration
-	// Keep is how much longer than two windows the state lives: at least one second, at most ten times MaxWindow.
+	// Keep is how much longer than two windows the state lives: at least one second, at most ten
+	// times MaxWindow.
 	Keep      time.Duration
 	Algorithm Algorithm
-	// Burst is the shard's part of the burst, that of its whole target: while less is in force, as much less of the burst is. 0 to MaxPermits;
-	// 0: the same as Target. Only the bucket algorithms look at it. A bucket must be full, and a queue empty, after at most MaxFill.
+	// Burst is the shard's part of the burst, that of its whole target: while less is in force, as
+	// much less of the burst is. 0 to MaxPermits; 0: the same as Target. Only the bucket algorithms
+	// look at it. A bucket must be full, and a queue empty, after at most MaxFill.
 	Burst int64
-	// Retire tells a shard that leaves (Target 0) that shards of another algorithm take over. A bucket then gives its share up only as what it
-	// let through leaves the window: nothing in the bucket remembers that, and the others do not count it. Other algorithms ignore it.
+	// Retire tells a shard that leaves (Target 0) that shards of another algorithm take over. A
+	// bucket then gives its share up only as what it let through leaves the window: nothing in the
+	// bucket remembers that, and the others do not count it. Other algorithms ignore it.
 	Retire bool
-	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it forgot can be in use (true), or start
-	// fresh (false).
+	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it
+	// forgot can be in use (true), or start fresh (false).
 	Quarantine bool
 }
 
 // MaxFill bounds how long it may take to fill an empty bucket.
 const MaxFill = 10 * MaxWindow
 
-// NewProposal returns a proposal for a sliding log: see [Terms], whose fields of the same name its arguments are.
+// NewProposal returns a proposal for a sliding log: see [Terms], whose fields of the same name its
+// arguments are.
 func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarantine bool) (*Proposal, error) {
-	return Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep, Quarantine: quarantine}.Proposal()
+	return Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep,
+		Quarantine: quarantine}.Proposal()
 }
 
 // Proposal returns the terms in the form in which takes carry them.
@@ -82,14 +91,16 @@ func (t Terms) Proposal() (*Proposal, error) {
 		t.Burst = t.Target
 	}
 	lasts := us
-	if t.Algorithm == AlgorithmLeakyBucket && t.Target > 0 && t.Burst > t.Target { // the queue may be longer than a window
+	if t.Algorithm == AlgorithmLeakyBucket && t.Target > 0 && t.Burst > t.Target {
+		// the queue may be longer than a window
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}
 	keep := milliseconds(max(t.Keep, minKeep))
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
-		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm, burst: t.Burst, quarantine: t.Quarantine,
+		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
+		burst: t.Burst, quarantine: t.Quarantine,
 		layoutText: layoutText(t),
 	}
 	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
@@ -129,14 +140,17 @@ func (t Terms) check(window int64) error {
 	case t.Burst < 0 || t.Burst > MaxPermits:
 		return invalid("burst %d", t.Burst)
 	}
-	// In floating point, as the product may overflow: what is a little too much is as good as what is not.
-	if t.Algorithm.bursty() && t.Target > 0 && float64(t.Burst)*float64(window) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
+	// In floating point, as the product may overflow: what is a little too much is as good as what
+	// is not.
+	if t.Algorithm.bursty() && t.Target > 0 &&
+		float64(t.Burst)*float64(window) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
 		return invalid("a burst of %d takes longer than %v to fill", t.Burst, MaxFill)
 	}
 	return nil
 }
 
-// These return what the proposal was made of: Window as rounded, Burst as in force with the whole target, 0 for algorithms that have none.
+// These return what the proposal was made of: Window as rounded, Burst as in force with the whole
+// target, 0 for algorithms that have none.
 func (p *Proposal) Epoch() int64          { return p.epoch }
 func (p *Proposal) Target() int64         { return p.target }
 func (p *Proposal) Floor() int64          { return p.floor }
@@ -144,8 +158,9 @@ func (p *Proposal) Window() time.Duration { return duration(p.window) }
 func (p *Proposal) Algorithm() Algorithm  { return p.algorithm }
 func (p *Proposal) Burst() int64          { return p.burst }
 
-// enough is the time from which on it does not matter how much longer a limit has been known: a node that has been up for less than the
-// window is then surely younger than the limit. Microseconds.
+// enough is the time from which on it does not matter how much longer a limit has been known: a
+// node that has been up for less than the window is then surely younger than the limit.
+// Microseconds.
 func enough(window int64) int64 { return window + 2*second }
 
 const second = int64(time.Second / time.Microsecond)

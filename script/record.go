@@ -10,15 +10,18 @@ import (
 const (
 	// MaxParticipant is the longest name of a participant, in bytes.
 	MaxParticipant = 512
-	// MaxParticipants is how many participants a record counts at most. A newcomer beyond is not counted until one of them is forgotten.
+	// MaxParticipants is how many participants a record counts at most. A newcomer beyond is not
+	// counted until one of them is forgotten.
 	MaxParticipants = 10_000
 	// MaxBlob is the longest blob a record holds, in bytes.
 	MaxBlob = 1 << 20
-	// ExpectOlder makes WriteRecord write if what is stored is older: absent, of a lower epoch, or of the same epoch and not settled while the new one is.
+	// ExpectOlder makes WriteRecord write if what is stored is older: absent, of a lower epoch, or
+	// of the same epoch and not settled while the new one is.
 	ExpectOlder = -1
 )
 
-// Record is what a limit's register holds: its layout, which this package does not read, and the epoch that orders layouts.
+// Record is what a limit's register holds: its layout, which this package does not read, and the
+// epoch that orders layouts.
 type Record struct {
 	Exists       bool
 	Epoch        int64 // 1 to MaxEpoch
@@ -29,14 +32,16 @@ type Record struct {
 	Now          int64 // the node's clock in microseconds
 }
 
-// ReadRecordRequest says who reads. With no Participant the read is pure and writes nothing; ParticipantTTL then only says whom to count.
+// ReadRecordRequest says who reads. With no Participant the read is pure and writes nothing;
+// ParticipantTTL then only says whom to count.
 type ReadRecordRequest struct {
 	Participant    string        // at most MaxParticipant bytes
 	ParticipantTTL time.Duration // how long one that was not heard of still counts, from 1ms
 	Keep           time.Duration // how long the record lives after this, from 1ms; not needed for a pure read
 }
 
-// ReadRecord reads a limit's record and, unless the read is pure, keeps the record alive and registers the participant, record or not.
+// ReadRecord reads a limit's record and, unless the read is pure, keeps the record alive and
+// registers the participant, record or not.
 func (e *Endpoint) ReadRecord(ctx context.Context, ref RecordRef, r ReadRecordRequest) (Record, error) {
 	if err := r.check(); err != nil {
 		return Record{}, err
@@ -74,7 +79,8 @@ func parseReadRecord(reply []rueidis.RedisMessage) (Record, error) {
 	if err != nil || !natural(n[:]) || n[0] > 1 || n[2] > 1 || (n[0] == 1) != (n[1] > 0) {
 		return Record{}, malformed(p, "out of range")
 	}
-	record := Record{Exists: n[0] == 1, Epoch: n[1], Settled: n[2] == 1, Now: n[3], Age: duration(n[4]), Participants: n[5]}
+	record := Record{Exists: n[0] == 1, Epoch: n[1], Settled: n[2] == 1, Now: n[3], Age: duration(n[4]),
+		Participants: n[5]}
 	if record.Exists {
 		record.Blob = blob
 	}
@@ -83,17 +89,21 @@ func parseReadRecord(reply []rueidis.RedisMessage) (Record, error) {
 
 // WriteRecordRequest is a new record and what must be stored for it to be written.
 type WriteRecordRequest struct {
-	Expect  int64 // the epoch stored now; 0: none; ExpectOlder
-	Epoch   int64 // from Expect to MaxEpoch, at least 1: the same epoch may be written again, settled or not, until it is settled
+	Expect int64 // the epoch stored now; 0: none; ExpectOlder
+	// from Expect to MaxEpoch, at least 1: the same epoch may be written again, settled or not,
+	// until it is settled
+	Epoch   int64
 	Settled bool
 	Blob    []byte        // not kept after the call, at most MaxBlob bytes
 	Keep    time.Duration // how long the record lives after this, from 1ms
 	BornAge time.Duration // the age of the record that this is a copy of; 0: it is new. What is stored keeps its birth.
 }
 
-// WriteRecord writes the record if what is stored is as expected. It returns the record as it is stored after the call, and whether that is
-// the one given; if not, written is false, which is no error.
-func (e *Endpoint) WriteRecord(ctx context.Context, ref RecordRef, r WriteRecordRequest) (record Record, written bool, err error) {
+// WriteRecord writes the record if what is stored is as expected. It returns the record as it is
+// stored after the call, and whether that is the one given; if not, written is false, which is no
+// error.
+func (e *Endpoint) WriteRecord(ctx context.Context, ref RecordRef,
+	r WriteRecordRequest) (record Record, written bool, err error) {
 	if err := r.check(); err != nil {
 		return Record{}, false, err
 	}

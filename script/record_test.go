@@ -42,8 +42,9 @@ func testRegister(t *testing.T, client rueidis.Client) {
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			expect := rapid.Int64Range(-1, 3).Draw(t, "expect")
 			r := WriteRecordRequest{
-				Expect: expect, Epoch: rapid.Int64Range(max(expect, 1), 4).Draw(t, "epoch"), Settled: rapid.Bool().Draw(t, "settled"),
-				Blob: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "blob"), Keep: time.Hour,
+				Expect: expect, Epoch: rapid.Int64Range(max(expect, 1), 4).Draw(t, "epoch"),
+				Settled: rapid.Bool().Draw(t, "settled"),
+				Blob:    rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "blob"), Keep: time.Hour,
 			}
 			want := model.write(r)
 			got, written, err := endpoint.WriteRecord(ctx, ref, r)
@@ -68,10 +69,12 @@ func TestLargestEpoch(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, ref := context.Background(), NewEndpoint(client), RecordKeys("", "t", "limit")
 		for epoch := int64(MaxEpoch - 1); epoch <= MaxEpoch; epoch++ {
-			if r, written, err := endpoint.WriteRecord(ctx, ref, WriteRecordRequest{Expect: ExpectOlder, Epoch: epoch, Keep: time.Hour}); !written || r.Epoch != epoch {
+			if r, written, err := endpoint.WriteRecord(ctx, ref,
+				WriteRecordRequest{Expect: ExpectOlder, Epoch: epoch, Keep: time.Hour}); !written || r.Epoch != epoch {
 				t.Errorf("%+v %v", r, err)
 			}
-			reply, err := endpoint.Take(ctx, ShardKeys("", "t", "limit"), ones(proposal(t, epoch, MaxPermits, MaxWindow), MaxPermits))
+			reply, err := endpoint.Take(ctx, ShardKeys("", "t", "limit"),
+				ones(proposal(t, epoch, MaxPermits, MaxWindow), MaxPermits))
 			if err != nil || reply.Epoch != epoch || reply.Used != MaxPermits {
 				t.Errorf("%+v %v", reply, err)
 			}
@@ -84,7 +87,8 @@ func TestRecordAges(t *testing.T) {
 	ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), RecordKeys("", "t", "limit")
 	write := func(epoch int64, age time.Duration) Record {
 		t.Helper()
-		r, written, err := endpoint.WriteRecord(ctx, ref, WriteRecordRequest{Expect: ExpectOlder, Epoch: epoch, Keep: time.Minute, BornAge: age})
+		r, written, err := endpoint.WriteRecord(ctx, ref,
+			WriteRecordRequest{Expect: ExpectOlder, Epoch: epoch, Keep: time.Minute, BornAge: age})
 		if err != nil || !written {
 			t.Fatal(written, err)
 		}
@@ -123,7 +127,8 @@ func TestRecordTimeToLive(t *testing.T) {
 	}
 	read := func(participant string) Record {
 		t.Helper()
-		r, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{Participant: participant, ParticipantTTL: 10 * time.Second, Keep: 2 * time.Minute})
+		r, err := endpoint.ReadRecord(ctx, ref,
+			ReadRecordRequest{Participant: participant, ParticipantTTL: 10 * time.Second, Keep: 2 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +140,8 @@ func TestRecordTimeToLive(t *testing.T) {
 	read("a")
 	expect(2*time.Minute, 10*time.Second)
 	c.forward(5 * time.Second)
-	if _, written, err := endpoint.WriteRecord(ctx, ref, WriteRecordRequest{Expect: 7, Epoch: 8, Keep: time.Hour}); written || err != nil {
+	if _, written, err := endpoint.WriteRecord(ctx, ref,
+		WriteRecordRequest{Expect: 7, Epoch: 8, Keep: time.Hour}); written || err != nil {
 		t.Fatal(written, err)
 	}
 	expect(115*time.Second, 5*time.Second)
@@ -152,7 +158,8 @@ func TestParticipants(t *testing.T) {
 	ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), RecordKeys("", "t", "limit")
 	heartbeat := func(name string) int64 {
 		t.Helper()
-		r, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{Participant: name, ParticipantTTL: 10 * time.Second, Keep: time.Minute})
+		r, err := endpoint.ReadRecord(ctx, ref,
+			ReadRecordRequest{Participant: name, ParticipantTTL: 10 * time.Second, Keep: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +202,8 @@ func TestParticipantsAreCapped(t *testing.T) {
 	}
 	command(t, client, words...)
 	for i, name := range []string{"last", "one too many", "last", "17"} {
-		r, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
+		r, err := endpoint.ReadRecord(ctx, ref,
+			ReadRecordRequest{Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
 		if err != nil || r.Participants != MaxParticipants {
 			t.Errorf("%d: %d participants: %v", i, r.Participants, err)
 		}
@@ -207,12 +215,14 @@ func TestForeignRecord(t *testing.T) {
 		ctx, endpoint, ref := context.Background(), NewEndpoint(client), RecordKeys("", "t", "limit")
 		operations := map[string]func() error{
 			"write": func() error {
-				_, _, err := endpoint.WriteRecord(ctx, ref, WriteRecordRequest{Expect: ExpectOlder, Epoch: 9, Keep: time.Hour})
+				_, _, err := endpoint.WriteRecord(ctx, ref,
+					WriteRecordRequest{Expect: ExpectOlder, Epoch: 9, Keep: time.Hour})
 				return err
 			},
 			"read": func() error { _, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{}); return err },
 			"register": func() error {
-				_, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
+				_, err := endpoint.ReadRecord(ctx, ref,
+					ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
 				return err
 			},
 			"drop": func() error { return endpoint.DropRecord(ctx, ref) },
@@ -252,10 +262,12 @@ func TestDropRecord(t *testing.T) {
 		if err := endpoint.DropRecord(ctx, ref); err != nil || len(m.Keys()) != 0 {
 			t.Fatal(m.Keys(), err)
 		}
-		if _, _, err := endpoint.WriteRecord(ctx, ref, WriteRecordRequest{Expect: ExpectOlder, Epoch: 1, Keep: time.Hour}); err != nil {
+		if _, _, err := endpoint.WriteRecord(ctx, ref,
+			WriteRecordRequest{Expect: ExpectOlder, Epoch: 1, Keep: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := endpoint.ReadRecord(ctx, ref, ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour}); err != nil {
+		if _, err := endpoint.ReadRecord(ctx, ref,
+			ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// RefundRequest gives back Permits (1 to [MaxPermits]) of a grant; At is what its [TakeReply] gave as At, or as RefundAt if the algorithm may be
-// LeakyBucket.
+// RefundRequest gives back Permits (1 to [MaxPermits]) of a grant; At is what its [TakeReply] gave
+// as At, or as RefundAt if the algorithm may be LeakyBucket.
 type RefundRequest struct {
 	Permits int64
 	At      int64
-	// Seat is the participant to which it was granted: while participants contend, what comes back does not count as used by it any more. Only ID and
-	// Slot are looked at; no ID: anonymous.
+	// Seat is the participant to which it was granted: while participants contend, what comes back
+	// does not count as used by it any more. Only ID and Slot are looked at; no ID: anonymous.
 	Seat Seat
 	// Held is for how long the participant has held the permits, at least 0. That has its price:
 	// permits that were held for a whole window cost as much as permits that were used.
@@ -23,16 +23,18 @@ type RefundRequest struct {
 // RefundReply tells what a refund did.
 type RefundReply struct {
 	Status Status // OK or Absent
-	// Refunded is how many permits are free again because of this call: 0 if they had left the window or the state is gone. A token bucket takes
-	// back only what has not been gained again since, a leaky bucket only the last turns it gave.
+	// Refunded is how many permits are free again because of this call: 0 if they had left the
+	// window or the state is gone. A token bucket takes back only what has not been gained again
+	// since, a leaky bucket only the last turns it gave.
 	Refunded int64
 	Free     int64 // as in PeekReply
 	Epoch    int64
 	Share    int64
 }
 
-// Refund gives permits back: at most what the entry that holds the grant still holds. Dates of entries do not move, so nothing that others use
-// is freed early. It is sent at most once; giving the same permits back only once is the caller's duty.
+// Refund gives permits back: at most what the entry that holds the grant still holds. Dates of
+// entries do not move, so nothing that others use is freed early. It is sent at most once; giving
+// the same permits back only once is the caller's duty.
 func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (RefundReply, error) {
 	if err := r.check(); err != nil {
 		return RefundReply{}, err

@@ -48,7 +48,9 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 					if NotExecuted(err) {
 						sure[denied]++
 						after := everything(t, admin)
-						if denied == "SET" { // comes last: nothing is granted that the head does not say, but the log is damaged
+						if denied == "SET" {
+							// comes last: nothing is granted that the head does not say, but the
+							// log is damaged
 							before, after = withoutLog(before), withoutLog(after)
 						}
 						if after != before {
@@ -60,7 +62,8 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 		}
 		client.Close()
 	}
-	for _, name := range []string{"TIME", "GET", "ZRANGE", "ZRANGEBYSCORE", "SETRANGE", "SET", "ZREMRANGEBYSCORE", "DEL", "TYPE", "ZADD", "GETRANGE"} {
+	for _, name := range []string{"TIME", "GET", "ZRANGE", "ZRANGEBYSCORE", "SETRANGE", "SET", "ZREMRANGEBYSCORE",
+		"DEL", "TYPE", "ZADD", "GETRANGE"} {
 		if sure[name] == 0 {
 			t.Errorf("without %s it was never sure that nothing was executed", name)
 		}
@@ -101,7 +104,8 @@ const refusalWindow = 5 * time.Millisecond
 
 func refusalProposal(t *testing.T, a Algorithm, epoch, target int64, window time.Duration) *Proposal {
 	t.Helper()
-	terms := Terms{Epoch: epoch, Target: target, Floor: target, Window: window, Keep: time.Hour, Quarantine: true, Algorithm: a}
+	terms := Terms{Epoch: epoch, Target: target, Floor: target, Window: window, Keep: time.Hour, Quarantine: true,
+		Algorithm: a}
 	if a.bursty() {
 		terms.Burst = 20
 	}
@@ -163,7 +167,8 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 		if err != nil || len(peek.Releases) == 0 {
 			return err
 		}
-		_, err = e.Refund(t.Context(), ref, RefundRequest{Permits: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
+		_, err = e.Refund(t.Context(), ref,
+			RefundRequest{Permits: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
 		return err
 	},
 	"peek":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },
@@ -174,7 +179,8 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 		ref := RecordKeys("", "t", "limit")
 		_, _, err := e.WriteRecord(t.Context(), ref, WriteRecordRequest{Epoch: 1, Blob: []byte("x"), Keep: time.Hour})
 		if err == nil {
-			_, err = e.ReadRecord(t.Context(), ref, ReadRecordRequest{Participant: "me", ParticipantTTL: time.Minute, Keep: time.Hour})
+			_, err = e.ReadRecord(t.Context(), ref,
+				ReadRecordRequest{Participant: "me", ParticipantTTL: time.Minute, Keep: time.Hour})
 		}
 		if err == nil {
 			err = e.DropRecord(t.Context(), ref)
@@ -204,7 +210,8 @@ func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, seat Se
 
 func reserve(t *testing.T, e *Endpoint, ref ShardRef) error {
 	_, err := e.Reserve(t.Context(), ref, &ReserveRequest{
-		Proposal: refusalProposal(t, ref.algorithm, 1, 4, time.Hour), Permits: 2, MaxDelay: 3 * time.Hour, MaxBooked: 100,
+		Proposal: refusalProposal(t, ref.algorithm, 1, 4, time.Hour), Permits: 2, MaxDelay: 3 * time.Hour,
+		MaxBooked: 100,
 	})
 	return err
 }
@@ -236,13 +243,20 @@ return table.concat(all, '\n')`, "0").ToString()
 // end behind it, newer servers have the line behind it.
 func TestWhatServersSayIsCleaned(t *testing.T) {
 	for text, want := range map[string]string{
-		"@user_script: 175: -OOM command not allowed when used memory > 'maxmemory'.\r\n":                                                          "OOM command not allowed when used memory > 'maxmemory'.",
-		"@user_script: 1: The user executing the script can't run this command":                                                                    "The user executing the script can't run this command",
-		"@user_script: 175: -READONLY You can't write against a read only replica.\r\n":                                                            "READONLY You can't write against a read only replica.",
-		"Error running script (call to f_f573c637816a9db95c1f929e398233579d532417): @user_script:2: @user_script: 2: -OOM command not allowed\r\n": "OOM command not allowed",
-		"OOM command not allowed script: 7f2a0f06686fdf1dcc7a8f420593eac02a1da826, on @user_script:1.":                                             "OOM command not allowed",
-		"ERR ACL failure in script: User u has no permissions script: on @user_script:2.":                                                          "ERR ACL failure in script: User u has no permissions",
-		"NOREPLICAS Not enough good replicas to write.":                                                                                            "NOREPLICAS Not enough good replicas to write.",
+		"@user_script: 175: -OOM command not allowed when used memory > " +
+			"'maxmemory'.\r\n": "OOM command not allowed when used memory > 'maxmemory'.",
+		"@user_script: 1: The user executing the script can't run this " +
+			"command": "The user executing the script can't run this command",
+		"@user_script: 175: -READONLY You can't write against a read only " +
+			"replica.\r\n": "READONLY You can't write against a read only replica.",
+		"Error running script (call to f_f573c637816a9db95c1f929e398233579d532417): @user_script:2: @user_script: 2: " +
+			"-OOM command not allowed\r\n": "OOM command not allowed",
+		"OOM command not allowed script: 7f2a0f06686fdf1dcc7a8f420593eac02a1da826, on " +
+			"@user_script:1.": "OOM command not allowed",
+		"ERR ACL failure in script: User u has no permissions script: on " +
+			"@user_script:2.": "ERR ACL failure in script: User u has no permissions",
+		"NOREPLICAS Not enough good replicas to " +
+			"write.": "NOREPLICAS Not enough good replicas to write.",
 		"": "",
 	} {
 		if got := cleaned(text); got != want {

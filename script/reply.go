@@ -7,7 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// maxTime bounds what a reply may give as a time or a duration, so that no conversion can overflow. Microseconds, some 290 000 years.
+// maxTime bounds what a reply may give as a time or a duration, so that no conversion can overflow.
+// Microseconds, some 290 000 years.
 const maxTime = math.MaxInt64 / int64(time.Microsecond)
 
 // Where replies have their numbers, counted from 0. Scripts call them by the names of replyNames.
@@ -70,7 +71,8 @@ var replyNames = map[string]int{
 	"peek.reset": peekReset, "peek.crests": peekCrests, "peek.loads": peekLoads,
 }
 
-// integers reads the first len(dst) elements of a reply, all of which must be integers within [-1, maxTime].
+// integers reads the first len(dst) elements of a reply, all of which must be integers within [-1,
+// maxTime].
 func integers(p *program, reply []rueidis.RedisMessage, dst []int64) error {
 	if len(reply) < len(dst) {
 		return malformed(p, "too short")

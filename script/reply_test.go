@@ -36,7 +36,8 @@ func text(kind byte, s []byte) []byte {
 
 func null() []byte { return binary.BigEndian.AppendUint64([]byte{'_'}, 0) }
 
-// elements cuts fuzz input into reply elements: mostly integers, of all sizes, some strings, nulls, errors and nested arrays.
+// elements cuts fuzz input into reply elements: mostly integers, of all sizes, some strings, nulls,
+// errors and nested arrays.
 func elements(data []byte) (out [][]byte) {
 	for len(data) > 1 && len(out) < 100 {
 		kind, n := data[0], min(int(data[0]>>4), len(data)-1)
@@ -122,7 +123,8 @@ func TestMalformedTakeReplies(t *testing.T) {
 	if reply, err := parseTake(build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
 		t.Fatalf("%+v %v", reply, err)
 	}
-	if reply, err := parseTake(build(func(reply []int64) []int64 { return reply[:9] }), r); err != nil || reply.Epoch != 1 || reply.Target != 10 || reply.Share != 10 {
+	if reply, err := parseTake(build(func(reply []int64) []int64 { return reply[:9] }),
+		r); err != nil || reply.Epoch != 1 || reply.Target != 10 || reply.Share != 10 {
 		t.Fatalf("as proposed: %+v %v", reply, err)
 	}
 	for name, change := range map[string]func([]int64) []int64{
@@ -147,17 +149,21 @@ func TestMalformedTakeReplies(t *testing.T) {
 func TestStatusesBelowZero(t *testing.T) {
 	p := &programs[takeProgram]
 	var state *StateError
-	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}), [3]string{"a", "b", "c"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
+		[3]string{"a", "b", "c"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
 		t.Error(err)
 	}
 	var refused *RefusedError
-	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}), [3]string{"a", "b", "c"}); !errors.As(err, &refused) || !NotExecuted(err) {
+	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}),
+		[3]string{"a", "b", "c"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
 	for _, reply := range [][][]byte{
-		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)}, {integer(-3), integer(1)},
+		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
+		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), [3]string{"a", "b", "c"}); !errors.Is(err, ErrMalformedReply) || NotExecuted(err) {
+		if err := failure(p, message(t, reply), [3]string{"a", "b", "c"}); !errors.Is(err, ErrMalformedReply) ||
+			NotExecuted(err) {
 			t.Errorf("%q: %v", reply, err)
 		}
 	}

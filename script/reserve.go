@@ -15,40 +15,53 @@ type ReserveRequest struct {
 	Seen     bool          // as in TakeRequest
 	Deadline int64         // as in TakeRequest
 	Permits  int64         // 1 to MaxPermits, all or none
-	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times MaxWindow counts as that.
+	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times
+	// MaxWindow counts as that.
 	MaxDelay time.Duration
-	// MinDelay is how far ahead they must be at least, for permits of several shards that are to be used together: whoever uses a permit
-	// later than its date has it back too early. More than MaxDelay is an error.
+	// MinDelay is how far ahead they must be at least, for permits of several shards that are to be
+	// used together: whoever uses a permit later than its date has it back too early. More than
+	// MaxDelay is an error.
 	MinDelay time.Duration
-	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than 1000 times MaxPermits counts as that.
+	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than
+	// 1000 times MaxPermits counts as that.
 	MaxBooked int64
-	// Seat is the participant that books: while participants contend, its credit pays for what it books. Turned is not looked at; no ID: anonymous.
+	// Seat is the participant that books: while participants contend, its credit pays for what it
+	// books. Turned is not looked at; no ID: anonymous.
 	Seat Seat
 }
 
-// ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would find after it. Of the fields of TakeReply
+// ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would
+// find after it. Of the fields of TakeReply
 //
-//   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for nothing writes;
-//   - At is what Refund needs to cancel them, exactly and without moving what others have booked: under a sliding log the shard time, in
-//     microseconds, from which on the permits may be used, now or ahead;
+//   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for
+//     nothing writes;
+//   - At is what Refund needs to cancel them, exactly and without moving what others have booked:
+//     under a sliding log the shard time, in microseconds, from which on the permits may be used,
+//     now or ahead;
 //   - Delay is the time from when the shard answered until the permits may be used; 0: at once;
-//   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be granted as in a take;
+//   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be
+//     granted as in a take;
 //   - Used counts what is booked ahead, so it may be more than Share.
 type ReserveReply struct {
 	TakeReply
 	Booked int64 // permits booked ahead on the shard now
-	// Paced is set if the request was refused for the sake of others only: so long will it take until the participant's credit can pay for it. It would be
-	// granted with a MinDelay of so much, as far as there is room, or later.
+	// Paced is set if the request was refused for the sake of others only: so long will it take
+	// until the participant's credit can pay for it. It would be granted with a MinDelay of so
+	// much, as far as there is room, or later.
 	Paced time.Duration
-	// Full tells that the request was refused only because too much is booked ahead, and Again after how long there may be room, if nobody else books.
+	// Full tells that the request was refused only because too much is booked ahead, and Again
+	// after how long there may be room, if nobody else books.
 	Full  bool
 	Again time.Duration
 }
 
-// Reserve proposes a share to a shard and takes permits that may be used from an instant on that the reply tells: now, if they are free, else
-// the earliest one at which there is room for them behind everything that is booked before. They are in the log under that date,
-// so every window that holds it counts them. (Under FixedWindow there may be room in an earlier window than what others booked, but in none
-// after the next seven; a LeakyBucket books no more than its queue holds, and TokenBucket and SlidingCounter have room for 64 and 24 bookings.) Like a take it is executed at most once: a lost reply means that they may have been booked.
+// Reserve proposes a share to a shard and takes permits that may be used from an instant on that
+// the reply tells: now, if they are free, else the earliest one at which there is room for them
+// behind everything that is booked before. They are in the log under that date, so every window
+// that holds it counts them. (Under FixedWindow there may be room in an earlier window than what
+// others booked, but in none after the next seven; a LeakyBucket books no more than its queue
+// holds, and TokenBucket and SlidingCounter have room for 64 and 24 bookings.) Like a take it is
+// executed at most once: a lost reply means that they may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
@@ -68,7 +81,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 	case r.Proposal.algorithm != s.algorithm:
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
-		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay, r.MaxBooked)
+		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay,
+			r.MaxBooked)
 	case r.Seat.ID != "" && !r.Seat.Valid():
 		return invalid("a reservation on a seat %+v", r.Seat)
 	}
@@ -81,7 +95,8 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()), number(r.after()))
+	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()),
+		number(r.after()))
 	if r.Seat.ID != "" {
 		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)), number(r.Seat.Weight), number(r.Seat.Waiting))
 	}
@@ -129,8 +144,9 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	return booking, nil
 }
 
-// refuse tells whether a request that was refused, and would have had this delay, us, would have been granted with more room. There may be room once
-// that delay is one in which no more is granted than may be booked ahead.
+// refuse tells whether a request that was refused, and would have had this delay, us, would have
+// been granted with more room. There may be room once that delay is one in which no more is granted
+// than may be booked ahead.
 func (b *ReserveReply) refuse(r *ReserveRequest, delay int64) {
 	if b.Granted == 0 && b.Paced == 0 && delay >= 0 && delay <= r.maxDelay() {
 		ahead := math.Floor(float64(r.maxBooked()) * float64(r.Proposal.window) / float64(max(b.Share, 1)))
@@ -138,7 +154,8 @@ func (b *ReserveReply) refuse(r *ReserveRequest, delay int64) {
 	}
 }
 
-// date returns in how many microseconds the participant has what it booked, or should come back for it.
+// date returns in how many microseconds the participant has what it booked, or should come back for
+// it.
 func (b *ReserveReply) date() int64 { return int64((b.Delay + b.Paced + b.Again) / time.Microsecond) }
 
 // farthest is more than any delay, us.

@@ -14,7 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// naive is what a sliding log with reservations means: every permit under its own date, nothing merged, nothing remembered in totals.
+// naive is what a sliding log with reservations means: every permit under its own date, nothing
+// merged, nothing remembered in totals.
 type naive struct {
 	share, window int64
 	permits       []dated // in order of their dates
@@ -50,8 +51,8 @@ func (m *naive) most(at int64) (most int64) {
 	return most
 }
 
-// room reports whether n permits can be granted now: with few dates booked ahead if every window has room that now is in, else if all that is
-// booked could be in one window.
+// room reports whether n permits can be granted now: with few dates booked ahead if every window
+// has room that now is in, else if all that is booked could be in one window.
 func (m *naive) room(now, n int64) bool {
 	ends := []int64{now}
 	for _, p := range m.permits {
@@ -72,7 +73,8 @@ func (m *naive) add(at, n int64) {
 	m.permits = slices.Insert(m.permits, i, dated{at, n})
 }
 
-// fits returns the first instant after the delay at which n permits have room: now, beside what is booked, or behind everything that is.
+// fits returns the first instant after the delay at which n permits have room: now, beside what is
+// booked, or behind everything that is.
 func (m *naive) fits(now, n, delay int64) int64 {
 	if delay == 0 && m.room(now, n) {
 		return now
@@ -129,8 +131,8 @@ func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
 	}
 }
 
-// step makes one random call on the log and compares it with the model: which must agree to the permit where exact, and where not, the log
-// must keep to the limit all the same.
+// step makes one random call on the log and compares it with the model: which must agree to the
+// permit where exact, and where not, the log must keep to the limit all the same.
 func (b *bookings) step(t testing.TB, log redisLog, exact bool) {
 	m := &b.model
 	if b.random.IntN(3) > 0 {
@@ -279,7 +281,8 @@ func TestAStreamOfReservationsDoesNotHoldALoweredShareUp(t *testing.T) {
 	b := &table{t: t}
 	high, low := b.propose(1, 100, 100, time.Second, false), b.propose(2, 10, 0, time.Second, false)
 	b.take(0, high, 100, 100)
-	if r := b.log.Reserve(0, &ReserveRequest{Proposal: high, Permits: 100, MaxDelay: time.Hour, MaxBooked: 100}); r.Delay != time.Second {
+	if r := b.log.Reserve(0,
+		&ReserveRequest{Proposal: high, Permits: 100, MaxDelay: time.Hour, MaxBooked: 100}); r.Delay != time.Second {
 		t.Fatalf("%+v", r)
 	}
 	for now := int64(0); now < 2_000_000; now += 10_000 { // as many as there may be under the lower target
@@ -320,7 +323,8 @@ func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
 	if r := b.take(900_000, p, 1, 0); r.At != 1_050_000 && r.At != 900_000 {
 		t.Fatalf("the clock is at %d", r.At)
 	}
-	if r := b.log.Peek(1_100_000); r.Used != 10 || len(r.Releases) != 2 || r.Releases[0].In != duration(second.At+1_000_000-1_100_000) {
+	if r := b.log.Peek(1_100_000); r.Used != 10 || len(r.Releases) != 2 ||
+		r.Releases[0].In != duration(second.At+1_000_000-1_100_000) {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -331,13 +335,16 @@ func TestStepsBackWithReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := &SlidingLog{}
 		log.Take(1_000_000_000, ones(p, 10))
-		ahead := log.Reserve(1_000_000_000, &ReserveRequest{Proposal: p, Permits: 4, MaxDelay: time.Hour, MaxBooked: 10})
+		ahead := log.Reserve(1_000_000_000,
+			&ReserveRequest{Proposal: p, Permits: 4, MaxDelay: time.Hour, MaxBooked: 10})
 		back := rapid.Int64Range(0, 900_000_000).Draw(t, "back")
-		r := log.Reserve(1_000_000_000-back, &ReserveRequest{Proposal: p, Permits: 6, MaxDelay: time.Hour, MaxBooked: 10})
+		r := log.Reserve(1_000_000_000-back,
+			&ReserveRequest{Proposal: p, Permits: 6, MaxDelay: time.Hour, MaxBooked: 10})
 		if r.At != ahead.At || r.Delay != time.Second {
 			t.Fatalf("%+v after %+v", r, ahead)
 		}
-		if late := log.Take(1_001_000_000-back, ones(p, 1)); late.Granted != 0 || late.At != ahead.At || late.Used != 10 {
+		if late := log.Take(1_001_000_000-back, ones(p, 1)); late.Granted != 0 || late.At != ahead.At ||
+			late.Used != 10 {
 			t.Fatalf("%+v", late)
 		}
 		if later := log.Take(1_002_000_000-back, ones(p, 10)); later.Granted != 10 {

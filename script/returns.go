@@ -7,7 +7,8 @@ import (
 
 // returns is what a token bucket knows of its refunds: tokenbucket.lua explains it.
 type returns struct {
-	returned, returnedPart int64      // us of refill that refunds have taken off the date so far, and parts of one over the share
+	// us of refill that refunds have taken off the date so far, and parts of one over the share
+	returned, returnedPart int64
 	notes                  []giveBack // by receipt, ascending; never changed in place, as copies of the state share it
 }
 
@@ -70,8 +71,8 @@ func (r *returns) moveOn(us, part, share int64) {
 	}
 }
 
-// since returns how many permits were granted after the grant with this receipt, and not given back: at least as many as there were. The sum that
-// is now is us + part/share.
+// since returns how many permits were granted after the grant with this receipt, and not given
+// back: at least as many as there were. The sum that is now is us + part/share.
 func (r *returns) since(f *frame, us, part, at int64) int64 {
 	if at > us && (at > us+1 || part == 0) {
 		return far
@@ -92,8 +93,8 @@ func (r *returns) since(f *frame, us, part, at int64) int64 {
 	return max(permits, 0)
 }
 
-// note remembers what was given back. Where there is no room for one more, the two oldest are put together: what was granted between them may get
-// less back.
+// note remembers what was given back. Where there is no room for one more, the two oldest are put
+// together: what was granted between them may get less back.
 func (r *returns) note(at, permits int64) {
 	if permits == 0 {
 		return

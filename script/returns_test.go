@@ -11,13 +11,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// backWalk takes from a token bucket that never fills, as no time passes or because of a first grant that stays, and gives all of it back in the order
-// that sort makes, in pieces. Every permit must come back, and the bucket must be as if only the first grant had been.
+// backWalk takes from a token bucket that never fills, as no time passes or because of a first
+// grant that stays, and gives all of it back in the order that sort makes, in pieces. Every permit
+// must come back, and the bucket must be as if only the first grant had been.
 func backWalk(t *testing.T, random *rand.Rand, grants int, sort func([]holding), shard cancelShard) {
 	t.Helper()
 	target := []int64{17, 200, 999_983, 1_000_000}[random.IntN(4)]
 	burst := target * int64(grants)
-	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: burst})
+	p := terms(t,
+		Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: AlgorithmTokenBucket,
+			Burst: burst})
 	plain, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
 	gap := int64(1)
 	if random.IntN(2) == 0 {
@@ -57,8 +60,8 @@ func backWalk(t *testing.T, random *rand.Rand, grants int, sort func([]holding),
 	}
 }
 
-// What is given back to a token bucket comes back to the last permit and microsecond: in any order of as many grants as it takes note of, and
-// of more than that newest first or oldest first.
+// What is given back to a token bucket comes back to the last permit and microsecond: in any order
+// of as many grants as it takes note of, and of more than that newest first or oldest first.
 func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for name, c := range map[string]struct {
@@ -75,7 +78,9 @@ func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 			for seed := range extent.Some(uint64(120)) {
 				shard := cancelShard(NewTwin(AlgorithmTokenBucket))
 				if seed%6 == 0 {
-					shard = served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", name, strconv.FormatUint(seed, 10))}}}
+					shard = served{t,
+						clockedMeter{clocked{client: client,
+							ref: AlgorithmTokenBucket.Keys("", name, strconv.FormatUint(seed, 10))}}}
 				}
 				random := rand.New(rand.NewPCG(seed, 3))
 				backWalk(t, random, c.grants, func(h []holding) { c.sort(random, h) }, shard)
@@ -84,14 +89,18 @@ func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 	}
 }
 
-// What of more grants is given back in any order may be less, never more, and the same on a server as in process.
+// What of more grants is given back in any order may be less, never more, and the same on a server
+// as in process.
 func TestManyRefundsOutOfOrderOnAServerGainNothing(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 1000})
+	p := terms(t,
+		Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 1000})
 	for seed := range extent.Some(uint64(20)) {
 		random, now, lost := rand.New(rand.NewPCG(seed, 9)), int64(epoch0), int64(0)
 		twin := NewTwin(AlgorithmTokenBucket)
-		shard := served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "many", strconv.FormatUint(seed, 10))}}}
+		shard := served{t,
+			clockedMeter{clocked{client: client,
+				ref: AlgorithmTokenBucket.Keys("", "many", strconv.FormatUint(seed, 10))}}}
 		var held []holding
 		for range 100 {
 			n := 2 + random.Int64N(8)
@@ -126,12 +135,15 @@ func TestManyRefundsOutOfOrderOnAServerGainNothing(t *testing.T) {
 	}
 }
 
-// What was booked counts from when it is due: what was granted before and comes back after must leave it where it is, to the microsecond.
+// What was booked counts from when it is due: what was granted before and comes back after must
+// leave it where it is, to the microsecond.
 func TestRefundAfterABookingIsDueLeavesItUsed(t *testing.T) {
-	p := terms(t, Terms{Epoch: 1, Target: 200, Floor: 200, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 400})
+	p := terms(t,
+		Terms{Epoch: 1, Target: 200, Floor: 200, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 400})
 	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
 	before := twin.Take(now, ones(p, 2))
-	booked := twin.Reserve(now, &ReserveRequest{Proposal: p, Permits: 45, MinDelay: time.Microsecond, MaxDelay: time.Second, MaxBooked: 400})
+	booked := twin.Reserve(now,
+		&ReserveRequest{Proposal: p, Permits: 45, MinDelay: time.Microsecond, MaxDelay: time.Second, MaxBooked: 400})
 	one := twin.Take(now, ones(p, 1))
 	if booked.Delay != time.Microsecond || one.Granted != 1 {
 		t.Fatalf("%+v %+v", booked, one)
@@ -154,11 +166,14 @@ func TestRefundAfterABookingIsDueLeavesItUsed(t *testing.T) {
 	}
 }
 
-// What a booking has made flow over is not brought back by refunds of other grants, whether they came before the booking or after it.
+// What a booking has made flow over is not brought back by refunds of other grants, whether they
+// came before the booking or after it.
 func TestRefundLeavesRoomForWhatIsBooked(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
-	booking := &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 200 * time.Millisecond, MaxDelay: time.Minute, MaxBooked: 10}
+	p := terms(t,
+		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
+	booking := &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 200 * time.Millisecond, MaxDelay: time.Minute,
+		MaxBooked: 10}
 	for name, shard := range map[string]cancelShard{
 		"twin":  NewTwin(AlgorithmTokenBucket),
 		"redis": served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "room", "limit")}}},
@@ -178,8 +193,10 @@ func TestRefundLeavesRoomForWhatIsBooked(t *testing.T) {
 					{100_000, 2, 1},
 					{150_000, 1, 0},
 				} {
-					if reply := shard.Refund(now+c.after, RefundRequest{Permits: c.back, At: taken.At}); reply.Refunded != c.comes || reply.Free != 4 {
-						t.Errorf("booked first %t, after %d us: %+v, want %d back and 4 free", bookedFirst, c.after, reply, c.comes)
+					if reply := shard.Refund(now+c.after,
+						RefundRequest{Permits: c.back, At: taken.At}); reply.Refunded != c.comes || reply.Free != 4 {
+						t.Errorf("booked first %t, after %d us: %+v, want %d back and 4 free", bookedFirst, c.after,
+							reply, c.comes)
 					}
 				}
 				if reply := shard.Take(now+200_000, ones(p, 10)); reply.Granted != 5 {

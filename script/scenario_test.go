@@ -13,8 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// scene plays a transcript in steps of virtual time. Each participant is a client that keeps away from the shard until the hint of its last reply and
-// turns away what it has no permits for; it tells the shard of that with its next call. Nothing waits.
+// scene plays a transcript in steps of virtual time. Each participant is a client that keeps away
+// from the shard until the hint of its last reply and turns away what it has no permits for; it
+// tells the shard of that with its next call. Nothing waits.
 type scene struct {
 	*transcript
 	rng     *rand.Rand
@@ -94,7 +95,8 @@ func (s *scene) step(i int, now int64, take func(int64, *TakeRequest) (TakeReply
 }
 
 // ask makes calls at once, in one take unless the client keeps away.
-func (s *scene) ask(c *sceneClient, now, size, calls int64, take func(int64, *TakeRequest) (TakeReply, error)) (int64, error) {
+func (s *scene) ask(c *sceneClient, now, size, calls int64,
+	take func(int64, *TakeRequest) (TakeReply, error)) (int64, error) {
 	if calls == 0 {
 		return 0, nil
 	}
@@ -102,7 +104,8 @@ func (s *scene) ask(c *sceneClient, now, size, calls int64, take func(int64, *Ta
 		c.seat.Turned += calls * size * 1000
 		return 0, nil
 	}
-	reply, err := take(now, &TakeRequest{Proposal: s.plan, Groups: []Group{{Size: size, Count: calls}}, Seats: []Seat{c.seat}})
+	reply, err := take(now,
+		&TakeRequest{Proposal: s.plan, Groups: []Group{{Size: size, Count: calls}}, Seats: []Seat{c.seat}})
 	if err != nil {
 		return 0, err
 	}
@@ -140,8 +143,9 @@ func (s *transcript) judge(t *testing.T, got [][]int64) {
 	}
 }
 
-// TestScenarios plays every transcript of testdata/fairness (see [transcript] for how to read and write one) on the Go twin and, unless it says
-// otherwise, on a real Redis whose scripts are told the time. Both must give the same in every step.
+// TestScenarios plays every transcript of testdata/fairness (see [transcript] for how to read and
+// write one) on the Go twin and, unless it says otherwise, on a real Redis whose scripts are told
+// the time. Both must give the same in every step.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/fairness/*.txt")
 	if err != nil || len(files) == 0 {
@@ -170,7 +174,8 @@ func TestScenarios(t *testing.T) {
 			continue
 		}
 		t.Run(name+"/redis", func(t *testing.T) {
-			server := clocked{client: redistest.Shared(t).Client(t), uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}
+			server := clocked{client: redistest.Shared(t).Client(t), uptime: 1_000_000,
+				ref: ShardKeys(redistest.Prefix(t), "t", "limit")}
 			got, err := s.play(plan, server.take)
 			if err != nil {
 				t.Fatal(err)

@@ -1,16 +1,21 @@
-// Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of a limit, and on a limit's record.
+// Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of
+// a limit, and on a limit's record.
 //
-// A shard counts by one [Algorithm]. A sliding log is two keys with one hash tag: a head (a small string) and a log (a ZSET); the other algorithms
-// need no more than a string. [Endpoint] sends typed requests to the scripts and checks what comes back; a [Twin] is the same algorithm in
-// Go, equal to the Lua result for result and byte for byte. The Go twin is the oracle of the tests and the engine of limits that live in one process.
+// A shard counts by one [Algorithm]. A sliding log is two keys with one hash tag: a head (a small
+// string) and a log (a ZSET); the other algorithms need no more than a string. [Endpoint] sends
+// typed requests to the scripts and checks what comes back; a [Twin] is the same algorithm in Go,
+// equal to the Lua result for result and byte for byte. The Go twin is the oracle of the tests and
+// the engine of limits that live in one process.
 //
-// All times inside scripts are integers in microseconds of the shard's own clock (the node's TIME, made monotonic by the shard), so
-// no clocks need agree. Durations cross the Go API as [time.Duration].
+// All times inside scripts are integers in microseconds of the shard's own clock (the node's TIME,
+// made monotonic by the shard), so no clocks need agree. Durations cross the Go API as
+// [time.Duration].
 package script
 
 // Every program has a place of its own in an endpoint's memory of what is loaded.
 const (
-	// Operations on a shard: these are the sliding log's programs, those of the other algorithms follow in the same order. See ShardRef.program.
+	// Operations on a shard: these are the sliding log's programs, those of the other algorithms
+	// follow in the same order. See ShardRef.program.
 	takeProgram = iota
 	reserveProgram
 	refundProgram
@@ -39,9 +44,12 @@ var recipes = withMeters([programCount]recipe{
 		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead", "fair_charge",
 		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
 	}},
-	refundProgram:      {name: "refund", file: "slidinglog_refund", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
-	peekProgram:        {name: "peek", file: "slidinglog_peek", parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
-	clearProgram:       {name: "clear", file: "slidinglog_clear", parts: []string{"slidinglog", "away", "slidinglog_clear"}},
+	refundProgram: {name: "refund", file: "slidinglog_refund",
+		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
+	peekProgram: {name: "peek", file: "slidinglog_peek",
+		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
+	clearProgram: {name: "clear", file: "slidinglog_clear",
+		parts: []string{"slidinglog", "away", "slidinglog_clear"}},
 	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"away", "slidinglog_drop", "drop"}},
 	bookProgram:        {name: "book", file: "slidinglog_book", parts: []string{"slidinglog", "book"}},
 	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},

@@ -10,7 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// stage is a random walk over everything a shard can be asked, at chosen times: the source of all generated sequences.
+// stage is a random walk over everything a shard can be asked, at chosen times: the source of all
+// generated sequences.
 type stage struct {
 	t      *rapid.T
 	node   int64 // the node's clock, us
@@ -88,15 +89,19 @@ func (s *stage) groups(most, seats int) (groups []Group) {
 	for range rapid.IntRange(0, most).Draw(s.t, "groups") {
 		size := rapid.OneOf(
 			rapid.Just(int64(1)), rapid.Int64Range(1, 5), rapid.Int64Range(1, max(s.target/10, 1)),
-			rapid.Int64Range(1, max(s.target, 1)), rapid.Just(min(s.target+1, MaxPermits)), rapid.Just(int64(MaxPermits)),
+			rapid.Int64Range(1, max(s.target, 1)), rapid.Just(min(s.target+1, MaxPermits)),
+			rapid.Just(int64(MaxPermits)),
 		).Draw(s.t, "size")
-		count := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 200), rapid.Just(int64(MaxPermits))).Draw(s.t, "count")
-		groups = append(groups, Group{Size: size, Count: count, Seat: rapid.IntRange(0, max(seats-1, 0)).Draw(s.t, "seat")})
+		count := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 200), rapid.Just(int64(MaxPermits))).Draw(s.t,
+			"count")
+		groups = append(groups,
+			Group{Size: size, Count: count, Seat: rapid.IntRange(0, max(seats-1, 0)).Draw(s.t, "seat")})
 	}
 	return groups
 }
 
-// advance moves the node's clock: by nothing, by little, to the very instant of a release, far, or back.
+// advance moves the node's clock: by nothing, by little, to the very instant of a release, far, or
+// back.
 func (s *stage) advance() {
 	us := int64(s.window / time.Microsecond)
 	switch rapid.IntRange(0, 11).Draw(s.t, "clock") {
@@ -150,8 +155,10 @@ func (s *stage) steps() []step {
 	}
 	seats := s.seats(rapid.IntRange(0, 3).Draw(s.t, "seats"))
 	return []step{{now: s.node, take: &TakeRequest{
-		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(),
-		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow, 3 * MaxWindow}).Draw(s.t, "known"),
+		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"),
+		Deadline: s.deadline(),
+		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
+			3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
 }
 
@@ -214,9 +221,12 @@ func (s *stage) bookings() (steps []step) {
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
 			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(),
-			Permits:   rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)), rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
-			MaxDelay:  rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window, 100 * s.window}).Draw(s.t, "most delay"),
-			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t, "most booked"),
+			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
+				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
+			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,
+				100 * s.window}).Draw(s.t, "most delay"),
+			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t,
+				"most booked"),
 		}
 		book.Seat = s.somebody()
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
@@ -254,7 +264,8 @@ func (s *stage) crowd() (steps []step) {
 func (s *stage) seats(count int) (seats []Seat) {
 	for range count {
 		id := fmt.Sprintf("%016x", rapid.IntRange(1, s.names).Draw(s.t, "participant"))
-		seat := Seat{ID: id, Slot: -1, Weight: rapid.SampledFrom([]int64{1, 1000, 1000, 2000, fairness.MaxWeight}).Draw(s.t, "weight")}
+		seat := Seat{ID: id, Slot: -1,
+			Weight: rapid.SampledFrom([]int64{1, 1000, 1000, 2000, fairness.MaxWeight}).Draw(s.t, "weight")}
 		if slot, ok := s.slots[id]; ok {
 			seat.Slot = slot
 		}

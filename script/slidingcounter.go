@@ -101,7 +101,8 @@ func (c *slidingCounter) promise(f *frame, n, after int64) (us int64, room bool)
 	return max(us, after), c.count < bookCells
 }
 
-// book takes permits for later. Bookings closer than the resolution share a cell, dated like the later one.
+// book takes permits for later. Bookings closer than the resolution share a cell, dated like the
+// later one.
 func (c *slidingCounter) book(f *frame, n, us int64) (at int64) {
 	date := f.now + us
 	if us == 0 {

@@ -13,16 +13,21 @@ const (
 	exactShare = 128                   // shares up to this never merge entries
 	exactLive  = 32                    // with fewer closed entries none is merged
 	resolution = 128                   // an open entry takes grants for a window divided by this
-	lump       = 16                    // an entry of a share divided by this is not prolonged while something is booked behind it
+	// an entry of a share divided by this is not prolonged while something is booked behind it
+	lump = 16
 )
 
-// SlidingLog is the state of one shard in this process: the Go twin of the sliding log scripts, equal to them result for result. The zero value
-// is absent state. It is of bounded size (at most some 180 entries that are not booked ahead, and [fairness.MaxAccounts] accounts) and not safe for concurrent use; unlike
-// its Redis counterpart it does not expire by itself. Requests must be such as [Endpoint] accepts.
+// SlidingLog is the state of one shard in this process: the Go twin of the sliding log scripts,
+// equal to them result for result. The zero value is absent state. It is of bounded size (at most
+// some 180 entries that are not booked ahead, and [fairness.MaxAccounts] accounts) and not safe for
+// concurrent use; unlike its Redis counterpart it does not expire by itself. Requests must be such
+// as [Endpoint] accepts.
 //
-// Every method takes now, the time of the shard's node in microseconds. Steps back are made up for; a step forward can free at most the share, once.
+// Every method takes now, the time of the shard's node in microseconds. Steps back are made up for;
+// a step forward can free at most the share, once.
 type SlidingLog struct {
-	// Uptime is how long the node has surely kept its memory, in whole seconds; not looked at unless UptimeKnown. Only creation asks.
+	// Uptime is how long the node has surely kept its memory, in whole seconds; not looked at
+	// unless UptimeKnown. Only creation asks.
 	Uptime      time.Duration
 	UptimeKnown bool
 
@@ -108,7 +113,8 @@ func (l *SlidingLog) look(now int64) view {
 	return l.trim(v, v.now-l.window)
 }
 
-// forget writes the trimmed view down. An open entry that has left is emptied: under a longer window it would seem to hold permits again.
+// forget writes the trimmed view down. An open entry that has left is emptied: under a longer
+// window it would seem to hold permits again.
 func (l *SlidingLog) forget(v view) {
 	l.base = v.base
 	if l.newest <= v.cut {
@@ -120,7 +126,8 @@ func (l *SlidingLog) forget(v view) {
 // quarantine returns what is left of it at the view's instant.
 func (l *SlidingLog) quarantine(v view) int64 { return max(l.closedUntil-v.now, 0) }
 
-// lowered returns the share in force: above its target it follows the log down, except in quarantine.
+// lowered returns the share in force: above its target it follows the log down, except in
+// quarantine.
 func (l *SlidingLog) lowered(v view) int64 {
 	if l.share > l.target && l.quarantine(v) == 0 {
 		return max(l.target, min(l.share, v.used))
@@ -191,7 +198,8 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
 }
 
-// holder finds the entry that holds the grant (len(closed): the open one) and how much of the refund it can give.
+// holder finds the entry that holds the grant (len(closed): the open one) and how much of the
+// refund it can give.
 func (l *SlidingLog) holder(v view, r RefundRequest) (refunded int64, index int) {
 	index = len(l.closed)
 	if r.At >= l.opened {
@@ -254,8 +262,8 @@ func (l *SlidingLog) reopen(now int64) {
 	l.closed = l.closed[:last]
 }
 
-// mark returns what `booked` is: newest if that is ahead of the clock, or if what was booked ahead still makes the log hold more than the share, as
-// it may under a longer window; else 0.
+// mark returns what `booked` is: newest if that is ahead of the clock, or if what was booked ahead
+// still makes the log hold more than the share, as it may under a longer window; else 0.
 func (l *SlidingLog) mark(v view) int64 {
 	if l.newest > v.now || l.booked > 0 && v.used > l.share {
 		return l.newest

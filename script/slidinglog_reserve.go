@@ -7,7 +7,8 @@ import (
 // mostBooked is the number of closed entries with which nothing is booked any more.
 const mostBooked = 512
 
-// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve] does.
+// Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
+// does.
 func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if l.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
@@ -56,7 +57,8 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	return reply
 }
 
-// room returns the earliest instant, not before so many microseconds, at which permits have room behind what is booked, and not in quarantine.
+// room returns the earliest instant, not before so many microseconds, at which permits have room
+// behind what is booked, and not in quarantine.
 func (l *SlidingLog) room(v view, permits, after int64) int64 {
 	date := max(v.now+after, l.newest, l.closedUntil)
 	if gone := v.used + permits - min(l.share, l.target); gone > 0 {

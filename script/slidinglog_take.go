@@ -17,7 +17,8 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	status, write := l.settle(&v, r.Proposal, r.Seen, r.known())
 
 	free := l.free(v)
-	term := fairness.Term{Now: v.now, Window: l.window, Share: max(l.share, l.target), Booked: l.newest > v.now, Falling: l.share > l.target}
+	term := fairness.Term{Now: v.now, Window: l.window, Share: max(l.share, l.target), Booked: l.newest > v.now,
+		Falling: l.share > l.target}
 	given, refused := l.fair.grant(term, free, l.quarantine(v) == 0, r)
 	reply := l.enter(&v, write, given.Granted, v.now)
 	reply.Status, reply.Before, reply.Free = status, free, free-given.Granted
@@ -33,7 +34,8 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	return reply
 }
 
-// settle adopts the proposal, trims, and brings the share to what it is now. write tells that the state changed.
+// settle adopts the proposal, trims, and brings the share to what it is now. write tells that the
+// state changed.
 func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (status Status, write bool) {
 	status, write = l.adopt(v, p, seen, known)
 	if share := l.settled(*v); share != l.share {
@@ -45,7 +47,8 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 	return status, write
 }
 
-// settled is lowered, but of what is booked ahead it counts only what one window holds: the rest is not in use at the same time.
+// settled is lowered, but of what is booked ahead it counts only what one window holds: the rest is
+// not in use at the same time.
 func (l *SlidingLog) settled(v view) int64 {
 	if l.share > l.target && l.newest > v.now && l.quarantine(v) == 0 {
 		v.used = l.peak(v)
@@ -55,7 +58,8 @@ func (l *SlidingLog) settled(v view) int64 {
 
 // peak returns the most that any window from now on holds.
 func (l *SlidingLog) peak(v view) (most int64) {
-	entries := append(slices.Clone(l.closed[v.live:]), closedEntry{date: l.newest, before: l.before}, closedEntry{before: l.total})
+	entries := append(slices.Clone(l.closed[v.live:]), closedEntry{date: l.newest, before: l.before},
+		closedEntry{before: l.total})
 	first := 0
 	for i, entry := range entries[:len(entries)-1] {
 		for entries[first].date <= entry.date-l.window {
@@ -109,7 +113,8 @@ func (l *SlidingLog) adopt(v *view, p *Proposal, seen bool, known int64) (status
 	return status, write
 }
 
-// create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what may still be in use.
+// create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
+// may still be in use.
 func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Status {
 	left := int64(0)
 	if uptime := int64(l.Uptime / time.Second); seen {
@@ -128,7 +133,8 @@ func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Stat
 	return Fresh
 }
 
-// grant writes permits granted at date into the open entry (merged), or closes it and opens another.
+// grant writes permits granted at date into the open entry (merged), or closes it and opens
+// another.
 func (l *SlidingLog) grant(v view, granted, date int64) (merged bool) {
 	if date < l.newest {
 		l.insert(granted, date)
@@ -151,8 +157,10 @@ func (l *SlidingLog) close(date, opened int64) bool {
 	return l.share > exactShare && len(l.closed) >= exactLive && (date-opened)*resolution < l.window
 }
 
-// insert writes permits granted at date behind which others have booked: into the log, where the date belongs. It prolongs no entry that holds much:
-// who has booked for the instant at which that is free again would have it in one window with what is granted now, and leave no room for anybody else.
+// insert writes permits granted at date behind which others have booked: into the log, where the
+// date belongs. It prolongs no entry that holds much: who has booked for the instant at which that
+// is free again would have it in one window with what is granted now, and leave no room for anybody
+// else.
 func (l *SlidingLog) insert(granted, date int64) {
 	i, _ := slices.BinarySearchFunc(l.closed, date+1, byDate)
 	switch {
@@ -194,7 +202,8 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	reply.Next, reply.Reset, reply.Closed = duration(next), duration(reset), duration(closed)
 }
 
-// retry returns the microseconds until an ask of size permits can be granted if nobody else takes any, or -1.
+// retry returns the microseconds until an ask of size permits can be granted if nobody else takes
+// any, or -1.
 func (l *SlidingLog) retry(v view, size, closed int64) int64 {
 	most := l.target
 	if closed == 0 { // else the share is put in force afterwards

@@ -49,9 +49,10 @@ func (b *ledger) owner(t *rapid.T) *TakeReply {
 	return &b.grants[rapid.IntRange(0, len(b.grants)-1).Draw(t, "owner")]
 }
 
-// TestNeverOver is promise P1 on one shard: at every grant, what the window holds by the ledger's account is at most the share in force.
-// It is also the other half: what the log holds back is no more than the ledger's account of the window, longer by the resolution where
-// entries merge, so nothing is refused without reason.
+// TestNeverOver is promise P1 on one shard: at every grant, what the window holds by the ledger's
+// account is at most the share in force. It is also the other half: what the log holds back is no
+// more than the ledger's account of the window, longer by the resolution where entries merge, so
+// nothing is refused without reason.
 func TestNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log, s, account := &SlidingLog{}, newStage(t), &ledger{}
@@ -76,13 +77,17 @@ func TestNeverOver(t *testing.T) {
 						all.grants = append(all.grants, reply)
 					}
 					if used := account.sum(); used > reply.Share || used > reply.Used {
-						t.Fatalf("%s: %d permits in the window, share %d, log %d", describe(step), used, reply.Share, reply.Used)
+						t.Fatalf("%s: %d permits in the window, share %d, log %d", describe(step), used, reply.Share,
+							reply.Used)
 					}
-					if reply.Share > exactShare { // entries may merge, as long after they opened as the window in force allows
+					if reply.Share > exactShare {
+						// entries may merge, as long after they opened as the window in force
+						// allows
 						late = max(late, log.window/resolution+1)
 					}
 					if most := all.within(reply.At, log.window+late); reply.Used > most {
-						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used, account.sum(), most)
+						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used,
+							account.sum(), most)
 					}
 				case step.refund != nil:
 					g := account.owner(t)
@@ -105,8 +110,8 @@ func TestNeverOver(t *testing.T) {
 	})
 }
 
-// TestRetryIsExact is promise P7 on one shard: one that comes back after Retry and is alone gets what it asked for, one that comes a
-// microsecond earlier does not.
+// TestRetryIsExact is promise P7 on one shard: one that comes back after Retry and is alone gets
+// what it asked for, one that comes a microsecond earlier does not.
 func TestRetryIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log, s := &SlidingLog{}, newStage(t)
@@ -134,8 +139,10 @@ func TestRetryIsExact(t *testing.T) {
 					checkNext(t, log, step, reply)
 				} else if reply.Closed == 0 && reply.Next > 0 {
 					at := step.now + int64(reply.Next/time.Microsecond)
-					if sooner, then := log.clone().Peek(at-1), log.clone().Peek(at); sooner.Used != reply.Used || then.Used >= reply.Used {
-						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next, reply.Used, sooner.Used, then.Used)
+					if sooner, then := log.clone().Peek(at-1), log.clone().Peek(at); sooner.Used != reply.Used ||
+						then.Used >= reply.Used {
+						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next,
+							reply.Used, sooner.Used, then.Used)
 					}
 				}
 			}
@@ -143,8 +150,9 @@ func TestRetryIsExact(t *testing.T) {
 	})
 }
 
-// checkNext: where nothing is free, Next tells when one permit can be granted, and where the target is none, when all have left. A caller that only
-// looks at a share above its target is told when the share can fall: then the first permits leave.
+// checkNext: where nothing is free, Next tells when one permit can be granted, and where the target
+// is none, when all have left. A caller that only looks at a share above its target is told when
+// the share can fall: then the first permits leave.
 func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 	if reply.Closed > 0 || reply.Next == 0 {
 		return
@@ -158,14 +166,16 @@ func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 		// What is booked may keep the share up when the first permits leave.
 		only := &TakeRequest{Proposal: look}
 		sooner, then := log.clone().Take(at-1, only), log.clone().Take(at, only)
-		if sooner.Share != reply.Share || then.Used >= sooner.Used || reply.Used <= reply.Share && then.Share >= reply.Share {
+		if sooner.Share != reply.Share || then.Used >= sooner.Used ||
+			reply.Used <= reply.Share && then.Share >= reply.Share {
 			t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
 		}
 		return
 	}
 	one := &TakeRequest{Proposal: look, Groups: []Group{{Size: 1, Count: 1}}}
 	sooner, then := log.clone().Take(at-1, one), log.clone().Take(at, one)
-	if most := min(reply.Share, reply.Target); sooner.Granted != 0 || then.Granted != min(most, 1) || most == 0 && then.Used != 0 {
+	if most := min(reply.Share, reply.Target); sooner.Granted != 0 || then.Granted != min(most, 1) ||
+		most == 0 && then.Used != 0 {
 		t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
 	}
 }
@@ -281,7 +291,8 @@ func TestLoweredShareFollowsTheLogDown(t *testing.T) {
 
 func TestFloorRaisesAndNeverLowers(t *testing.T) {
 	b := &table{t: t}
-	if r := b.take(0, b.propose(5, 100, 0, time.Second, false), 1, 0); r.Status != Fresh || r.Share != 0 || r.Retry != -1 {
+	if r := b.take(0, b.propose(5, 100, 0, time.Second, false), 1, 0); r.Status != Fresh || r.Share != 0 ||
+		r.Retry != -1 {
 		t.Fatalf("%+v", r)
 	}
 	if r := b.take(1, b.propose(5, 100, 40, time.Second, false), 50, 40); r.Status != OK || r.Share != 40 {
@@ -330,14 +341,19 @@ func TestLostMemory(t *testing.T) {
 		status     Status
 		closed     time.Duration
 	}{
-		"new limit, new node":         {uptime: 5 * time.Second, known: 0, quarantine: true, status: Fresh},
-		"old limit, old node":         {uptime: time.Hour, known: 2 * time.Hour, quarantine: true, status: Fresh},
-		"old limit, restarted":        {uptime: 5 * time.Second, known: time.Hour, quarantine: true, status: Lost, closed: 55 * time.Second},
-		"old limit, just restarted":   {uptime: 0, known: 2 * time.Second, quarantine: true, status: Lost, closed: time.Minute},
-		"hardly older than the node":  {uptime: 5 * time.Second, known: 6 * time.Second, quarantine: true, status: Fresh},
-		"surely older than the node":  {uptime: 5 * time.Second, known: 6*time.Second + time.Microsecond, quarantine: true, status: Lost, closed: 55 * time.Second},
-		"resumed":                     {uptime: 5 * time.Second, known: time.Hour, status: Fresh},
-		"seen alive":                  {uptime: time.Hour, seen: true, quarantine: true, status: Lost, closed: time.Minute},
+		"new limit, new node": {uptime: 5 * time.Second, known: 0, quarantine: true, status: Fresh},
+		"old limit, old node": {uptime: time.Hour, known: 2 * time.Hour, quarantine: true, status: Fresh},
+		"old limit, restarted": {uptime: 5 * time.Second, known: time.Hour, quarantine: true, status: Lost,
+			closed: 55 * time.Second},
+		"old limit, just restarted": {uptime: 0, known: 2 * time.Second, quarantine: true, status: Lost,
+			closed: time.Minute},
+		"hardly older than the node": {uptime: 5 * time.Second, known: 6 * time.Second, quarantine: true,
+			status: Fresh},
+		"surely older than the node": {uptime: 5 * time.Second, known: 6*time.Second + time.Microsecond,
+			quarantine: true, status: Lost, closed: 55 * time.Second},
+		"resumed": {uptime: 5 * time.Second, known: time.Hour, status: Fresh},
+		"seen alive": {uptime: time.Hour, seen: true, quarantine: true, status: Lost,
+			closed: time.Minute},
 		"seen alive, resumed":         {uptime: time.Hour, seen: true, status: Fresh},
 		"uptime not told":             {unknown: true, known: time.Hour, quarantine: true, status: Fresh},
 		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
@@ -347,7 +363,8 @@ func TestLostMemory(t *testing.T) {
 			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
 			ask := []Group{{Size: 1, Count: 1}}
 			r := b.log.Take(hour, &TakeRequest{Proposal: p, Known: c.known, Seen: c.seen, Groups: ask})
-			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed || (r.Granted == 1) != (c.closed == 0) {
+			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed ||
+				(r.Granted == 1) != (c.closed == 0) {
 				t.Fatalf("%+v", r)
 			}
 			if c.closed > 0 {

@@ -49,15 +49,20 @@ func TestForeignState(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 10, time.Hour)
 		ref := ShardKeys(redistest.Prefix(t), "t", "limit")
-		good := (&SlidingLog{epoch: 1, target: 10, share: 10, window: 1_000_000, opened: 5, newest: 5, total: 10}).head()
+		good := (&SlidingLog{epoch: 1, target: 10, share: 10, window: 1_000_000, opened: 5, newest: 5,
+			total: 10}).head()
 		with := func(from int, what string) string { return good[:from] + what + good[from+len(what):] }
 		operations := map[string]func() error{
-			"take":   func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
-			"look":   func() error { _, err := endpoint.Take(ctx, ref, &TakeRequest{Proposal: p}); return err },
-			"refund": func() error { _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); return err },
-			"peek":   func() error { _, err := endpoint.Peek(ctx, ref); return err },
-			"clear":  func() error { _, err := endpoint.Clear(ctx, ref); return err },
-			"drop":   func() error { return endpoint.Drop(ctx, ref) },
+			"take": func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
+			"look": func() error { _, err := endpoint.Take(ctx, ref, &TakeRequest{Proposal: p}); return err },
+			"refund": func() error {
+				_, err := endpoint.Refund(ctx, ref,
+					RefundRequest{Permits: 1, At: 1})
+				return err
+			},
+			"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
+			"clear": func() error { _, err := endpoint.Clear(ctx, ref); return err },
+			"drop":  func() error { return endpoint.Drop(ctx, ref) },
 		}
 		for name, c := range map[string]struct {
 			key   string
@@ -227,13 +232,15 @@ func TestNothingIsCreated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := endpoint.Take(ctx, ref, ones(look, 1)); err != nil || reply.Status != Absent || reply.Granted != 0 {
+		if reply, err := endpoint.Take(ctx, ref, ones(look, 1)); err != nil || reply.Status != Absent ||
+			reply.Granted != 0 {
 			t.Errorf("%+v %v", reply, err)
 		}
 		if reply, err := endpoint.Peek(ctx, ref); err != nil || !reflect.DeepEqual(reply, PeekReply{}) {
 			t.Errorf("%+v %v", reply, err)
 		}
-		if reply, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); err != nil || reply != (RefundReply{}) {
+		if reply, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); err != nil ||
+			reply != (RefundReply{}) {
 			t.Errorf("%+v %v", reply, err)
 		}
 		if reply, err := endpoint.Clear(ctx, ref); err != nil || reply != (ClearReply{}) {
@@ -279,7 +286,8 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 		const perWindow = 500
 		for i := range int64(3 * perWindow) {
-			if _, err := c.take(1_700_000_000_000_000+i*1_000_000/perWindow, ones(p, max(share/perWindow, 1))); err != nil {
+			if _, err := c.take(1_700_000_000_000_000+i*1_000_000/perWindow,
+				ones(p, max(share/perWindow, 1))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -315,7 +323,8 @@ func TestServerTime(t *testing.T) {
 	if after := serverTime(); err != nil || reply.At < before || reply.At > after {
 		t.Errorf("granted at %d, asked between %d and %d: %v", reply.At, before, after, err)
 	}
-	record, _, err := endpoint.WriteRecord(context.Background(), RecordKeys("", "t", "limit"), WriteRecordRequest{Epoch: 1, Keep: time.Hour})
+	record, _, err := endpoint.WriteRecord(context.Background(), RecordKeys("", "t", "limit"),
+		WriteRecordRequest{Epoch: 1, Keep: time.Hour})
 	if after := serverTime(); err != nil || record.Now < before || record.Now > after {
 		t.Errorf("written at %d, asked between %d and %d: %v", record.Now, before, after, err)
 	}

@@ -13,13 +13,16 @@ import (
 type Status int64
 
 const (
-	// Absent: there is no state, and none was created: nothing was proposed, or the deadline of the proposal was over. At is the node's time then.
+	// Absent: there is no state, and none was created: nothing was proposed, or the deadline of the
+	// proposal was over. At is the node's time then.
 	Absent Status = iota
 	// OK: the state was there.
 	OK
-	// Fresh: the state was created, or started over after a loss that the proposal does not quarantine.
+	// Fresh: the state was created, or started over after a loss that the proposal does not
+	// quarantine.
 	Fresh
-	// Lost: the state was created, or started over, in quarantine, because the node had lost its memory.
+	// Lost: the state was created, or started over, in quarantine, because the node had lost its
+	// memory.
 	Lost
 )
 
@@ -38,29 +41,35 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// Unconfirmed is the deadline of a caller whose word is not to be taken for a share: it creates nothing that has one.
+// Unconfirmed is the deadline of a caller whose word is not to be taken for a share: it creates
+// nothing that has one.
 const Unconfirmed = -1
 
 // TakeRequest proposes a share and asks for permits.
 type TakeRequest struct {
 	Proposal *Proposal
-	// Known is how long the limit is known to have existed; 0: not known. On a node that has been up for less, by more than a second, and
-	// for less than the window, absent state means a loss.
+	// Known is how long the limit is known to have existed; 0: not known. On a node that has been
+	// up for less, by more than a second, and for less than the window, absent state means a loss.
 	Known time.Duration
-	// Seen tells that the caller saw this state alive and that it cannot have expired since, so that its absence means a loss. That is so
-	// for the proposal's keep after every reply with Used > 0: denials and looks do not prolong the state's life.
+	// Seen tells that the caller saw this state alive and that it cannot have expired since, so
+	// that its absence means a loss. That is so for the proposal's keep after every reply with
+	// Used > 0: denials and looks do not prolong the state's life.
 	Seen bool
-	// Deadline is the time of the node, in microseconds, until which a state that does not exist may be created with a share; 0: no end;
-	// [Unconfirmed]: not at all. After it the reply is Absent, and nothing was granted or written. It does not matter where there is state,
-	// or where the proposal's floor is 0.
+	// Deadline is the time of the node, in microseconds, until which a state that does not exist
+	// may be created with a share; 0: no end; [Unconfirmed]: not at all. After it the reply is
+	// Absent, and nothing was granted or written. It does not matter where there is state, or where
+	// the proposal's floor is 0.
 	Deadline int64
 	Groups   []Group // at most MaxGroups; none: only propose and look
-	// Gift is what comes into a token bucket with the share that the proposal raises. Only for requests without Groups.
+	// Gift is what comes into a token bucket with the share that the proposal raises. Only for
+	// requests without Groups.
 	Gift Gift
-	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the caller is anonymous: it is never held back for the sake
-	// of others, and what is refused to it is no sign that they contend.
+	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the
+	// caller is anonymous: it is never held back for the sake of others, and what is refused to it
+	// is no sign that they contend.
 	Seats []Seat
-	// Room and SeatRoom are where the reply's Grants and Seats are put, if they are large enough; so that nothing need be allocated.
+	// Room and SeatRoom are where the reply's Grants and Seats are put, if they are large enough;
+	// so that nothing need be allocated.
 	Room     []int64
 	SeatRoom []SeatReply
 
@@ -72,11 +81,12 @@ type TakeRequest struct {
 // TakeReply is one shard's answer to a take.
 type TakeReply struct {
 	Status Status
-	// Epoch is the one stored now: above the caller's, the caller is behind. Target is the share wanted under it, Share the one in
-	// force, Start the one in force when the epoch was adopted; Start is told only to requests without Groups, else it is 0.
+	// Epoch is the one stored now: above the caller's, the caller is behind. Target is the share
+	// wanted under it, Share the one in force, Start the one in force when the epoch was adopted;
+	// Start is told only to requests without Groups, else it is 0.
 	Epoch, Target, Share, Start int64
-	// Gave is how many permits this call took out of a token bucket because its share or burst fell: no other reply tells of them. Told only to
-	// requests without Groups.
+	// Gave is how many permits this call took out of a token bucket because its share or burst
+	// fell: no other reply tells of them. Told only to requests without Groups.
 	Gave    int64
 	Before  int64 // free permits before the grants
 	Granted int64 // permits granted in all
@@ -84,34 +94,42 @@ type TakeReply struct {
 	Used    int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
-	// Next is the time until the next permits leave the log, or, where none is free, until so many have left that one can be granted, or until
-	// the quarantine ends; 0: nothing is in the log. A request without Groups is told when a share above its target falls
-	// next instead. A bucket's share may fall all the time.
+	// Next is the time until the next permits leave the log, or, where none is free, until so many
+	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
+	// request without Groups is told when a share above its target falls next instead. A bucket's
+	// share may fall all the time.
 	Next time.Duration
-	// Retry is 0 if everything was granted, and otherwise the time after which the first refused ask finds enough permits free if nobody else takes
-	// any; -1 if it is larger than the share in force or than its target, so that waiting does not help. While participants contend it may be 0 for
-	// an ask that was refused although there was enough, for the sake of others; then Seats tell when to come back.
+	// Retry is 0 if everything was granted, and otherwise the time after which the first refused
+	// ask finds enough permits free if nobody else takes any; -1 if it is larger than the share in
+	// force or than its target, so that waiting does not help. While participants contend it may be
+	// 0 for an ask that was refused although there was enough, for the sake of others; then Seats
+	// tell when to come back.
 	Retry time.Duration
 	// Reset is the time until everything is free if nothing more is used.
 	Reset time.Duration
-	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a lowered share does not follow its log down.
+	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
+	// lowered share does not follow its log down.
 	Closed time.Duration
-	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before, unless participants contend.
+	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
+	// unless participants contend.
 	Grants []int64
-	// Contended tells that participants contend for the shard: then who has more than its fair part is held back. Seats has an element for
-	// each seat then, and is empty otherwise.
+	// Contended tells that participants contend for the shard: then who has more than its fair part
+	// is held back. Seats has an element for each seat then, and is empty otherwise.
 	Contended bool
 	Seats     []SeatReply
-	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells that of the others. 0 under other algorithms.
+	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
+	// that of the others. 0 under other algorithms.
 	Delay time.Duration
 	turns turns
 }
 
-// turns says when permits of a leaky bucket act: permit k, counted from 0, after us + (part + k*window)/share microseconds.
+// turns says when permits of a leaky bucket act: permit k, counted from 0, after us + (part +
+// k*window)/share microseconds.
 type turns struct{ us, part, window int64 }
 
-// DelayOf returns the time until permit k of those granted, counted from 0 in the order of the asks, may act, rounded up to microseconds. An
-// ask acts with its last permit. Turns are exactly window/share apart. 0 unless the algorithm is LeakyBucket.
+// DelayOf returns the time until permit k of those granted, counted from 0 in the order of the
+// asks, may act, rounded up to microseconds. An ask acts with its last permit. Turns are exactly
+// window/share apart. 0 unless the algorithm is LeakyBucket.
 func (t *TakeReply) DelayOf(k int64) time.Duration {
 	if t.turns == (turns{}) {
 		return 0
@@ -123,7 +141,8 @@ func (t *TakeReply) DelayOf(k int64) time.Duration {
 	return duration(t.turns.us + us)
 }
 
-// RefundAt returns what Refund needs for an ask whose last permit is permit k: At, but under LeakyBucket when that permit acts.
+// RefundAt returns what Refund needs for an ask whose last permit is permit k: At, but under
+// LeakyBucket when that permit acts.
 func (t *TakeReply) RefundAt(k int64) int64 {
 	return t.At + int64(t.DelayOf(k)/time.Microsecond)
 }
@@ -134,8 +153,9 @@ func (t *TakeReply) pace(us, part, window int64) {
 	t.Delay = t.DelayOf(0)
 }
 
-// Take proposes a share to a shard and takes permits from it, in one round trip and at most once: a lost reply means that the permits may
-// have been spent. See [NotExecuted] for errors after which they surely were not.
+// Take proposes a share to a shard and takes permits from it, in one round trip and at most once: a
+// lost reply means that the permits may have been spent. See [NotExecuted] for errors after which
+// they surely were not.
 func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeReply, error) {
 	if err := r.check(s); err != nil {
 		return TakeReply{}, err
@@ -226,8 +246,8 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 }
 
 const (
-	// shortReply is the length of a take's reply if permits were asked for, the layout in force is what was proposed, nobody contends and there is
-	// no quarantine.
+	// shortReply is the length of a take's reply if permits were asked for, the layout in force is
+	// what was proposed, nobody contends and there is no quarantine.
 	shortReply = replyReset + 1
 	// takeNumbers is the length of a take's reply while nobody contends.
 	takeNumbers = replyShare + 1
@@ -236,14 +256,16 @@ const (
 // common is what the replies to takes and reservations have in common.
 func common(n []int64) TakeReply {
 	return TakeReply{
-		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare], Start: n[replyStart],
+		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare],
+		Start:  n[replyStart],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
 		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
 		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
 	}
 }
 
-// parseContended reads what a contended take adds: the grants of each group, then slot and retry of each seat.
+// parseContended reads what a contended take adds: the grants of each group, then slot and retry of
+// each seat.
 func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {
 	var n [MaxGroups + 2*MaxSeats]int64
 	groups, seats := len(r.Groups), len(r.Seats)

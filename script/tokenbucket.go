@@ -30,7 +30,8 @@ func (t *tokenBucket) advance(f *frame) {
 	}
 }
 
-// overflow drops the bookings that are due. What flowed over up to now, because the bucket was full with what is booked, is gone.
+// overflow drops the bookings that are due. What flowed over up to now, because the bucket was full
+// with what is booked, is gone.
 func (t *tokenBucket) overflow(f *frame) {
 	later := t.booked(f)
 	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
@@ -57,8 +58,8 @@ func (t *tokenBucket) atLeast(f *frame, instant, permits int64) {
 	}
 }
 
-// yield keeps the level, up to the date of each booking, below the room by what is booked from there on: until bare undoes it, as
-// a booking may be canceled before anything flows over.
+// yield keeps the level, up to the date of each booking, below the room by what is booked from
+// there on: until bare undoes it, as a booking may be canceled before anything flows over.
 func (t *tokenBucket) yield(f *frame) {
 	if t.raised = len(t.bookings) > 0; t.raised {
 		t.measure(f)
@@ -187,7 +188,8 @@ func (t *tokenBucket) booked(*frame) (sum int64) {
 	return sum
 }
 
-// cancel takes up to n permits off the bookings with this receipt, which are several only within a microsecond, and returns how many.
+// cancel takes up to n permits off the bookings with this receipt, which are several only within a
+// microsecond, and returns how many.
 func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
 	for i, b := range slices.Backward(t.bookings) {
 		if b.receipt != at || canceled == n {
@@ -221,7 +223,8 @@ func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
 	return refunded
 }
 
-// regain puts back what is left to gain of n permits that were granted, and returns how many these are.
+// regain puts back what is left to gain of n permits that were granted, and returns how many these
+// are.
 func (t *tokenBucket) regain(f *frame, n, at int64) int64 {
 	date, part := t.sum(t.date, t.part, f.share)
 	since, missing, had := t.since(f, date, part, at), t.room-t.level, t.level

@@ -12,8 +12,9 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// A transcript in testdata/fairness tells who asks one shard for how much and when, and what each must get. One statement a line; empty lines and
-// those that begin with # say nothing. Instants and windows are Go durations from the start; rates are in permits.
+// A transcript in testdata/fairness tells who asks one shard for how much and when, and what each
+// must get. One statement a line; empty lines and those that begin with # say nothing. Instants and
+// windows are Go durations from the start; rates are in permits.
 //
 //	title A hog takes nothing from those who want less
 //	limit 1000 per 1s               permits and window
@@ -207,7 +208,8 @@ func (s *transcript) gets(number int, words []string) (err error) {
 	slack := 0.0
 	if len(words) == 2 {
 		percent, plain := strings.CutSuffix(strings.TrimPrefix(words[1], "±"), "%")
-		if slack, err = strconv.ParseFloat(percent, 64); err != nil || !plain || !(slack >= 0 && slack <= 100) || percent+"%" == words[1] {
+		if slack, err = strconv.ParseFloat(percent, 64); err != nil || !plain || !(slack >= 0 && slack <= 100) ||
+			percent+"%" == words[1] {
 			return fmt.Errorf("%q is not a tolerance such as ±3%%", words[1])
 		}
 	}
@@ -280,7 +282,8 @@ func TestTranscriptErrors(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
-	if _, err := parseTranscript(head + "1s ann asks 5/s\n0s ann asks 5/s"); err == nil || !strings.Contains(err.Error(), "line 6") {
+	if _, err := parseTranscript(head + "1s ann asks 5/s\n0s ann asks 5/s"); err == nil ||
+		!strings.Contains(err.Error(), "line 6") {
 		t.Error(err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// fleet is one limit on several shards, each a twin, while its capacity is moved about: by drivers that follow [shard.Layout.Plan], for
-// clients some of which are behind.
+// fleet is one limit on several shards, each a twin, while its capacity is moved about: by drivers
+// that follow [shard.Layout.Plan], for clients some of which are behind.
 type fleet struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -42,7 +42,8 @@ type place struct {
 }
 
 func (f *fleet) spec() shard.Spec {
-	return shard.Spec{Permits: f.current, Window: time.Second, Algorithm: f.algorithm.String(), Burst: f.burst(f.current)}
+	return shard.Spec{Permits: f.current, Window: time.Second, Algorithm: f.algorithm.String(),
+		Burst: f.burst(f.current)}
 }
 
 func (f *fleet) burst(share int64) int64 {
@@ -52,7 +53,8 @@ func (f *fleet) burst(share int64) int64 {
 	return share * f.ratio / 2
 }
 
-// arrangement divides the permits over one to four of five slots. Shares are even, so that bursts are whole.
+// arrangement divides the permits over one to four of five slots. Shares are even, so that bursts
+// are whole.
 func (f *fleet) arrangement() (shards []shard.Shard) {
 	n, left := 1+f.rng.IntN(4), f.current/2
 	for i, slot := range f.rng.Perm(5)[:n] {
@@ -97,7 +99,8 @@ func (f *fleet) client() {
 	f.propose(l, s, floor, Gift{}, Group{Size: 1 + f.rng.Int64N(3), Count: 1 + f.rng.Int64N(f.permits)})
 }
 
-// drive looks at every shard, raises what may be raised, and settles. Replies get lost, and others take between the two visits.
+// drive looks at every shard, raises what may be raised, and settles. Replies get lost, and others
+// take between the two visits.
 func (f *fleet) drive(first bool) {
 	seen := make([]shard.Observation, len(f.layout.Shards))
 	visit := func(floors []int64, gifts []shard.Gift) {
@@ -163,7 +166,8 @@ func (f *fleet) copy(gifts []shard.Gift, seen []shard.Observation) {
 	}
 }
 
-// rest lets time pass in which nobody does anything, and states of shards expire: two windows after all that they know of is over.
+// rest lets time pass in which nobody does anything, and states of shards expire: two windows after
+// all that they know of is over.
 func (f *fleet) rest() {
 	f.now += f.rng.Int64N(3_000_000)
 	for slot := range 5 {
@@ -180,7 +184,8 @@ func (f *fleet) change() {
 	if f.varied {
 		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
 	}
-	if len(f.others) > 0 && (!f.algorithm.bursty() || f.now >= f.settledAt+1_000_000) { // docs/semantics.md: sooner, more can act
+	if len(f.others) > 0 && (!f.algorithm.bursty() || f.now >= f.settledAt+1_000_000) {
+		// docs/semantics.md: sooner, more can act
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())
@@ -218,7 +223,8 @@ func (f *fleet) run(steps int) {
 
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0, twins: map[place]Twin{}}
+	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0,
+		twins: map[place]Twin{}}
 	f.current, f.varied = f.permits, seed%2 == 1
 	return f
 }
@@ -227,7 +233,8 @@ func (f *fleet) breach() int64 {
 	return bound{f.algorithm, f.permits, f.burst(f.permits), 1_000_000, 5}.breach(sortActs(f.history))
 }
 
-// TestCapacityMoves: whatever moves between the shards of a limit, all of them together keep its bound at every instant.
+// TestCapacityMoves: whatever moves between the shards of a limit, all of them together keep its
+// bound at every instant.
 func TestCapacityMoves(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
@@ -252,7 +259,8 @@ func TestCapacityMoves(t *testing.T) {
 	}
 }
 
-// TestGiftsThatAreNoneAreNoticed: where permits are given that nobody gave up, the same simulation fails.
+// TestGiftsThatAreNoneAreNoticed: where permits are given that nobody gave up, the same simulation
+// fails.
 func TestGiftsThatAreNoneAreNoticed(t *testing.T) {
 	for name, mutate := range map[string]func(*fleet){
 		"given to all": func(f *fleet) { f.copied = true },
@@ -271,7 +279,8 @@ func TestGiftsThatAreNoneAreNoticed(t *testing.T) {
 	}
 }
 
-// TestCopiedCapacityIsNoticed: where floors are proposed before anybody gave anything up, the same simulation fails.
+// TestCopiedCapacityIsNoticed: where floors are proposed before anybody gave anything up, the same
+// simulation fails.
 func TestCopiedCapacityIsNoticed(t *testing.T) {
 	for _, a := range allAlgorithms {
 		caught := false
@@ -300,22 +309,24 @@ func (f *fleet) within(a Algorithm, shards int64) int64 {
 	return f.permits
 }
 
-// over returns the first instant at which a window has more than the greater of the two algorithms' bounds; -1: none has. A fixed window that
-// follows a token bucket can have an edge just then, so it is held to that in its own windows only.
+// over returns the first instant at which a window has more than the greater of the two algorithms'
+// bounds; -1: none has. A fixed window that follows a token bucket can have an edge just then, so
+// it is held to that in its own windows only.
 func (f *fleet) over(a, b Algorithm) int64 {
 	most := max(f.within(a, 5), f.within(b, 5))
 	limit := bound{algorithm: AlgorithmSlidingLog, permits: most, width: 1_000_000}
 	if max(a, b) == AlgorithmTokenBucket && min(a, b) == AlgorithmFixedWindow {
 		limit.permits += f.permits
-		if at := (bound{algorithm: AlgorithmFixedWindow, permits: most, width: 1_000_000}).breach(sortActs(f.history)); at >= 0 {
+		if at := (bound{algorithm: AlgorithmFixedWindow, permits: most,
+			width: 1_000_000}).breach(sortActs(f.history)); at >= 0 {
 			return at
 		}
 	}
 	return limit.breach(sortActs(f.history))
 }
 
-// TestEveryChangeOfAlgorithmKeepsTheGreaterBound: a limit changes between two algorithms, to and fro. Every window obeys the greater of the
-// two bounds.
+// TestEveryChangeOfAlgorithmKeepsTheGreaterBound: a limit changes between two algorithms, to and
+// fro. Every window obeys the greater of the two bounds.
 func TestEveryChangeOfAlgorithmKeepsTheGreaterBound(t *testing.T) {
 	for _, a := range allAlgorithms {
 		for _, b := range allAlgorithms {
@@ -339,7 +350,8 @@ func TestEveryChangeOfAlgorithmKeepsTheGreaterBound(t *testing.T) {
 	}
 }
 
-// TestAbruptChangeOfAlgorithmIsNoticed: where a bucket gives its share up at once, the same simulation fails.
+// TestAbruptChangeOfAlgorithmIsNoticed: where a bucket gives its share up at once, the same
+// simulation fails.
 func TestAbruptChangeOfAlgorithmIsNoticed(t *testing.T) {
 	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
 		caught := false

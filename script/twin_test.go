@@ -28,7 +28,8 @@ func (l *SlidingLog) head() string {
 		oldest = l.closed[0].date
 	}
 	return columns.Head.Sprint(l.epoch, l.target, l.share, l.start, l.window,
-		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total, l.fair.contended, l.booked)
+		l.closedUntil, l.offset, l.touched, len(l.closed), l.base, oldest, l.opened, l.before, l.newest, l.total,
+		l.fair.contended, l.booked)
 }
 
 // log renders the twin's closed entries as the scripts store them.
@@ -56,7 +57,8 @@ type redisLog interface {
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
-// emulated is a sliding log on miniredis, which lets tests set its clock: the scripts run as they are.
+// emulated is a sliding log on miniredis, which lets tests set its clock: the scripts run as they
+// are.
 type emulated struct {
 	server   *miniredis.Miniredis
 	endpoint *Endpoint
@@ -85,7 +87,8 @@ func (m emulated) standings(now int64) (BookReply, error) {
 }
 func (m emulated) lives() []int64 { return lives(m.endpoint.client, m.ref) }
 
-// clocked is a shard on a real server, by scripts that take TIME and uptime from their last arguments and are otherwise the same.
+// clocked is a shard on a real server, by scripts that take TIME and uptime from their last
+// arguments and are otherwise the same.
 type clocked struct {
 	client rueidis.Client
 	uptime int64
@@ -97,7 +100,8 @@ const (
 	infoLine = "local info = redis.pcall('INFO', 'server')\n"
 )
 
-// clockedText replaces the two lines that read the server's clocks. Every script must hold the first exactly once.
+// clockedText replaces the two lines that read the server's clocks. Every script must hold the
+// first exactly once.
 func clockedText(number int) string {
 	text := programs[number].text
 	if strings.Count(text, timeLine) != 1 || strings.Count(text, "TIME'") != 1 {
@@ -110,7 +114,8 @@ func clockedText(number int) string {
 var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
-		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram, bookProgram} {
+		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram,
+			bookProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
 		}
@@ -261,7 +266,8 @@ func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (
 	return want, got, err
 }
 
-// agree runs one generated sequence on twin and server and compares every reply, and every byte that is stored.
+// agree runs one generated sequence on twin and server and compares every reply, and every byte
+// that is stored.
 func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 	s := newStage(t)
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {

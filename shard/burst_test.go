@@ -75,7 +75,8 @@ func (w *tubs) inForce() (sum int64) {
 	return sum
 }
 
-// play makes a transition in any order, and returns the greatest sum of the bursts in force on the way.
+// play makes a transition in any order, and returns the greatest sum of the bursts in force on the
+// way.
 func (w *tubs) play(t *rapid.T) int64 {
 	most := w.inForce()
 	for range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -112,7 +113,8 @@ func (w *tubs) play(t *rapid.T) int64 {
 
 // drawShares draws 1 to 6 of 6 places, each with a share.
 func drawShares(t *rapid.T) (shards []shard.Shard, permits int64) {
-	for slot, share := range rapid.SliceOfN(rapid.Int64Range(0, rapid.SampledFrom([]int64{3, 60, 10_000}).Draw(t, "greatest")), 6, 6).Draw(t, "shares") {
+	for slot, share := range rapid.SliceOfN(rapid.Int64Range(0,
+		rapid.SampledFrom([]int64{3, 60, 10_000}).Draw(t, "greatest")), 6, 6).Draw(t, "shares") {
 		if share > 0 {
 			shards = append(shards, shard.Shard{Slot: slot, Node: "a", Share: share})
 			permits += share
@@ -126,7 +128,8 @@ func drawShares(t *rapid.T) (shards []shard.Shard, permits int64) {
 
 // drawBurst draws a burst, small or large beside the permits.
 func drawBurst(t *rapid.T, shards int, permits int64) int64 {
-	return rapid.OneOf(rapid.Int64Range(int64(shards), int64(shards)+permits), rapid.Int64Range(int64(shards), int64(shards)+9*permits)).Draw(t, "burst")
+	return rapid.OneOf(rapid.Int64Range(int64(shards), int64(shards)+permits),
+		rapid.Int64Range(int64(shards), int64(shards)+9*permits)).Draw(t, "burst")
 }
 
 func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int64, shards []shard.Shard) shard.Layout {
@@ -142,9 +145,9 @@ func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int
 	return l
 }
 
-// TestBurstInTransition: the bursts in force during a change never sum to more than the old and the new one together. They stay within the
-// greater one, but for a permit for each shard, if permits and ratio of burst to permits do not go opposite ways, or if each shard
-// keeps its fraction.
+// TestBurstInTransition: the bursts in force during a change never sum to more than the old and the
+// new one together. They stay within the greater one, but for a permit for each shard, if permits
+// and ratio of burst to permits do not go opposite ways, or if each shard keeps its fraction.
 func TestBurstInTransition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, p := drawShares(t)
@@ -172,8 +175,8 @@ func TestBurstInTransition(t *testing.T) {
 	})
 }
 
-// TestBurstInTwoChanges: where permits and ratio go opposite ways, the sum stays within the greater burst if the change is made by way of the
-// lower permits at the lower ratio.
+// TestBurstInTwoChanges: where permits and ratio go opposite ways, the sum stays within the greater
+// burst if the change is made by way of the lower permits at the lower ratio.
 func TestBurstInTwoChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, p := drawShares(t)

@@ -32,7 +32,8 @@ type layoutJSON struct {
 	Keys      *keysJSON    `json:"keys,omitempty"`
 }
 
-// anchorJSON is the stored form of the Anchor of a Layout that has one, and of its Origins, which have an epoch.
+// anchorJSON is the stored form of the Anchor of a Layout that has one, and of its Origins, which
+// have an epoch.
 type anchorJSON struct {
 	Slot  int    `json:"slot"`
 	Node  string `json:"node"`
@@ -57,7 +58,8 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
-		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope, Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
+		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope,
+		Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
 	}
 	if l.changed() != l.Epoch {
 		stored.Changed = l.Changed
@@ -103,8 +105,10 @@ func decode(data []byte) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
 	}
 	l := Layout{
-		Epoch: stored.Epoch, Changed: cmp.Or(stored.Changed, stored.Epoch), Settled: stored.Settled, Permits: stored.Permits, Window: time.Duration(stored.Window),
-		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease), Scope: stored.Scope, Auto: stored.Auto,
+		Epoch: stored.Epoch, Changed: cmp.Or(stored.Changed, stored.Epoch), Settled: stored.Settled,
+		Permits: stored.Permits, Window: time.Duration(stored.Window),
+		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
+		Scope: stored.Scope, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
 	l.Keys = stored.Keys.keys()
@@ -115,7 +119,8 @@ func decode(data []byte) (Layout, error) {
 		l.Origins = append(l.Origins, Origin{Location{Slot: o.Slot, Node: o.Node}, o.Epoch})
 	}
 	for i, s := range stored.Shards {
-		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Algorithm: cmp.Or(s.Algorithm, l.Algorithm), Share: s.Share, Burst: s.Burst}
+		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Algorithm: cmp.Or(s.Algorithm, l.Algorithm), Share: s.Share,
+			Burst: s.Burst}
 		if s.Start != nil {
 			l.Shards[i].Start = *s.Start
 		}

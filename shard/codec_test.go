@@ -16,7 +16,8 @@ const (
 	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
-// goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another algorithm.
+// goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another
+// algorithm.
 const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"slot":4,"node":"a","epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // What versions before wrote of a settled layout says nothing of a change: its own epoch counts.
@@ -99,7 +100,8 @@ func TestDecodeStrict(t *testing.T) {
 		}
 	}
 	var l shard.Layout
-	if err := l.UnmarshalJSON([]byte(edit(`"v":1`, `"v":2`))); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if err := l.UnmarshalJSON([]byte(edit(`"v":1`, `"v":2`))); err == nil ||
+		!strings.Contains(err.Error(), "version 2") {
 		t.Errorf("an unknown version is not named: %v", err)
 	}
 	if err := json.Unmarshal([]byte(" "+strings.ReplaceAll(goldenUnsettled, ",", " ,\n")), &l); err != nil {
@@ -109,7 +111,8 @@ func TestDecodeStrict(t *testing.T) {
 
 // FuzzDecode: what is accepted is valid, and is written as it was read.
 func FuzzDecode(f *testing.F) {
-	for _, data := range []string{goldenSettled, goldenUnsettled, goldenMoved, `{}`, `{"v":1}`, strings.ToUpper(goldenSettled)} {
+	for _, data := range []string{goldenSettled, goldenUnsettled, goldenMoved, `{}`, `{"v":1}`,
+		strings.ToUpper(goldenSettled)} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

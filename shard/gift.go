@@ -8,19 +8,23 @@ import (
 // Gift is what is in a bucket whose share is raised: so many permits for so much new room.
 type Gift struct{ Permits, Room int64 }
 
-// Gifts returns, for each shard that a [Step] raises, the permits that come into its bucket with the share: those that shards gave up
-// in the same observations, and no others. It is for an algorithm whose shards are buckets. A burst of 0 is the share. It returns nil
-// where nothing is raised.
+// Gifts returns, for each shard that a [Step] raises, the permits that come into its bucket with
+// the share: those that shards gave up in the same observations, and no others. It is for an
+// algorithm whose shards are buckets. A burst of 0 is the share. It returns nil where nothing is
+// raised.
 //
 // What is given sums to no more than what was given up:
 //
 //   - what a bucket said that it took out because its share or burst fell (Gave);
-//   - what was in a bucket that nobody used: of the burst, the part that its Start was of the old limit. That counts as if the greater
-//     burst had been in force before, so it may be more than was in it, and is not more than its part of the greater bound;
-//   - of a shard under another algorithm, a permit for each permit of share that was given up unused, no more than its part of the burst.
-//     Where the limit rises too, new permits come empty: a raise is filled in the proportion of what was given up to what may be raised.
+//   - what was in a bucket that nobody used: of the burst, the part that its Start was of the old
+//     limit. That counts as if the greater burst had been in force before, so it may be more than
+//     was in it, and is not more than its part of the greater bound;
+//   - of a shard under another algorithm, a permit for each permit of share that was given up
+//     unused, no more than its part of the burst. Where the limit rises too, new permits come
+//     empty: a raise is filled in the proportion of what was given up to what may be raised.
 //
-// Room counts what is raised by the observations. A bucket in which another driver raised some of it takes as much less of the gift.
+// Room counts what is raised by the observations. A bucket in which another driver raised some of
+// it takes as much less of the gift.
 func (l Layout) Gifts(obs []Observation, raise []int64) []Gift {
 	rooms, total := l.rooms(obs, raise)
 	if total == 0 {
@@ -41,12 +45,14 @@ func (l Layout) Gifts(obs []Observation, raise []int64) []Gift {
 	return gifts
 }
 
-// Opening returns the floors that may be proposed before any shard was seen, so that a raise is in force as soon as a shard hears of it.
-// A bucket that does not exist is created full: it is left out if that were more than nobody used of the limit before.
+// Opening returns the floors that may be proposed before any shard was seen, so that a raise is in
+// force as soon as a shard hears of it. A bucket that does not exist is created full: it is left
+// out if that were more than nobody used of the limit before.
 func (l Layout) Opening(buckets bool) []int64 {
 	floors, before := l.Plan(nil).Raise, l.before()
 	for j, s := range l.Shards {
-		if buckets && floors[j] > 0 && scale(s.capacity(), floors[j], s.Share) > scale(l.capacity(), max(s.Start, 0), before) {
+		if buckets && floors[j] > 0 &&
+			scale(s.capacity(), floors[j], s.Share) > scale(l.capacity(), max(s.Start, 0), before) {
 			floors[j] = 0
 		}
 	}
@@ -68,7 +74,8 @@ func (l Layout) rooms(obs []Observation, raise []int64) (rooms []int64, total in
 	return rooms, total
 }
 
-// givenUp returns what each shard gave up that may come back to itself, at most its room, and what else there is for all.
+// givenUp returns what each shard gave up that may come back to itself, at most its room, and what
+// else there is for all.
 func (l Layout) givenUp(obs []Observation, rooms []int64) (pool int64, own []int64) {
 	own = make([]int64, len(l.Shards))
 	before := l.before()
@@ -99,7 +106,8 @@ func (l Layout) before() (permits int64) {
 	return permits
 }
 
-// filled returns how much of the room may be full because so many permits of the limit before, under another algorithm, were not used.
+// filled returns how much of the room may be full because so many permits of the limit before,
+// under another algorithm, were not used.
 func (l Layout) filled(obs []Observation, before, room int64) int64 {
 	var given, unused int64
 	for j, s := range l.Shards {

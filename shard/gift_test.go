@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// TestGiftsAreNoMoreThanWasGivenUp: whatever is observed, gifts sum to no more than buckets said they gave up and what an unused limit held,
-// and none is more than its room.
+// TestGiftsAreNoMoreThanWasGivenUp: whatever is observed, gifts sum to no more than buckets said
+// they gave up and what an unused limit held, and none is more than its room.
 func TestGiftsAreNoMoreThanWasGivenUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, p := drawShares(t)

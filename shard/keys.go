@@ -193,8 +193,9 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && past.changesOneByOne(s, to) {
 		return next, nil
 	}
-	// Of several with the same shards, or some of them, the latest is enough, as no shard is known to hold what any of
-	// them says. The first stays all the same: what follows a single one counts on what that says.
+	// Of several with the same shards, or some of them, the latest is enough, as no shard is known
+	// to hold what any of them says. The first stays all the same: what follows a single one counts
+	// on what that says.
 	first := next.Before[:min(1, len(next.Before))]
 	next.Before = append(slices.Clone(first), slices.DeleteFunc(next.Before[len(first):], func(p Past) bool {
 		n := p.Spec.fits(from)
@@ -265,7 +266,8 @@ func (l Layout) mergedKeys(others []Layout) *Keys {
 	return merged
 }
 
-// normal returns nodes in order of their names and with valid weights, so that equal lists are equal.
+// normal returns nodes in order of their names and with valid weights, so that equal lists are
+// equal.
 func normal(nodes []Node) []Node {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {

@@ -41,7 +41,8 @@ func (k *Keys) stored() *keysJSON {
 	stored := &keysJSON{arrangementJSON: k.Arrangement.stored(), Since: k.Since, SinceAt: k.SinceAt}
 	for _, p := range k.Before {
 		stored.Before = append(stored.Before, pastJSON{
-			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst, int64(p.Spec.Lease), p.Spec.Scope,
+			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst,
+			int64(p.Spec.Lease), p.Spec.Scope,
 		})
 	}
 	return stored
@@ -62,7 +63,8 @@ func (j *keysJSON) keys() *Keys {
 	k := &Keys{Arrangement: j.arrangement(), Since: j.Since, SinceAt: j.SinceAt}
 	for _, p := range j.Before {
 		k.Before = append(k.Before, Past{p.arrangement(), p.Epoch, Spec{
-			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst, Lease: time.Duration(p.Lease), Scope: p.Scope,
+			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,
+			Lease: time.Duration(p.Lease), Scope: p.Scope,
 		}})
 	}
 	return k

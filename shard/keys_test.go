@@ -13,7 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// The greater one of each shard's two shares sums to the greater limit, so shards may change over one by one.
+// The greater one of each shard's two shares sums to the greater limit, so shards may change over
+// one by one.
 func TestSharesOfTwoLimitsAreNested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 300), rapid.SampledFrom([]int{8, 16, 64, 256})).Draw(t, "shards")
@@ -115,7 +116,8 @@ func TestKeysOfAFamilyChangeOneByOneOrByAPlan(t *testing.T) {
 			}
 			share, burst := together(from, to)
 			if to.Settled && (share > max(from.Permits, to.Permits) || burst > max(from.Burst, to.Burst)) {
-				t.Fatalf("settled at once, and the shards may hold %d, at once %d\nfrom %+v\nto   %+v", share, burst, from, to)
+				t.Fatalf("settled at once, and the shards may hold %d, at once %d\nfrom %+v\nto   %+v", share, burst,
+					from, to)
 			}
 			alike := was.Algorithm == next.Algorithm && was.Burst == 0 && next.Burst == 0
 			if !to.Settled && alike && !moved && len(to.Live()) >= len(from.Live()) {
@@ -135,7 +137,8 @@ func TestKeysOfAFamilyChangeOneByOneOrByAPlan(t *testing.T) {
 	})
 }
 
-// Whatever the order of changes, a key that is not settled lists every place where it may hold something.
+// Whatever the order of changes, a key that is not settled lists every place where it may hold
+// something.
 func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := spec(20)
@@ -172,7 +175,8 @@ func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {
 	})
 }
 
-// A family of version 1 divided the remainder otherwise: its keys change over by a plan where that matters.
+// A family of version 1 divided the remainder otherwise: its keys change over by a plan where that
+// matters.
 func TestKeysOfVersion1ChangeOverByAPlan(t *testing.T) {
 	for _, c := range []struct {
 		permits int64

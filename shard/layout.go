@@ -25,11 +25,13 @@ type Spec struct {
 	Permits   int64
 	Window    time.Duration
 	Algorithm string
-	Burst     int64 // permits that may come at once, where the algorithm has such a bound: 0 (whatever its default is) to MaxPermits
-	Revision  int64
-	Lease     time.Duration // how long permits may be held before they are used; 0 to Window
-	Scope     string        // whom the limit holds for; "" is everybody together
-	Auto      bool          // nobody asked for this number of shards: it may be chosen anew
+	// permits that may come at once, where the algorithm has such a bound: 0 (whatever its default
+	// is) to MaxPermits
+	Burst    int64
+	Revision int64
+	Lease    time.Duration // how long permits may be held before they are used; 0 to Window
+	Scope    string        // whom the limit holds for; "" is everybody together
+	Auto     bool          // nobody asked for this number of shards: it may be chosen anew
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -55,7 +57,9 @@ type Layout struct {
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
 	Shards    []Shard  // live ones first, in position order; leaving ones after
-	Keys      *Keys    // how the keys of a family are arranged; nil for a limit, and for a family of version 1; never changed in place
+	// how the keys of a family are arranged; nil for a limit, and for a family of version 1; never
+	// changed in place
+	Keys *Keys
 }
 
 // New returns the first layout of a limit that nobody has used before. It is settled at
@@ -92,7 +96,8 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next := s.layout(epoch)
 	next.Changed, next.Anchor, next.Origins, next.Keys = epoch, l.Anchor, l.Origins, l.Keys
-	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst && l.Scope == s.Scope && sameShares(l.Shards, shards)
+	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
+		l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
 		return next.checked()
@@ -111,9 +116,9 @@ func (l Layout) Renumber(epoch int64) (Layout, error) {
 }
 
 // Merge returns the layout that is to follow both l and others, for a limit that came to have
-// several layouts which nobody put in an order, as after two first declarations: the live shards of l under an epoch that
-// is greater than all, and everything else that any lists, leaving. What any shard
-// holds is unknown, so nothing is raised before all of them were seen. The merged layout was
+// several layouts which nobody put in an order, as after two first declarations: the live shards of
+// l under an epoch that is greater than all, and everything else that any lists, leaving. What any
+// shard holds is unknown, so nothing is raised before all of them were seen. The merged layout was
 // changed when l was.
 func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 	l.Settled = false
@@ -168,7 +173,8 @@ func (l Layout) Settle() Layout {
 // Spec returns what l divides.
 func (l Layout) Spec() Spec {
 	return Spec{
-		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: l.Lease, Scope: l.Scope, Auto: l.Auto,
+		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision,
+		Lease: l.Lease, Scope: l.Scope, Auto: l.Auto,
 	}
 }
 
@@ -217,7 +223,8 @@ func (l Layout) validate() error {
 	case !text(l.Scope):
 		return fmt.Errorf("scope %.80q is too long or not UTF-8", l.Scope)
 	case len(l.Shards) > MaxShards || len(l.Live()) > MaxLive:
-		return fmt.Errorf("%d live shards of %d, at most %d of %d can be", len(l.Live()), len(l.Shards), MaxLive, MaxShards)
+		return fmt.Errorf("%d live shards of %d, at most %d of %d can be", len(l.Live()), len(l.Shards), MaxLive,
+			MaxShards)
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
@@ -241,7 +248,8 @@ func (l Layout) validateOrigins() error {
 			return fmt.Errorf("origin %d, %+v, is not a place, or one too many", i, o.Anchor)
 		case o.Epoch < 1 || o.Epoch > l.Epoch || i > 0 && o.Epoch > l.Origins[i-1].Epoch:
 			return fmt.Errorf("origin %d: epoch %d is not in order", i, o.Epoch)
-		case o.Anchor == l.Anchor || slices.ContainsFunc(l.Origins[:i], func(k Origin) bool { return k.Anchor == o.Anchor }):
+		case o.Anchor == l.Anchor ||
+			slices.ContainsFunc(l.Origins[:i], func(k Origin) bool { return k.Anchor == o.Anchor }):
 			return fmt.Errorf("origin %d: %+v comes twice", i, o.Anchor)
 		}
 	}
@@ -313,7 +321,8 @@ func (s Shard) validate(settled bool) error {
 
 func (s Spec) layout(epoch int64) Layout {
 	return Layout{
-		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst, Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Auto: s.Auto,
+		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst,
+		Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Auto: s.Auto,
 	}
 }
 
@@ -324,7 +333,8 @@ func (s Spec) live(shards []Shard) []Shard {
 	for i := range copied {
 		copied[i].Algorithm, copied[i].Burst = s.Algorithm, 0
 	}
-	if s.Burst <= 0 || s.Burst < int64(len(copied)) || slices.ContainsFunc(copied, func(s Shard) bool { return s.Share < 1 || s.Share > MaxPermits }) {
+	if s.Burst <= 0 || s.Burst < int64(len(copied)) ||
+		slices.ContainsFunc(copied, func(s Shard) bool { return s.Share < 1 || s.Share > MaxPermits }) {
 		return copied
 	}
 	for i, part := range apportion(s.Burst, copied) {
@@ -367,7 +377,8 @@ func places(shards []Shard) map[site]int {
 	return at
 }
 
-// sameShares reports whether a and b, each free of duplicates, give the same shares and bursts to the same places.
+// sameShares reports whether a and b, each free of duplicates, give the same shares and bursts to
+// the same places.
 func sameShares(a, b []Shard) bool {
 	at := places(a)
 	for _, s := range b {

@@ -118,7 +118,8 @@ func TestChangeAlgorithm(t *testing.T) {
 	if got := show(next); next.Settled || got != "a:10<0 b:20<0 a:0<10 b:0<20" {
 		t.Errorf("changed: %s", got)
 	}
-	if next.Shards[0].Algorithm != "bucket" || next.Shards[2].Algorithm != "slidinglog" || next.Shards[1].Burst != 40 || next.Shards[3].Burst != 0 {
+	if next.Shards[0].Algorithm != "bucket" || next.Shards[2].Algorithm != "slidinglog" || next.Shards[1].Burst != 40 ||
+		next.Shards[3].Burst != 0 {
 		t.Errorf("changed: %+v", next.Shards)
 	}
 	if i, j := next.Index(1, "a", "bucket"), next.Index(1, "a", "slidinglog"); i != 0 || j != 2 {
@@ -137,17 +138,20 @@ func TestChangeAlgorithm(t *testing.T) {
 	}
 }
 
-// TestBurst: the parts of a burst are in proportion to the shares, none is 0, and they sum to it exactly.
+// TestBurst: the parts of a burst are in proportion to the shares, none is 0, and they sum to it
+// exactly.
 func TestBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shares := rapid.SliceOfN(rapid.Int64Range(1, rapid.SampledFrom([]int64{3, 1000, 1e9}).Draw(t, "greatest")), 1, 40).Draw(t, "shares")
+		shares := rapid.SliceOfN(rapid.Int64Range(1, rapid.SampledFrom([]int64{3, 1000, 1e9}).Draw(t, "greatest")), 1,
+			40).Draw(t, "shares")
 		s := spec(0)
 		var shards []shard.Shard
 		for i, share := range shares {
 			shards = append(shards, shard.Shard{Slot: i, Node: "a", Share: share})
 			s.Permits += share
 		}
-		s.Burst = rapid.Int64Range(int64(len(shares)), rapid.SampledFrom([]int64{int64(len(shares)), 5000, shard.MaxPermits}).Draw(t, "most")).Draw(t, "burst")
+		s.Burst = rapid.Int64Range(int64(len(shares)),
+			rapid.SampledFrom([]int64{int64(len(shares)), 5000, shard.MaxPermits}).Draw(t, "most")).Draw(t, "burst")
 		l, err := shard.New(1, s, shards)
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +183,8 @@ func TestMerge(t *testing.T) {
 	l.Anchor = shard.Location{Slot: 9, Node: "a"}
 	other := must(t)(shard.New(60, spec(40), on("b", 10, "c", 30)))
 	merged := must(t)(l.Merge(61, other))
-	if got := show(merged); merged.Settled || got != "a:10<-1 b:20<-1 c:0<-1" || merged.Anchor != l.Anchor || merged.Spec() != l.Spec() {
+	if got := show(merged); merged.Settled || got != "a:10<-1 b:20<-1 c:0<-1" || merged.Anchor != l.Anchor ||
+		merged.Spec() != l.Spec() {
 		t.Errorf("merged: %+v", merged)
 	}
 	for _, epoch := range []int64{50, 60} {
@@ -189,7 +194,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestOrigins: a layout knows which others it takes into account, over moves of its anchor and merges.
+// TestOrigins: a layout knows which others it takes into account, over moves of its anchor and
+// merges.
 func TestOrigins(t *testing.T) {
 	place := func(node string) shard.Location { return shard.Location{Slot: 7, Node: node} }
 	begun := func(epoch int64, anchor string) shard.Layout {

@@ -63,7 +63,8 @@ func (c *cell) propose(now, memory int, p proposal) reply {
 		if c.lost {
 			closed = now + max(p.window, memory)
 		}
-		*c = cell{present: true, epoch: p.epoch, target: p.target, window: p.window, closedUntil: closed, looseQuarantine: c.looseQuarantine}
+		*c = cell{present: true, epoch: p.epoch, target: p.target, window: p.window, closedUntil: closed,
+			looseQuarantine: c.looseQuarantine}
 		c.raise(now, p.floor)
 		c.touch(now, memory)
 	case c.epoch < p.epoch:

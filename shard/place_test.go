@@ -12,7 +12,8 @@ import (
 )
 
 func ExampleArrange() {
-	nodes := []shard.Node{{Name: "redis-a:6379", Weight: 1}, {Name: "redis-b:6379", Weight: 1}, {Name: "redis-c:6379", Weight: 1}}
+	nodes := []shard.Node{{Name: "redis-a:6379", Weight: 1}, {Name: "redis-b:6379", Weight: 1},
+		{Name: "redis-c:6379", Weight: 1}}
 	for _, s := range shard.Arrange("orders", 100, 3, nodes) {
 		fmt.Printf("{%s} on %s: %d permits\n", shard.Tag(s.Slot), s.Node, s.Share)
 	}
@@ -86,7 +87,8 @@ func TestArrange(t *testing.T) {
 	for _, permits := range []int64{1, 2, 7, 11, 9999991, shard.MaxPermits} {
 		for _, n := range []int{-1, 0, 1, 2, 3, 7, 16, 33} {
 			shards := shard.Arrange("orders", permits, n, someNodes(5))
-			if l, err := shard.New(1, spec(permits), shards); err != nil || len(l.Live()) != shard.Fit(permits, n, shard.Slots) {
+			if l, err := shard.New(1, spec(permits), shards); err != nil ||
+				len(l.Live()) != shard.Fit(permits, n, shard.Slots) {
 				t.Errorf("%d permits, %d shards: %v, %v", permits, n, shards, err)
 			}
 		}
@@ -137,7 +139,8 @@ func FuzzPlace(f *testing.F) {
 		rng.Shuffle(len(nodes), func(a, b int) { shuffled[a], shuffled[b] = shuffled[b], shuffled[a] })
 		for i, j := range shard.Place(name, int(n), shuffled) {
 			if shuffled[j].Name != nodes[placed[i]].Name {
-				t.Fatalf("shard %d is on %s or %s, by the order of the nodes", i, shuffled[j].Name, nodes[placed[i]].Name)
+				t.Fatalf("shard %d is on %s or %s, by the order of the nodes", i, shuffled[j].Name,
+					nodes[placed[i]].Name)
 			}
 		}
 	})
@@ -145,7 +148,8 @@ func FuzzPlace(f *testing.F) {
 
 // TestPlaceInvalidWeights: they count as 1, and huge ones do not overflow.
 func TestPlaceInvalidWeights(t *testing.T) {
-	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, math.SmallestNonzeroFloat64} {
+	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64,
+		math.SmallestNonzeroFloat64} {
 		nodes := someNodes(4)
 		for j := range nodes {
 			nodes[j].Weight = weight
@@ -156,13 +160,14 @@ func TestPlaceInvalidWeights(t *testing.T) {
 		nodes[0].Weight = 1
 		loads(t, shard.Place("limit", 8, nodes), 4)
 	}
-	if shard.Place("limit", 3, nil) != nil || shard.Anchors("limit", nil) != nil || shard.Arrange("limit", 3, 3, nil) != nil {
+	if shard.Place("limit", 3, nil) != nil || shard.Anchors("limit", nil) != nil ||
+		shard.Arrange("limit", 3, 3, nil) != nil {
 		t.Error("something is placed on no nodes")
 	}
 }
 
-// TestPlaceMoves states how much a change of nodes moves: on average over limits at
-// most 2.5 times the ideal n/(m+1) for m+1 nodes against m, and never more than 3 times that, plus 4.
+// TestPlaceMoves states how much a change of nodes moves: on average over limits at most 2.5 times
+// the ideal n/(m+1) for m+1 nodes against m, and never more than 3 times that, plus 4.
 func TestPlaceMoves(t *testing.T) {
 	limits := extent.Some(100)
 	for _, m := range []int{1, 2, 3, 5, 8, 16, 32} {

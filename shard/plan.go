@@ -11,8 +11,9 @@ type Observation struct {
 	Share  int64 // share it holds now
 	Closed bool  // it lost its memory and is in quarantine: what it forgot may still be in the window
 
-	// For [Layout.Gifts]: Fresh and Gave are what one reply said and no other does, so they are for one plan only. Fresh must be false
-	// unless the layout was stored so lately that no state made under it can have expired.
+	// For [Layout.Gifts]: Fresh and Gave are what one reply said and no other does, so they are for
+	// one plan only. Fresh must be false unless the layout was stored so lately that no state made
+	// under it can have expired.
 	Fresh  bool  // it was created now: nobody used it for as long as its state would have lived
 	Gave   int64 // permits of a bucket that it gave up now
 	Unused int64 // what a leaving shard has given up of its Start, not used in the window before

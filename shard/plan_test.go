@@ -32,28 +32,40 @@ func TestPlan(t *testing.T) {
 		obs  obs
 		want string
 	}{
-		"nothing seen: what is free already":    {l, nil, "[0 15 15] false false"},
-		"too few observations":                  {l, obs{seen(30, 24)}, "[0 18 18] false false"},
-		"lowered half way":                      {l, obs{seen(30, 24), seen(10, 10), seen(10, 10)}, "[0 18 18] false false"},
-		"raised by another driver":              {l, obs{seen(30, 24), seen(10, 18), seen(10, 10)}, "[0 0 18] false false"},
-		"drained":                               {l, obs{seen(30, 20), seen(10, 15), {}}, "[0 20 20] false false"},
-		"one missing":                           {l, obs{seen(30, 20), seen(10, 20), {}}, "[0 0 20] false false"},
-		"done":                                  {l, obs{seen(30, 20), seen(10, 20), seen(10, 20)}, "[0 0 0] true false"},
-		"superseded by the next epoch":          {l, obs{{Seen: true, Epoch: 3}, {}, {}}, "[0 0 0] false true"},
-		"held cannot be negative":               {l, obs{seen(30, -1), seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
-		"superseded":                            {l, obs{later, seen(10, 20), seen(10, 20)}, "[0 0 0] false true"},
-		"a raising one was idle":                {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 15 15] false false"},
-		"the lowering one lost its memory":      {l, obs{seen(0, 0), seen(10, 10), seen(10, 10)}, "[20 20 20] false false"},
-		"and is in quarantine":                  {l, obs{closed, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
-		"values that cannot be":                 {l, obs{seen(-1, 0), seen(0, -1), seen(10, 1<<62)}, "[0 15 0] false false"},
-		"earlier epochs do not count":           {l, obs{{Seen: true, Epoch: 1, Share: 20}, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
-		"unknown starts, nothing seen":          {blind, nil, "[0 0 0] false false"},
-		"unknown starts, one unseen":            {blind, obs{at3(20, 20), at3(10, 10), {}}, "[0 0 0] false false"},
-		"unknown starts, all seen":              {blind, obs{at3(26, 26), at3(10, 10), at3(10, 10)}, "[0 17 17] false false"},
-		"unknown starts, one in quarantine":     {blind, obs{at3(20, 20), at3(10, 10), {Seen: true, Epoch: 3, Closed: true}}, "[0 0 0] false false"},
-		"more observations than shards":         {l, make(obs, 9), "[0 15 15] false false"},
-		"all hold their shares, one is closed":  {l, obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)}, "[0 0 0] false false"},
-		"an unseen one knows nothing of epochs": {l, obs{{Epoch: 99}, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+		"nothing seen: what is free already": {l, nil, "[0 15 15] false false"},
+		"too few observations":               {l, obs{seen(30, 24)}, "[0 18 18] false false"},
+		"lowered half way": {l, obs{seen(30, 24), seen(10, 10), seen(10, 10)},
+			"[0 18 18] false false"},
+		"raised by another driver": {l, obs{seen(30, 24), seen(10, 18), seen(10, 10)},
+			"[0 0 18] false false"},
+		"drained":     {l, obs{seen(30, 20), seen(10, 15), {}}, "[0 20 20] false false"},
+		"one missing": {l, obs{seen(30, 20), seen(10, 20), {}}, "[0 0 20] false false"},
+		"done": {l, obs{seen(30, 20), seen(10, 20), seen(10, 20)},
+			"[0 0 0] true false"},
+		"superseded by the next epoch": {l, obs{{Seen: true, Epoch: 3}, {}, {}}, "[0 0 0] false true"},
+		"held cannot be negative": {l, obs{seen(30, -1), seen(10, 10), seen(10, 10)},
+			"[0 15 15] false false"},
+		"superseded":             {l, obs{later, seen(10, 20), seen(10, 20)}, "[0 0 0] false true"},
+		"a raising one was idle": {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 15 15] false false"},
+		"the lowering one lost its memory": {l, obs{seen(0, 0), seen(10, 10), seen(10, 10)},
+			"[20 20 20] false false"},
+		"and is in quarantine": {l, obs{closed, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+		"values that cannot be": {l, obs{seen(-1, 0), seen(0, -1), seen(10, 1<<62)},
+			"[0 15 0] false false"},
+		"earlier epochs do not count": {l, obs{{Seen: true, Epoch: 1, Share: 20}, seen(10, 10), seen(10, 10)},
+			"[0 15 15] false false"},
+		"unknown starts, nothing seen": {blind, nil, "[0 0 0] false false"},
+		"unknown starts, one unseen":   {blind, obs{at3(20, 20), at3(10, 10), {}}, "[0 0 0] false false"},
+		"unknown starts, all seen": {blind, obs{at3(26, 26), at3(10, 10), at3(10, 10)},
+			"[0 17 17] false false"},
+		"unknown starts, one in quarantine": {blind,
+			obs{at3(20, 20), at3(10, 10), {Seen: true, Epoch: 3, Closed: true}}, "[0 0 0] false false"},
+		"more observations than shards": {l, make(obs, 9), "[0 15 15] false false"},
+		"all hold their shares, one is closed": {l,
+			obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)},
+			"[0 0 0] false false"},
+		"an unseen one knows nothing of epochs": {l, obs{{Epoch: 99}, seen(10, 10), seen(10, 10)},
+			"[0 15 15] false false"},
 	} {
 		got := c.l.Plan(c.obs)
 		if s := fmt.Sprint(got.Raise, got.Done, got.Superseded); s != c.want {
@@ -83,7 +95,8 @@ func TestPlanIdleShard(t *testing.T) {
 	}
 }
 
-// story is what happens to one shard during a transition: the states it can be observed in, in order.
+// story is what happens to one shard during a transition: the states it can be observed in, in
+// order.
 type story []shard.Observation
 
 func drawStory(t *rapid.T, s shard.Shard, epoch int64) story {
@@ -214,7 +227,8 @@ func FuzzPlan(f *testing.F) {
 		old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 20)))
 		big := []shard.Shard{{Slot: 1, Node: "b", Share: 4e11}, {Slot: 1, Node: "c", Share: 6e11}}
 		l := must(t)(old.Change(2, spec(1e12), big))
-		step := l.Plan([]shard.Observation{{Seen: true, Epoch: e1, Start: s1, Share: h1, Closed: c1}, {Seen: true, Epoch: e2, Start: s2, Share: h2, Closed: c2}})
+		step := l.Plan([]shard.Observation{{Seen: true, Epoch: e1, Start: s1, Share: h1, Closed: c1},
+			{Seen: true, Epoch: e2, Start: s2, Share: h2, Closed: c2}})
 		for j, floor := range step.Raise {
 			if floor < 0 || floor > l.Shards[j].Share {
 				t.Errorf("floor %d of target %d", floor, l.Shards[j].Share)

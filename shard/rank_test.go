@@ -30,10 +30,12 @@ func someShards(shares ...int64) []shard.Shard {
 	return shards
 }
 
-// TestRankBalance: first choices, and second choices among the rest, are distributed in proportion to the shares.
+// TestRankBalance: first choices, and second choices among the rest, are distributed in proportion
+// to the shares.
 func TestRankBalance(t *testing.T) {
 	const participants = 40000
-	for _, shares := range [][]int64{{1, 1}, {10, 10, 10}, {1, 2, 3, 4}, {1e12, 1e12, 5e11}, {5, 5, 5, 5, 5, 5, 5, 5}, {1, 99}} {
+	for _, shares := range [][]int64{{1, 1}, {10, 10, 10}, {1, 2, 3, 4}, {1e12, 1e12, 5e11}, {5, 5, 5, 5, 5, 5, 5, 5},
+		{1, 99}} {
 		shards := someShards(shares...)
 		first := make([]int, len(shares))
 		for p := range participants {

@@ -23,15 +23,17 @@ const (
 	MaxEpoch   int64 = 1<<53 - 1 // epochs pass through Lua numbers, which are doubles
 )
 
-// Shard is one part of a limit. (Slot, Node, Algorithm) identifies it: state of
-// one algorithm means nothing to another, so a limit whose algorithm changes moves from shards to shards.
+// Shard is one part of a limit. (Slot, Node, Algorithm) identifies it: state of one algorithm means
+// nothing to another, so a limit whose algorithm changes moves from shards to shards.
 type Shard struct {
 	Slot      int    // hash slot of all keys of the shard, 0..Slots-1
 	Node      string // name of the configured node that holds it
 	Algorithm string // that counts there; [New] and [Layout.Change] set it for live shards
 	Share     int64  // permits per window it is to have; 0: leaving, its capacity is being moved away
 	Burst     int64  // its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and Change set it
-	Start     int64  // share in the settled layout before this one, or Unknown; meaningful only while the layout is unsettled
+	// share in the settled layout before this one, or Unknown; meaningful only while the layout is
+	// unsettled
+	Start int64
 }
 
 // Location is a place for a key: a hash slot on a node.

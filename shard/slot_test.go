@@ -185,7 +185,8 @@ func TestPositionsMasters(t *testing.T) {
 				for _, p := range shard.Positions(fmt.Sprint("limit", k), masters*per) {
 					count[p*masters/shard.Slots]++
 				}
-				if low, high := slices.Min(count), slices.Max(count); low < per-1 || high > per+1 || (masters&(masters-1) == 0 && low != high) {
+				if low, high := slices.Min(count), slices.Max(count); low < per-1 || high > per+1 ||
+					(masters&(masters-1) == 0 && low != high) {
 					t.Fatalf("%d shards on %d masters: %v", masters*per, masters, count)
 				}
 			}

@@ -30,7 +30,8 @@ func TestFit(t *testing.T) {
 		want, max, fits int
 	}{
 		{1, 8, 8, 1}, {2, 8, 8, 2}, {7, 8, 8, 7}, {8, 8, 8, 8}, {9999991, 8, 8, 8}, {9999991, 8, 3, 3},
-		{100, 0, 8, 1}, {100, -5, 8, 1}, {0, 8, 8, 1}, {-1, 8, 8, 1}, {math.MinInt64, 8, 8, 1}, {math.MaxInt64, math.MaxInt, 5, 5}, {100, 4, 0, 1},
+		{100, 0, 8, 1}, {100, -5, 8, 1}, {0, 8, 8, 1}, {-1, 8, 8, 1}, {math.MinInt64, 8, 8, 1},
+		{math.MaxInt64, math.MaxInt, 5, 5}, {100, 4, 0, 1},
 	} {
 		if got := shard.Fit(c.permits, c.want, c.max); got != c.fits {
 			t.Errorf("Fit(%d, %d, %d) = %d, want %d", c.permits, c.want, c.max, got, c.fits)
@@ -45,8 +46,10 @@ func TestAuto(t *testing.T) {
 		participants int64
 		want         int
 	}{
-		{1, 3, 1, 1}, {49, 3, 1, 1}, {50, 3, 1, 2}, {74, 3, 1, 2}, {75, 3, 1, 3}, {1e12, 3, 1, 3}, {1e12, 1, 1, 1}, {1000, 0, 1, 1}, {100, 16, 1, 4}, {0, 4, 1, 1},
-		{799, 3, 16, 1}, {800, 3, 16, 2}, {1199, 3, 16, 2}, {1200, 3, 16, 3}, {1e12, 3, 1000, 3}, {1e12, 3, math.MaxInt64, 1},
+		{1, 3, 1, 1}, {49, 3, 1, 1}, {50, 3, 1, 2}, {74, 3, 1, 2}, {75, 3, 1, 3}, {1e12, 3, 1, 3}, {1e12, 1, 1, 1},
+		{1000, 0, 1, 1}, {100, 16, 1, 4}, {0, 4, 1, 1},
+		{799, 3, 16, 1}, {800, 3, 16, 2}, {1199, 3, 16, 2}, {1200, 3, 16, 3}, {1e12, 3, 1000, 3},
+		{1e12, 3, math.MaxInt64, 1},
 		{75, 3, 0, 3}, {75, 3, -1, 3}, {math.MaxInt64, 3, 1, 3},
 	} {
 		if got := shard.Auto(c.permits, c.nodes, c.participants); got != c.want {
@@ -78,7 +81,8 @@ func FuzzSplit(f *testing.F) {
 			// Spread: the extra ones of every beginning are about its part of all of them.
 			extra, part := sum-int64(i+1)*(permits/int64(n)), float64(i+1)*float64(permits%int64(n))/float64(n)
 			if math.Abs(float64(extra)-part) > 1+math.Log2(float64(n)) {
-				t.Fatalf("the first %d of %d shares of %d have %d extra, their part is %.1f", i+1, n, permits, extra, part)
+				t.Fatalf("the first %d of %d shares of %d have %d extra, their part is %.1f", i+1, n, permits, extra,
+					part)
 			}
 		}
 		if sum != permits || most-least > 1 || (permits >= int64(n) && least < 1) {

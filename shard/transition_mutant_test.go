@@ -97,7 +97,8 @@ func planUnseen(l shard.Layout, obs []shard.Observation) shard.Step {
 	return step
 }
 
-// planEarly is done when the live shards have their shares, whether the leaving ones are empty or not.
+// planEarly is done when the live shards have their shares, whether the leaving ones are empty or
+// not.
 func planEarly(l shard.Layout, obs []shard.Observation) shard.Step {
 	step := l.Plan(obs)
 	done := !step.Superseded

@@ -10,7 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
-// simulate runs one random history and returns what it broke, and how many transitions it completed.
+// simulate runs one random history and returns what it broke, and how many transitions it
+// completed.
 func simulate(seed uint64, r rules) (int, error) {
 	w := newWorld(rand.New(rand.NewPCG(seed, 1)), r)
 	for range 3000 {
@@ -73,7 +74,8 @@ func (w *world) check() error {
 		}
 	}
 	if max(shares, used, truth) > limit {
-		return fmt.Errorf("tick %d: shares %d, logs %d, granted in the window %d; limit %d\n%+v", w.now, shares, used, truth, limit, w.register)
+		return fmt.Errorf("tick %d: shares %d, logs %d, granted in the window %d; limit %d\n%+v", w.now, shares, used,
+			truth, limit, w.register)
 	}
 	return nil
 }
@@ -106,7 +108,8 @@ func (w *world) recover() error {
 	return errors.New("does not settle")
 }
 
-// checkSettled lets every shard hear of the settled layout, and wants the shares to sum to exactly the limit.
+// checkSettled lets every shard hear of the settled layout, and wants the shares to sum to exactly
+// the limit.
 func (w *world) checkSettled() error {
 	var sum int64
 	for range 2 { // the second time after all quarantines

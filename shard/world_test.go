@@ -107,7 +107,8 @@ func (w *world) fresh(v view) bool { return w.neverConfirm || w.now-v.at < w.mem
 // arrangement makes up a limit and its shards: 1 to 4 of 6 places, uneven shares.
 func (w *world) arrangement() (shard.Spec, []shard.Shard) {
 	n := 1 + w.rng.IntN(4)
-	spec := shard.Spec{Permits: int64(n + w.rng.IntN(60)), Window: time.Duration(2+w.rng.IntN(5)) * time.Millisecond, Algorithm: "log"}
+	spec := shard.Spec{Permits: int64(n + w.rng.IntN(60)), Window: time.Duration(2+w.rng.IntN(5)) * time.Millisecond,
+		Algorithm: "log"}
 	if w.register.Epoch > 0 && w.rng.IntN(2) == 0 {
 		spec.Permits, spec.Window = max(w.register.Permits, int64(n)), w.register.Window
 	}

@@ -29,10 +29,15 @@ func TestAdministration(t *testing.T) {
 		{[]string{"reset", "adm"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"delete", "adm"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"set", "adm", "--shards", "2"}, exitFailed, []string{`no limit "adm"`}},
-		{[]string{"set", "adm", "--rate", "10/m", "--shards", "2"}, exitOK, []string{"10 permits per 1m0s over 2 shards", "(new)"}},
-		{[]string{"show", "adm"}, exitOK, []string{"adm  10/m, sliding_log over 2 shards", "in use or reserved 0 of 10, free 10", "participants do not contend"}},
-		{[]string{"set", "adm", "--rate", "20/m"}, exitOK, []string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
-		{[]string{"show", "adm", "--json"}, exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`, `"participants": []`}},
+		{[]string{"set", "adm", "--rate", "10/m", "--shards", "2"}, exitOK,
+			[]string{"10 permits per 1m0s over 2 shards", "(new)"}},
+		{[]string{"show", "adm"}, exitOK,
+			[]string{"adm  10/m, sliding_log over 2 shards", "in use or reserved 0 of 10, free 10",
+				"participants do not contend"}},
+		{[]string{"set", "adm", "--rate", "20/m"}, exitOK,
+			[]string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
+		{[]string{"show", "adm", "--json"}, exitOK,
+			[]string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`, `"participants": []`}},
 		{[]string{"top", "adm", "--count", "2", "--every", "10ms"}, exitOK, []string{"free 20\n", "\n\nadm  20/m"}},
 		{[]string{"top", "nobody"}, exitFailed, []string{`no limit "nobody"`}},
 		{[]string{"reset", "adm"}, exitOK, []string{"forgotten"}},
@@ -77,10 +82,12 @@ func TestShowsWhoContends(t *testing.T) {
 		}
 	}
 	for args, says := range map[string][]string{
-		"show who --participant ann":          {"\nann                      2          14 ", "\n" + shardlimit.ParticipantID("stranger") + "         1           2 "},
+		"show who --participant ann": {"\nann                      2          14 ",
+			"\n" + shardlimit.ParticipantID("stranger") + "         1           2 "},
 		"top who --participant ann --count 1": {"\nann                      2          14 "},
-		"show who --json --participant ann":   {`"name": "ann"`, `"used": 14`, `"id": "` + shardlimit.ParticipantID("stranger")},
-		"show who":                            {"\n" + shardlimit.ParticipantID("ann") + "         2          14 "},
+		"show who --json --participant ann": {`"name": "ann"`, `"used": 14`,
+			`"id": "` + shardlimit.ParticipantID("stranger")},
+		"show who": {"\n" + shardlimit.ParticipantID("ann") + "         2          14 "},
 	} {
 		text, code := shardlimitRun(t, append(strings.Fields(args), "--prefix", prefix, "--redis", server.Addr())...)
 		for _, s := range says {

@@ -14,7 +14,8 @@ func run(ctx context.Context, args []string, con console) int {
 	app := newApp(con)
 	err := app.Run(ctx, args)
 	if err != nil && !errors.Is(err, errTold) {
-		_, _ = fmt.Fprintf(con.err, "shardlimit: %s\n", strings.TrimPrefix(err.Error(), "shardlimit: ")) // as errors of the library begin
+		// as errors of the library begin
+		_, _ = fmt.Fprintf(con.err, "shardlimit: %s\n", strings.TrimPrefix(err.Error(), "shardlimit: "))
 	}
 	return exitCode(err)
 }
@@ -47,8 +48,8 @@ func newApp(con console) *cli.Command {
 	return app
 }
 
-// prepare makes mistakes on the command line return instead of printing pages of help. Each command takes
-// one argument if its ArgsUsage names it, or none.
+// prepare makes mistakes on the command line return instead of printing pages of help. Each command
+// takes one argument if its ArgsUsage names it, or none.
 func prepare(cmd *cli.Command) {
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 		return usagef("%w; see %s --help", err, cmd.FullName())
@@ -68,14 +69,17 @@ func nameArgument(cmd *cli.Command) (string, error) {
 	return cmd.Args().First(), nil
 }
 
-// noMore refuses arguments that would be ignored. It comes before every other check, as what else is
-// missing may stand among them: "set mails 5/s" lacks a --rate.
+// noMore refuses arguments that would be ignored. It comes before every other check, as what else
+// is missing may stand among them: "set mails 5/s" lacks a --rate.
 func noMore(ctx context.Context, cmd *cli.Command) (context.Context, error) {
 	switch args := cmd.Args(); {
 	case cmd.ArgsUsage == "" && args.Len() > 0:
-		return ctx, usagef("%s takes no argument, but got %q; see %s --help", cmd.FullName(), args.First(), cmd.FullName())
+		return ctx,
+			usagef("%s takes no argument, but got %q; see %s --help", cmd.FullName(), args.First(), cmd.FullName())
 	case args.Len() > 1:
-		return ctx, usagef("%s takes one %s, but also got %q; see %s --help", cmd.FullName(), cmd.ArgsUsage, args.Get(1), cmd.FullName())
+		return ctx,
+			usagef("%s takes one %s, but also got %q; see %s --help", cmd.FullName(), cmd.ArgsUsage, args.Get(1),
+				cmd.FullName())
 	}
 	return ctx, nil
 }

@@ -47,7 +47,8 @@ func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *
 	})
 }
 
-func withClient(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Client, string) error) error {
+func withClient(ctx context.Context, cmd *cli.Command,
+	do func(context.Context, *shardlimit.Client, string) error) error {
 	name, err := nameArgument(cmd)
 	if err != nil {
 		return err
@@ -72,7 +73,8 @@ func explain(err error, name string) error {
 	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidLimit):
 		return usageError{err}
 	case errors.Is(err, shardlimit.ErrNotFound):
-		return fmt.Errorf("no limit %q is stored there; check the name, the nodes and --prefix, or create it with shardlimit set", name)
+		return fmt.Errorf("no limit %q is stored there; check the name, the nodes and --prefix, or create it with "+
+			"shardlimit set", name)
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	}

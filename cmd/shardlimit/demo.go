@@ -42,7 +42,8 @@ func demoCommand(con console) *cli.Command {
 			&cli.IntFlag{Name: "shards", Value: 8, Usage: "`NUMBER` of shards, 0 to have it chosen"},
 			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
 			&cli.IntFlag{Name: "workers", Value: 8, Usage: "`NUMBER` of workers, each with a client of its own"},
-			&cli.BoolFlag{Name: "plain", Usage: "print lines instead of a live view (as when standard output is no terminal)"},
+			&cli.BoolFlag{Name: "plain",
+				Usage: "print lines instead of a live view (as when standard output is no terminal)"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			config, err := readDemo(cmd)
@@ -55,7 +56,8 @@ func demoCommand(con console) *cli.Command {
 }
 
 func readDemo(cmd *cli.Command) (demo.Config, error) {
-	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"), Workers: cmd.Int("workers")}
+	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
+		Workers: cmd.Int("workers")}
 	var err error
 	if c.Rate, err = rate.Parse(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)

@@ -17,7 +17,8 @@ type gate struct{ limiter *shardlimit.Limiter }
 func (g gate) Take(ctx context.Context, n int64) (pace.Grant, error) {
 	d, err := g.limiter.AllowUpTo(ctx, n)
 	if err != nil && d.Granted == 0 {
-		for _, final := range []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit, shardlimit.ErrInvalidName} {
+		for _, final := range []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit,
+			shardlimit.ErrInvalidName} {
 			if errors.Is(err, final) {
 				return pace.Grant{}, fmt.Errorf("%w: %w", pace.ErrGateClosed, err)
 			}

@@ -14,7 +14,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// declareTimeout is how long a limit may take to be declared. After that, lines wait for Redis like for permits.
+// declareTimeout is how long a limit may take to be declared. After that, lines wait for Redis like
+// for permits.
 const declareTimeout = 2 * time.Second
 
 const paceHelp = `Lines of standard input are written to standard output as fast as the limit NAME
@@ -47,9 +48,13 @@ func paceCommand(con console) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the limit"},
 			&cli.StringFlag{Name: "rate", Usage: rateHelp},
-			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards of a new limit; 0: chosen from the nodes and the rate"},
-			&cli.StringFlag{Name: "rest", Usage: "`FILE` for lines that were read but not released (default: shardlimit-pace-NAME-PID.rest)"},
-			&cli.StringFlag{Name: "audit", Usage: "append 'start end lines' of every batch to `FILE`, in nanoseconds of the machine's monotonic clock"},
+			&cli.IntFlag{Name: "shards",
+				Usage: "`NUMBER` of shards of a new limit; 0: chosen from the nodes and the rate"},
+			&cli.StringFlag{Name: "rest",
+				Usage: "`FILE` for lines that were read but not released (default: shardlimit-pace-NAME-PID.rest)"},
+			&cli.StringFlag{Name: "audit",
+				Usage: "append 'start end lines' of every batch to `FILE`, in nanoseconds of the machine's monotonic " +
+					"clock"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress on standard error"},
 		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -72,7 +77,8 @@ type paceJob struct {
 }
 
 func readPaceJob(cmd *cli.Command) (*paceJob, error) {
-	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"), quiet: cmd.Bool("quiet")}
+	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"),
+		quiet: cmd.Bool("quiet")}
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")
 	}
@@ -120,7 +126,8 @@ func (j *paceJob) open(ctx context.Context, client *shardlimit.Client, con conso
 		return nil, explain(err, j.name)
 	}
 	if got := limiter.Limit(); got.Permits != j.limit.Permits || got.Per != j.limit.Per {
-		_, _ = fmt.Fprintf(con.err, "shardlimit: %s is stored with %s, which holds instead of %s; shardlimit set changes it\n",
+		_, _ = fmt.Fprintf(con.err,
+			"shardlimit: %s is stored with %s, which holds instead of %s; shardlimit set changes it\n",
 			j.name, rateOf(got), rateOf(j.limit))
 	}
 	return limiter, nil
@@ -138,7 +145,8 @@ func (j *paceJob) release(interrupts *interrupts, limiter *shardlimit.Limiter, c
 	if err != nil {
 		return err
 	}
-	options := pace.Options{Gate: gate{limiter}, In: in, Out: out, Permits: j.limit.Permits, Per: j.limit.Per, Now: history.Now}
+	options := pace.Options{Gate: gate{limiter}, In: in, Out: out, Permits: j.limit.Permits, Per: j.limit.Per,
+		Now: history.Now}
 	if j.audit != "" {
 		log, err := openAudit(j.audit)
 		if err != nil {

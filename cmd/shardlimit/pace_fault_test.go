@@ -76,16 +76,19 @@ func checkNothingLost(t *testing.T, p *pacer, text, unread string) {
 	t.Helper()
 	released, rest := read(t, p.out), read(t, p.rest)
 	if released+rest+unread != text {
-		t.Errorf("released %d + rest %d + unread %d bytes are not the input of %d", len(released), len(rest), len(unread), len(text))
+		t.Errorf("released %d + rest %d + unread %d bytes are not the input of %d", len(released), len(rest),
+			len(unread), len(text))
 	}
 	if released == text || released == "" || !strings.HasSuffix(released, "\n") {
-		t.Errorf("%d of %d bytes were released: the test shows nothing, or half a line came out", len(released), len(text))
+		t.Errorf("%d of %d bytes were released: the test shows nothing, or half a line came out", len(released),
+			len(text))
 	}
 	said := p.said()
 	if rest != "" && !strings.Contains(said, p.rest) {
 		t.Errorf("standard error does not name the rest file: %s", said)
 	}
-	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(released, "\n")+1, len(released), len(released)+1)
+	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(released, "\n")+1, len(released),
+		len(released)+1)
 	if _, err := os.Stat(strings.TrimSuffix(p.out, "out") + "in"); err == nil && !strings.Contains(said, next) {
 		t.Errorf("standard error does not say %q: %s", next, said)
 	}
@@ -156,7 +159,8 @@ func TestPaceBrokenPipe(t *testing.T) {
 		t.Errorf("ended with %d: %s", code, read(t, errs))
 	}
 	after := read(t, rest) + unread(t, stdin, text)
-	if !strings.HasSuffix(text, after) || len(after) == len(text) || len(after) == 0 || !strings.HasPrefix(after, "line ") {
+	if !strings.HasSuffix(text, after) || len(after) == len(text) || len(after) == 0 ||
+		!strings.HasPrefix(after, "line ") {
 		t.Errorf("rest and unread input are %d of %d bytes and begin with %.20q", len(after), len(text), after)
 	}
 	if said := read(t, errs); !strings.Contains(said, "nobody reads the output") {
@@ -208,7 +212,8 @@ func TestPaceInTheMiddleOfALine(t *testing.T) {
 			end(t, cmd, r)
 			_ = cmd.Wait()
 			said := read(t, errs)
-			if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(said, "the rest has that whole line again") {
+			if code := cmd.ProcessState.ExitCode(); code != exitFailed ||
+				!strings.Contains(said, "the rest has that whole line again") {
 				t.Errorf("ended with %d: %s", code, said)
 			}
 			if got := "short\n" + read(t, rest) + unread(t, stdin, text); got != text {
@@ -223,8 +228,10 @@ func TestPaceWaitsForRedis(t *testing.T) {
 	server, dir := redistest.Standalone(t), t.TempDir()
 	server.Kill()
 	text, stdin := input(t, dir, "w", 0, 50)
-	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis", server.Addr())
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(p.said(), "Redis does not answer"); time.Sleep(10 * time.Millisecond) {
+	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis",
+		server.Addr())
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(p.said(),
+		"Redis does not answer"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("standard error does not tell about Redis: %s", p.said())
 		}

@@ -32,7 +32,8 @@ func sharedLimit(t *testing.T, rate string) []string {
 	for _, s := range redistest.Servers(t, 4) {
 		addresses = append(addresses, s.Addr())
 	}
-	return []string{"--name", "e2e", "--rate", rate, "--prefix", redistest.Prefix(t), "--redis", strings.Join(addresses, ",")}
+	return []string{"--name", "e2e", "--rate", rate, "--prefix", redistest.Prefix(t), "--redis",
+		strings.Join(addresses, ",")}
 }
 
 // checkAudits checks P1 over several processes and prints how well the limit was used.
@@ -53,7 +54,8 @@ func checkAudits(t *testing.T, limit int64, pacers ...*pacer) {
 	first, last := history.Span(ops)
 	counts := history.PerWindow(time.Second, first, last, ops)
 	took := time.Duration(last - first)
-	t.Logf("%d lines in %d batches and %s; most in a window %d of %d; utilisation of the %d whole windows %.4f; lines/(rate x time) %.4f; per window %v",
+	t.Logf("%d lines in %d batches and %s; most in a window %d of %d; utilisation of the %d whole windows %.4f; "+
+		"lines/(rate x time) %.4f; per window %v",
 		history.Total(ops), len(ops), took.Round(time.Millisecond), worst.Permits, limit, len(counts),
 		history.Utilisation(limit, counts), float64(history.Total(ops))/(float64(limit)*took.Seconds()), counts)
 }
@@ -105,11 +107,13 @@ func TestPaceOnACluster(t *testing.T) {
 	cluster, dir := redistest.NewCluster(t, 3, 0), t.TempDir()
 	flags := []string{"--prefix", redistest.Prefix(t), "--cluster", strings.Join(cluster.Addrs(), ",")}
 	text, stdin := input(t, dir, "c", 0, 300)
-	p := startPace(t, dir, "c", stdin, append([]string{"--name", "e2e", "--rate", "300/s", "--shards", "6"}, flags...)...)
+	p := startPace(t, dir, "c", stdin,
+		append([]string{"--name", "e2e", "--rate", "300/s", "--shards", "6"}, flags...)...)
 	if code := p.wait(); code != exitOK || read(t, p.out) != text {
 		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
 	}
-	if text, code := shardlimitRun(t, append([]string{"show", "e2e"}, flags...)...); code != exitOK || !strings.Contains(text, "over 6 shards") {
+	if text, code := shardlimitRun(t, append([]string{"show", "e2e"}, flags...)...); code != exitOK ||
+		!strings.Contains(text, "over 6 shards") {
 		t.Errorf("show ended with %d: %s", code, text)
 	}
 }

@@ -116,10 +116,12 @@ func (c crowd) print(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n%-*s  %8s  %10s  %10s  %10s\n", width, "participant", "weight", "used", "wanted", "entitled")
 	for _, r := range c.Rows {
-		fmt.Fprintf(b, "%-*s  %8g  %10s  %10s  %10s\n", width, r.label(), r.Weight, draw.Count(r.Used), perWindow(r.Demand), perWindow(r.Entitlement))
+		fmt.Fprintf(b, "%-*s  %8g  %10s  %10s  %10s\n", width, r.label(), r.Weight, draw.Count(r.Used),
+			perWindow(r.Demand), perWindow(r.Entitlement))
 	}
 	if r := c.Rest; r != nil {
-		fmt.Fprintf(b, "%-*s  %8s  %10s  %10s  %10s\n", width, r.label(), "", draw.Count(r.Used), perWindow(r.Demand), perWindow(r.Entitlement))
+		fmt.Fprintf(b, "%-*s  %8s  %10s  %10s  %10s\n", width, r.label(), "", draw.Count(r.Used), perWindow(r.Demand),
+			perWindow(r.Entitlement))
 	}
 }
 

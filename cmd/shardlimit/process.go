@@ -16,7 +16,8 @@ type process struct {
 
 func processFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "participant", Usage: "`NAME` under which this process contends, which no other should have (default: host-pid-random)"},
+		&cli.StringFlag{Name: "participant",
+			Usage: "`NAME` under which this process contends, which no other should have (default: host-pid-random)"},
 		&cli.FloatFlag{Name: "weight", Value: 1, Usage: "part of a contended limit relative to the others, a `NUMBER`"},
 		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
 	}, targetFlags()...)
@@ -24,9 +25,11 @@ func processFlags() []cli.Flag {
 
 func readProcess(cmd *cli.Command) (process, error) {
 	p := process{embedded: cmd.Bool("embedded")}
-	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"), Weight: cmd.Float("weight")}
+	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"),
+		Weight: cmd.Float("weight")}
 	if p.config.Weight == 0 {
-		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight) // in the library that means 1
+		// in the library that means 1
+		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight)
 	}
 	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
 	if !p.embedded {
@@ -35,7 +38,9 @@ func readProcess(cmd *cli.Command) (process, error) {
 		return p, err
 	}
 	if redis != "" || cluster != "" || sentinel != "" {
-		return p, usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also SHARDLIMIT_REDIS and so on in the environment)")
+		return p,
+			usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also " +
+				"SHARDLIMIT_REDIS and so on in the environment)")
 	}
 	return p, nil
 }

@@ -13,7 +13,8 @@ func TestAProcessSaysWhoItIs(t *testing.T) {
 		p, err = readProcess(cmd)
 		return err
 	}}
-	if err := cmd.Run(t.Context(), []string{"x", "--embedded", "--participant", "ann", "--weight", "2.5", "--prefix", "p:"}); err != nil {
+	if err := cmd.Run(t.Context(),
+		[]string{"x", "--embedded", "--participant", "ann", "--weight", "2.5", "--prefix", "p:"}); err != nil {
 		t.Fatal(err)
 	}
 	if c := p.config; c.Participant != "ann" || c.Weight != 2.5 || c.KeyPrefix != "p:" || !p.embedded {

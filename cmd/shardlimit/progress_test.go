@@ -15,9 +15,12 @@ func TestProgressLine(t *testing.T) {
 		status pace.Status
 		want   string
 	}{
-		{pace.Status{Phase: pace.WaitingForPermits, Lines: 123456, Waiting: 1024}, "mails: 1,667/s of 5000/s, released 123,456, waiting 1,024"},
-		{pace.Status{Phase: pace.WaitingForInput, Lines: 1}, "mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
-		{pace.Status{Phase: pace.WaitingForOutput, Waiting: 2}, "mails: 1,667/s of 5000/s, released 0, waiting 2, waiting for the reader of the output"},
+		{pace.Status{Phase: pace.WaitingForPermits, Lines: 123456, Waiting: 1024},
+			"mails: 1,667/s of 5000/s, released 123,456, waiting 1,024"},
+		{pace.Status{Phase: pace.WaitingForInput, Lines: 1},
+			"mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
+		{pace.Status{Phase: pace.WaitingForOutput, Waiting: 2},
+			"mails: 1,667/s of 5000/s, released 0, waiting 2, waiting for the reader of the output"},
 		{pace.Status{Phase: pace.WaitingForPermits, Waiting: 2, Err: errors.New("no shard\nanswered")},
 			"mails: 1,667/s of 5000/s, released 0, waiting 2, Redis does not answer, trying again: no shard; answered"},
 	} {

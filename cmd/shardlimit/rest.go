@@ -33,7 +33,8 @@ func checkRest(path string) error {
 		return errors.New("the name of the file is empty")
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s exists already; it may hold lines of an earlier run: use or remove it, or choose another name", path)
+		return fmt.Errorf("%s exists already; it may hold lines of an earlier run: use or remove it, or choose "+
+			"another name", path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

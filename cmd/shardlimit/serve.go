@@ -46,13 +46,17 @@ func serveCommand(con console) *cli.Command {
 		Usage:       "answer over HTTP whether a call may pass",
 		Description: serveHelp,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8080", Usage: "`HOST:PORT` to listen on; port 0 has one chosen"},
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8080",
+				Usage: "`HOST:PORT` to listen on; port 0 has one chosen"},
 			&cli.StringSliceFlag{Name: "limit", Usage: "serve a limit, `NAME=RATE`; may be repeated"},
 			&cli.StringSliceFlag{Name: "per-key", Usage: "serve a limit for each key, `NAME=RATE`; may be repeated"},
 			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
-			&cli.StringFlag{Name: "on-outage", Value: "closed", Usage: "when no node answers: closed, open or local (`POLICY`)"},
-			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond, Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
-			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "how long calls may take to end after an interrupt, `TIME`"},
+			&cli.StringFlag{Name: "on-outage", Value: "closed",
+				Usage: "when no node answers: closed, open or local (`POLICY`)"},
+			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond,
+				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+				Usage: "how long calls may take to end after an interrupt, `TIME`"},
 		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)
@@ -82,7 +86,8 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 		return nil, err
 	}
 	j.process.config.CallTimeout = cmd.Duration("call-timeout")
-	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen, "local": shardlimit.FailLocal}
+	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen,
+		"local": shardlimit.FailLocal}
 	var known bool
 	if j.process.config.OnOutage, known = policies[cmd.String("on-outage")]; !known {
 		return nil, usagef("--on-outage is %q; it must be closed, open or local", cmd.String("on-outage"))

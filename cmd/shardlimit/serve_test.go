@@ -67,7 +67,8 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"name": "users", "rate": "1/h", "per_key": true}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--call-timeout", "20s", "--limit", "mails=2/h", "--limits", file)
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--call-timeout", "20s", "--limit", "mails=2/h",
+		"--limits", file)
 	for i, step := range []struct {
 		body string
 		code int
@@ -88,7 +89,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("/healthz: %d %q", code, text)
 	}
 	code, text := fetch(t, url+"/metrics")
-	for _, s := range []string{`ratelimit_decisions`, `limiter="mails"`, `outcome="denied"`, `ratelimit_shard_remaining`} {
+	for _, s := range []string{`ratelimit_decisions`, `limiter="mails"`, `outcome="denied"`,
+		`ratelimit_shard_remaining`} {
 		if code != 200 || !strings.Contains(text, s) {
 			t.Errorf("/metrics: %d, no %s in %.2000s", code, s, text)
 		}

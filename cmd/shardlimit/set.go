@@ -17,7 +17,8 @@ func setCommand(con console) *cli.Command {
 		Name:      "set",
 		Usage:     "change a limit while it is in use, or create it",
 		ArgsUsage: "NAME",
-		Description: "Every process that uses the limit follows within its next call, and what was used stays counted.\n" +
+		Description: "Every process that uses the limit follows within its next call, and what was used stays " +
+			"counted.\n" +
 			"Every window that begins after the command has ended obeys the new rate.\n\nExample:\n\n" +
 			"  shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{

@@ -43,13 +43,16 @@ func (j *paceJob) settle(w io.Writer, o pace.Outcome, origin int64, took time.Du
 	j.keepRest(&b, o)
 	switch {
 	case o.Repeated > 0:
-		fmt.Fprintf(&b, "  The output ends with the first %d bytes of a line; the rest has that whole line again.\n", o.Repeated)
+		fmt.Fprintf(&b, "  The output ends with the first %d bytes of a line; the rest has that whole line again.\n",
+			o.Repeated)
 	case o.Torn:
-		b.WriteString("  The output ends inside a very long line, which goes on where the rest or the unread input begins.\n")
+		b.WriteString("  The output ends inside a very long line, which goes on where the rest or the unread input " +
+			"begins.\n")
 	}
 	if origin >= 0 {
 		next := origin + o.Bytes
-		fmt.Fprintf(&b, "  The first line that was not released is line %d of the input, at byte %d: tail -c +%d\n", o.Lines+1, next, next+1)
+		fmt.Fprintf(&b, "  The first line that was not released is line %d of the input, at byte %d: tail -c +%d\n",
+			o.Lines+1, next, next+1)
 	}
 	_, _ = io.WriteString(w, b.String())
 	return errTold
@@ -64,7 +67,8 @@ func (j *paceJob) keepRest(b *strings.Builder, o pace.Outcome) {
 	lines := int64(strings.Count(string(o.Rest), "\n"))
 	path, err := saveRest(j.rest, o.Rest)
 	if err != nil {
-		fmt.Fprintf(b, "  LOST: %s (%d bytes) that were read but not released could not be saved: %v\n", lineCount(lines), len(o.Rest), err)
+		fmt.Fprintf(b, "  LOST: %s (%d bytes) that were read but not released could not be saved: %v\n",
+			lineCount(lines), len(o.Rest), err)
 		return
 	}
 	fmt.Fprintf(b, "  %s (%d bytes) that were read but not released are in %s\n", lineCount(lines), len(o.Rest), path)

@@ -82,8 +82,9 @@ func printJSON(w io.Writer, name string, s shardlimit.State, who crowd) error {
 		Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
-		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target, Share: sh.Share,
-			Used: sh.Used, Free: sh.Free, QuarantineUS: sh.Quarantine.Microseconds()}
+		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,
+			Share: sh.Share,
+			Used:  sh.Used, Free: sh.Free, QuarantineUS: sh.Quarantine.Microseconds()}
 		if sh.Err != nil {
 			j.Error = sh.Err.Error()
 		}
@@ -98,12 +99,16 @@ func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 	var b strings.Builder
 	r := rate.Rate{Permits: s.Limit.Permits, Per: s.Limit.Per}
 	if s.Limit.Scope == shardlimit.PerParticipant {
-		_, err := fmt.Fprintf(w, "%s  %s, %s for each participant, layout %d\nevery process counts for itself; nothing of that is in Redis\n",
+		_, err := fmt.Fprintf(w,
+			"%s  %s, %s for each participant, layout %d\nevery process counts for itself; nothing of that is in "+
+				"Redis\n",
 			name, r, s.Limit.Algorithm, s.Epoch)
 		return err
 	}
-	fmt.Fprintf(&b, "%s  %s, %s over %d shards, layout %d%s\n", name, r, s.Limit.Algorithm, len(s.Shards), s.Epoch, moving(s))
-	fmt.Fprintf(&b, "in use or reserved %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), draw.Count(s.Remaining))
+	fmt.Fprintf(&b, "%s  %s, %s over %d shards, layout %d%s\n", name, r, s.Limit.Algorithm, len(s.Shards), s.Epoch,
+		moving(s))
+	fmt.Fprintf(&b, "in use or reserved %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits),
+		draw.Count(s.Remaining))
 	if s.RetryAfter > 0 {
 		fmt.Fprintf(&b, ", the next permit in %s", short(s.RetryAfter))
 	}
@@ -114,7 +119,8 @@ func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 	for _, sh := range s.Shards {
 		nodeWidth = max(nodeWidth, len(sh.Node))
 	}
-	fmt.Fprintf(&b, "\n\n%-5s  %5s  %-*s  %10s  %10s  %10s\n", "shard", "slot", nodeWidth, "node", "share", "used", "free")
+	fmt.Fprintf(&b, "\n\n%-5s  %5s  %-*s  %10s  %10s  %10s\n", "shard", "slot", nodeWidth, "node", "share", "used",
+		"free")
 	for _, sh := range s.Shards {
 		fmt.Fprintf(&b, "%-5s  %5d  %-*s  ", sh.Tag, sh.Slot, nodeWidth, sh.Node)
 		if sh.Err != nil {
@@ -122,7 +128,8 @@ func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 			continue
 		}
 		fmt.Fprintf(&b, "%10s  %10s  %10s  %s%s\n", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free),
-			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "), remark(sh, s.Limit.Algorithm))
+			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "),
+			remark(sh, s.Limit.Algorithm))
 	}
 	who.print(&b)
 	_, err := io.WriteString(w, b.String())

@@ -17,7 +17,8 @@ func exampleState() shardlimit.State {
 		RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
 		Shards: []shardlimit.ShardState{
 			{Tag: "a", Slot: 15495, Node: "10.0.0.1:6379", Target: 1000, Share: 1000, Used: 750, Free: 250},
-			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Algorithm: shardlimit.TokenBucket, Quarantine: 400 * time.Millisecond},
+			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Algorithm: shardlimit.TokenBucket,
+				Quarantine: 400 * time.Millisecond},
 			{Tag: "d", Slot: 4, Node: "n3", Target: 1000, Err: errors.New("it is away")},
 		},
 	}
@@ -37,7 +38,8 @@ func TestCrowd(t *testing.T) {
 		all = append(all, shardlimit.ParticipantState{ID: fmt.Sprintf("%016x", i), Used: int64(100 - i), Demand: 1})
 	}
 	c := crowdOf(all, nil)
-	if len(c.Rows) != maxRows || c.Rows[19].Used != 81 || c.Rest == nil || c.Rest.Count != 5 || c.Rest.Used != 80+79+78+77+76 || c.Rest.label() != "5 others" {
+	if len(c.Rows) != maxRows || c.Rows[19].Used != 81 || c.Rest == nil || c.Rest.Count != 5 ||
+		c.Rest.Used != 80+79+78+77+76 || c.Rest.label() != "5 others" {
 		t.Errorf("%+v and %+v", c.Rows, c.Rest)
 	}
 	for want, c := range map[string]crowd{
@@ -86,7 +88,8 @@ func TestPrintJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]any{"name": "mails", "permits": 3000.0, "per_us": 1e6, "algorithm": "sliding_log", "epoch": 7.0,
+	for key, want := range map[string]any{"name": "mails", "permits": 3000.0, "per_us": 1e6, "algorithm": "sliding_log",
+		"epoch":   7.0,
 		"settled": false, "used": 1250.0, "remaining": 250.0, "retry_after_us": 1500.0, "reset_after_us": 912345.0} {
 		if got[key] != want {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
@@ -94,13 +97,15 @@ func TestPrintJSON(t *testing.T) {
 	}
 	shards := got["shards"].([]any)
 	second, third := shards[1].(map[string]any), shards[2].(map[string]any)
-	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 || third["error"] != "it is away" ||
+	if len(shards) != 3 || second["quarantine_us"] != 4e5 || second["share"] != 500.0 || second["target"] != 1000.0 ||
+		third["error"] != "it is away" ||
 		second["algorithm"] != "token_bucket" || third["algorithm"] != "sliding_log" {
 		t.Errorf("shards %v", shards)
 	}
 	people, rest := got["participants"].([]any), got["other_participants"].(map[string]any)
 	ann, stranger := people[0].(map[string]any), people[1].(map[string]any)
-	if ann["name"] != "ann" || ann["id"] != shardlimit.ParticipantID("ann") || ann["used"] != 1000.0 || ann["demand"] != 2499.6 ||
+	if ann["name"] != "ann" || ann["id"] != shardlimit.ParticipantID("ann") || ann["used"] != 1000.0 ||
+		ann["demand"] != 2499.6 ||
 		ann["entitlement"] != 800.0 || stranger["name"] != nil || rest["newcomers"] != true || rest["used"] != 50.0 {
 		t.Errorf("participants %v, others %v", people, rest)
 	}

@@ -17,17 +17,21 @@ import (
 func targetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "redis", Sources: cli.EnvVars("SHARDLIMIT_REDIS"),
-			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://... (every process must list the same)"},
+			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://... " +
+				"(every process must list the same)"},
 		&cli.StringFlag{Name: "cluster", Sources: cli.EnvVars("SHARDLIMIT_CLUSTER"),
 			Usage: "a Redis Cluster, `URL,host:port...`: one or more of its nodes"},
 		&cli.StringFlag{Name: "sentinel", Sources: cli.EnvVars("SHARDLIMIT_SENTINEL"),
-			Usage: "a Sentinel set, `MASTER@URL,host:port...`: one or more sentinels; the first may be redis://user:password@host:port/db or rediss://..., which is how to log in to the servers, with ?sentinel_user=...&sentinel_password=... for the sentinels themselves"},
+			Usage: "a Sentinel set, `MASTER@URL,host:port...`: one or more sentinels; the first may be " +
+				"redis://user:password@host:port/db or rediss://..., which is how to log in to the servers, with " +
+				"?sentinel_user=...&sentinel_password=... for the sentinels themselves"},
 		&cli.StringFlag{Name: "prefix", Sources: cli.EnvVars("SHARDLIMIT_PREFIX"), Value: shardlimit.DefaultKeyPrefix,
 			Usage: "beginning of every Redis key, `TEXT` without braces"},
 	}
 }
 
-const chooseTarget = "say where Redis is with one of --redis host:port,host:port, --cluster host:port or --sentinel master@host:port"
+const chooseTarget = "say where Redis is with one of --redis host:port,host:port, --cluster host:port or --sentinel " +
+	"master@host:port"
 
 // nodes reads the flags of targetFlags. A node may be written NAME=URL; without
 // a name it is known by its first address, as in the library.
@@ -42,7 +46,9 @@ func nodes(redis, cluster, sentinel string) ([]shardlimit.Node, error) {
 	case given == 0:
 		return nil, usagef(chooseTarget)
 	case given > 1:
-		return nil, usagef("--redis, --cluster and --sentinel exclude each other (also as SHARDLIMIT_REDIS, ..._CLUSTER, ..._SENTINEL in the environment); %s", chooseTarget)
+		return nil,
+			usagef("--redis, --cluster and --sentinel exclude each other (also as SHARDLIMIT_REDIS, ..._CLUSTER, "+
+				"..._SENTINEL in the environment); %s", chooseTarget)
 	case redis != "":
 		return redisNodes(redis)
 	case cluster != "":
@@ -60,7 +66,9 @@ func redisNodes(list string) ([]shardlimit.Node, error) {
 			return nil, usagef("--redis: %w", err)
 		}
 		if len(option.InitAddress) > 1 {
-			return nil, usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster", address)
+			return nil,
+				usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster",
+					address)
 		}
 		option.ForceSingleClient = true
 		all = append(all, shardlimit.Node{Name: name, Redis: option})
@@ -145,7 +153,9 @@ func parseURL(s string) (rueidis.ClientOption, error) {
 		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
 	}
 	if err != nil { // its text could show a password
-		return option, errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in the password as %XX")
+		return option,
+			errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in " +
+				"the password as %XX")
 	}
 	return option, nil
 }

@@ -36,7 +36,8 @@ func TestNodes(t *testing.T) {
 		for _, n := range all {
 			names = append(names, n.Name)
 			addresses = append(addresses, n.Redis.InitAddress...)
-			if n.Redis.ForceSingleClient != (c.redis != "") || (n.Redis.Sentinel.MasterSet == "mymaster") != (c.sentinel != "") {
+			if n.Redis.ForceSingleClient != (c.redis != "") ||
+				(n.Redis.Sentinel.MasterSet == "mymaster") != (c.sentinel != "") {
 				t.Errorf("%+v: the wrong kind of client: %+v", c, n.Redis)
 			}
 		}
@@ -68,13 +69,15 @@ func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := all[0].Redis
-	if o.Username != "me" || o.Password != "sec@ret" || o.SelectDB != 2 || o.Sentinel.Username != "them" || o.Sentinel.Password != "other" {
+	if o.Username != "me" || o.Password != "sec@ret" || o.SelectDB != 2 || o.Sentinel.Username != "them" ||
+		o.Sentinel.Password != "other" {
 		t.Errorf("%+v", o)
 	}
 	if o.TLSConfig == nil || o.Sentinel.TLSConfig == nil || o.TLSConfig.ServerName != "" {
 		t.Errorf("TLS: %+v, %+v", o.TLSConfig, o.Sentinel.TLSConfig)
 	}
-	if all, err = nodes("", "", "m@redis://a:1"); err != nil || all[0].Redis.Sentinel.TLSConfig != nil || all[0].Redis.Sentinel.Password != "" {
+	if all, err = nodes("", "", "m@redis://a:1"); err != nil || all[0].Redis.Sentinel.TLSConfig != nil ||
+		all[0].Redis.Sentinel.Password != "" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -17,7 +17,8 @@ func topCommand(con console) *cli.Command {
 		Name:      "top",
 		Usage:     "watch a limit live",
 		ArgsUsage: "NAME",
-		Description: "What show prints, again and again, until interrupted. Nothing is consumed and nothing is written.\n\nExample:\n\n" +
+		Description: "What show prints, again and again, until interrupted. Nothing is consumed and nothing is " +
+			"written.\n\nExample:\n\n" +
 			"  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
 			participantFlag(),

@@ -38,5 +38,6 @@ func versionText() string {
 			}
 		}
 	}
-	return fmt.Sprintf("shardlimit %s%s%s (%s %s/%s)", version, commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("shardlimit %s%s%s (%s %s/%s)", version, commit, dirty, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

@@ -89,7 +89,8 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", "head", "head.nothing", "nothing.total", "head.total.nothing", "head.total..base", "head.total..", "cell.bytes[n]", "cell.date[i + j]",
+		"", "head", "head.nothing", "nothing.total", "head.total.nothing", "head.total..base", "head.total..",
+		"cell.bytes[n]", "cell.date[i + j]",
 	} {
 		if got, known := Lua(name); known {
 			t.Errorf("%s: %q", name, got)
@@ -114,7 +115,8 @@ func TestReader(t *testing.T) {
 	if r.Number(); !r.Bad() {
 		t.Error("read on behind the end")
 	}
-	for name, text := range map[string]string{"short": text[:30], "no mark": "x" + text[1:], "no number": text[:17] + "      x" + text[24:]} {
+	for name, text := range map[string]string{"short": text[:30], "no mark": "x" + text[1:],
+		"no number": text[:17] + "      x" + text[24:]} {
 		bad := Account.Reader(text)
 		_, _ = bad.Text(), bad.Number()
 		if bad.Number(); !bad.Bad() {

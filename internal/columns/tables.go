@@ -11,9 +11,11 @@ var (
 	Head = Table{Name: "head", Columns: []Column{
 		{Name: "magic", Fixed: "SLG2"},
 		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
-		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "touched", Width: 16},
+		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
+		{Name: "touched", Width: 16},
 		{Name: "entries", Width: 4}, {Name: "base", Width: 15}, {Name: "oldest", Width: 16},
-		{Name: "opened", Width: 16}, {Name: "before", Width: 15}, {Name: "newest", Width: 16}, {Name: "total", Width: 15},
+		{Name: "opened", Width: 16}, {Name: "before", Width: 15}, {Name: "newest", Width: 16},
+		{Name: "total", Width: 15},
 		{Name: "contended", Width: 16}, {Name: "booked", Width: 16},
 	}}
 	// Entry: its date, the total before it, and its date less when it was opened.
@@ -27,26 +29,32 @@ var (
 	Meter = Table{Name: "meter", Columns: []Column{
 		{Name: "magic", Width: 4, Text: true},
 		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
-		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "touched", Width: 16},
+		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
+		{Name: "touched", Width: 16},
 		{Name: "burst", Width: 13}, {Name: "contended", Width: 16}, {Name: "own"},
 	}}
 	// FixedWindow: when the window began, since when grants are known, and the permits of it and of
 	// each of the next seven.
 	FixedWindow = Table{Name: "windows", Before: own, Columns: []Column{
-		{Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "count", Width: 13}, {Name: "later", Width: 13, Times: 7},
+		{Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "count", Width: 13},
+		{Name: "later", Width: 13, Times: 7},
 	}}
 	// SlidingCounter: the cells follow it.
 	SlidingCounter = Table{Name: "counter", Before: own, Columns: []Column{
 		{Name: "used", Width: 13}, {Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "cells"},
 	}}
-	Cell        = Table{Name: "cell", Columns: []Column{{Name: "date", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
-	LeakyBucket = Table{Name: "leaky", Before: own, Columns: []Column{{Name: "date", Width: 16}, {Name: "part", Width: 13}}}
+	Cell = Table{Name: "cell",
+		Columns: []Column{{Name: "date", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
+	LeakyBucket = Table{Name: "leaky", Before: own,
+		Columns: []Column{{Name: "date", Width: 16}, {Name: "part", Width: 13}}}
 	// TokenBucket: the notes follow it, and the bookings follow them.
 	TokenBucket = Table{Name: "tokens", Before: own, Columns: []Column{
-		{Name: "date", Width: 16}, {Name: "part", Width: 13}, {Name: "returned", Width: 16}, {Name: "returned_part", Width: 13},
+		{Name: "date", Width: 16}, {Name: "part", Width: 13}, {Name: "returned", Width: 16},
+		{Name: "returned_part", Width: 13},
 		{Name: "count", Width: 2}, {Name: "notes"},
 	}}
-	Note    = Table{Name: "note", Columns: []Column{{Name: "receipt", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
+	Note = Table{Name: "note",
+		Columns: []Column{{Name: "receipt", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
 	Booking = Table{Name: "booking", Columns: []Column{
 		{Name: "date", Width: 16}, {Name: "receipt", Width: 16}, {Name: "permits", Width: 13},
 	}}
@@ -59,16 +67,19 @@ const own = 149
 var (
 	Book = Table{Name: "book", Columns: []Column{
 		{Name: "kind", Fixed: "SLB"}, {Name: "version", Fixed: "5"},
-		{Name: "accounts", Width: 5}, {Name: "promised", Width: 16}, {Name: "spare", Width: 16}, {Name: "heavy", Width: 11},
+		{Name: "accounts", Width: 5}, {Name: "promised", Width: 16}, {Name: "spare", Width: 16},
+		{Name: "heavy", Width: 11},
 		// Of the sweep.
 		{Name: "next", Width: 5}, {Name: "began", Width: 16}, {Name: "light", Width: 20}, {Name: "above", Width: 11},
 		{Name: "claims", Width: 20}, {Name: "weight", Width: 11}, {Name: "count", Width: 5},
 		{Name: "weights", Width: 11},
 	}}
 	Account = Table{Name: "account", Columns: []Column{
-		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7}, {Name: "seen", Width: 16},
+		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
+		{Name: "seen", Width: 16},
 		{Name: "claim", Width: 16}, {Name: "filled", Width: 16}, {Name: "credit", Width: 20}, {Name: "cell", Width: 13},
-		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "turned", Width: 16}, {Name: "turned_before", Width: 16},
+		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "turned", Width: 16},
+		{Name: "turned_before", Width: 16},
 		{Name: "due", Width: 16}, {Name: "denied", Width: 16}, {Name: "waited", Width: 10}, {Name: "saved", Width: 20},
 	}}
 )
@@ -77,20 +88,23 @@ var (
 var (
 	// Proposal is how a state begins in which all is in force that is proposed.
 	Proposal = Table{Name: "proposal", Columns: []Column{
-		{Name: "magic", Width: 4, Text: true}, {Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "floor", Width: 13},
+		{Name: "magic", Width: 4, Text: true}, {Name: "epoch", Width: 16}, {Name: "target", Width: 13},
+		{Name: "floor", Width: 13},
 	}}
 	Terms = Table{Name: "terms", Columns: []Column{
 		{Name: "flags", Width: 1}, {Name: "window", Width: 13}, {Name: "known", Width: 16}, {Name: "burst", Width: 13},
 		{Name: "deadline", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},
 	}}
 	// Asks: the groups follow, and the seats follow them.
-	Asks = Table{Name: "asks", Columns: []Column{{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "rest"}}}
+	Asks = Table{Name: "asks",
+		Columns: []Column{{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "rest"}}}
 	// One: asks of one group.
 	One = Table{Name: "one", Columns: []Column{
 		{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "size", Width: 13}, {Name: "count", Width: 13},
 		{Name: "seat", Width: 3}, {Name: "seats"},
 	}}
-	Group = Table{Name: "group", Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "seat", Width: 3}}}
+	Group = Table{Name: "group",
+		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "seat", Width: 3}}}
 	// Seat: turned and waiting are there only with reports.
 	Seat = Table{Name: "seat", Columns: []Column{
 		{Name: "id", Width: 16, Text: true}, {Name: "slot", Width: 5}, {Name: "weight", Width: 7},

@@ -37,7 +37,8 @@ func TestWriteRead(t *testing.T) {
 func TestReadRejects(t *testing.T) {
 	for _, bad := range []string{
 		"\n", "1 2\n", "1 2 3 4\n", "1 2 x\n", "2 1 1\n", "-1 2 1\n", "1 2 -3\n", "1  2 3\n", " 1 2 3\n", "1 2 3\r\n",
-		"1 2 9223372036854775808\n", strings.Repeat("1", 200) + "\n", strings.Repeat("1", 200), strings.Repeat("1", 10000),
+		"1 2 9223372036854775808\n", strings.Repeat("1", 200) + "\n", strings.Repeat("1", 200),
+		strings.Repeat("1", 10000),
 	} {
 		if ops, err := Read(strings.NewReader("0 1 1\n" + bad)); err == nil {
 			t.Errorf("%.30q was read as %v", bad, ops)

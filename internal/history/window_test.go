@@ -52,7 +52,8 @@ func TestBusiest(t *testing.T) {
 		{"straddling calls do not count", []Op{{0, 5, 4}, {4, 12, 4}, {11, 14, 4}}, 0, 4},
 		{"equal starts", []Op{{3, 4, 1}, {3, 8, 2}, {3, 12, 4}}, 3, 7},
 		{"the earliest of equals", []Op{{100, 101, 2}, {0, 1, 2}}, 0, 2},
-		{"late is late", []Op{{math.MaxInt64 - 5, math.MaxInt64, 2}, {math.MaxInt64 - 20, math.MaxInt64 - 19, 1}}, math.MaxInt64 - 5, 2},
+		{"late is late", []Op{{math.MaxInt64 - 5, math.MaxInt64, 2}, {math.MaxInt64 - 20, math.MaxInt64 - 19, 1}},
+			math.MaxInt64 - 5, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			given := slices.Clone(test.ops)
@@ -135,7 +136,8 @@ func TestNoFalseAlarm(t *testing.T) {
 				continue
 			}
 			at = append(at, now)
-			ops = append(ops, Op{now - rapid.Int64Range(0, 50).Draw(t, "before"), now + rapid.Int64Range(0, 50).Draw(t, "after"), 1})
+			ops = append(ops,
+				Op{now - rapid.Int64Range(0, 50).Draw(t, "before"), now + rapid.Int64Range(0, 50).Draw(t, "after"), 1})
 		}
 		if worst, ok := Check(time.Duration(window), limit, ops); !ok {
 			t.Fatalf("false alarm: %v, limit %d", worst, limit)

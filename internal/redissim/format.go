@@ -6,8 +6,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// quickly makes string.format fast for what scripts format most: %s, and integers by %d with or without a width, and by %.0f.
-// Anything else goes to the interpreter's own.
+// quickly makes string.format fast for what scripts format most: %s, and integers by %d with or
+// without a width, and by %.0f. Anything else goes to the interpreter's own.
 func quickly(slow lua.LGFunction) lua.LGFunction {
 	return func(l *lua.LState) int {
 		form, ok := l.Get(1).(lua.LString)

@@ -23,8 +23,8 @@ type Fate struct {
 	ReplyLost bool
 }
 
-// Link is a client of a Server. Commands do what their caller's context says about waiting, and are carried out when
-// they arrive, whether or not somebody still waits.
+// Link is a client of a Server. Commands do what their caller's context says about waiting, and are
+// carried out when they arrive, whether or not somebody still waits.
 type Link struct {
 	rueidis.Client // nil: what a limiter does not call
 	server         *Server

@@ -22,7 +22,8 @@ func BenchmarkTake(b *testing.B) {
 	ref := script.ShardKeys("", "t", "x")
 	for b.Loop() {
 		n += 9 * time.Millisecond
-		if _, err := e.Take(context.Background(), ref, &script.TakeRequest{Proposal: p, Groups: []script.Group{{Size: 1, Count: 1}}}); err != nil {
+		if _, err := e.Take(context.Background(), ref,
+			&script.TakeRequest{Proposal: p, Groups: []script.Group{{Size: 1, Count: 1}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// engine is the one interpreter of this process. A script runs from begin to end, as in Redis, so one is enough for
-// all servers; its lock is never held while anybody sleeps.
+// engine is the one interpreter of this process. A script runs from begin to end, as in Redis, so
+// one is enough for all servers; its lock is never held while anybody sleeps.
 var engine = newInterpreter()
 
 type interpreter struct {
@@ -29,11 +29,14 @@ type compiled struct {
 }
 
 func newInterpreter() *interpreter {
-	e := &interpreter{state: lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024 * 8}), texts: make(map[string]*compiled)}
+	e := &interpreter{state: lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024 * 8}),
+		texts: make(map[string]*compiled)}
 	for name, open := range map[string]lua.LGFunction{
-		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString,
+		lua.MathLibName: lua.OpenMath,
 	} {
-		if err := e.state.CallByParam(lua.P{Fn: e.state.NewFunction(open), Protect: true}, lua.LString(name)); err != nil {
+		if err := e.state.CallByParam(lua.P{Fn: e.state.NewFunction(open), Protect: true},
+			lua.LString(name)); err != nil {
 			panic(err)
 		}
 	}

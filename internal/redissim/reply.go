@@ -7,7 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// result has the layout of a rueidis.RedisResult, which has no public constructor; rueidis' own hooks make theirs alike.
+// result has the layout of a rueidis.RedisResult, which has no public constructor; rueidis' own
+// hooks make theirs alike.
 type result struct {
 	err error
 	val rueidis.RedisMessage
@@ -27,7 +28,8 @@ func resultOf(reply any) rueidis.RedisResult {
 	return *(*rueidis.RedisResult)(unsafe.Pointer(&r))
 }
 
-// encode appends a reply in the form that rueidis keeps in its cache: type, length or number, and content.
+// encode appends a reply in the form that rueidis keeps in its cache: type, length or number, and
+// content.
 func encode(text []byte, reply any) []byte {
 	head := func(kind byte, n int) {
 		text = binary.BigEndian.AppendUint64(append(text, kind), uint64(n))

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Server is one simulated node. It is not safe for concurrent use, but what a Link does holds the lock of the engine.
+// Server is one simulated node. It is not safe for concurrent use, but what a Link does holds the
+// lock of the engine.
 type Server struct {
 	clock  func() time.Time
 	offset time.Duration // of the node's TIME from the clock
@@ -25,10 +26,12 @@ type Server struct {
 
 // NewServer returns an empty node that has been up for an hour.
 func NewServer(clock func() time.Time) *Server {
-	return &Server{clock: clock, since: clock().Add(-time.Hour), keys: make(map[string]*value), loaded: make(map[string]*compiled), queue: make(chan func(), 64), done: make(chan struct{})}
+	return &Server{clock: clock, since: clock().Add(-time.Hour), keys: make(map[string]*value),
+		loaded: make(map[string]*compiled), queue: make(chan func(), 64), done: make(chan struct{})}
 }
 
-// Serve carries out what links send, one after the other, until Close: scripts need a stack that has grown.
+// Serve carries out what links send, one after the other, until Close: scripts need a stack that
+// has grown.
 func (s *Server) Serve() {
 	for {
 		select {
@@ -83,7 +86,8 @@ func (s *Server) Save(match func(key string) bool) Image {
 	return image
 }
 
-// Load puts back what matches as it was in the image: keys that match and are not in it go. What has expired meanwhile stays away.
+// Load puts back what matches as it was in the image: keys that match and are not in it go. What
+// has expired meanwhile stays away.
 func (s *Server) Load(image Image, match func(key string) bool) {
 	s.Drop(match)
 	for key, v := range image {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// value is what one key holds: one of the three kinds is not nil, and expires at an instant in us, 0 for never.
+// value is what one key holds: one of the three kinds is not nil, and expires at an instant in us,
+// 0 for never.
 type value struct {
 	text    []byte
 	hash    map[string]string

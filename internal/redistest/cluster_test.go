@@ -159,7 +159,8 @@ func TestParseView(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := v["aa"], v["bb"]
-	if len(v) != 2 || !a.flags["master"] || a.epoch != 7 || !a.linked || !b.flags["fail?"] || b.linked || b.master != "aa" {
+	if len(v) != 2 || !a.flags["master"] || a.epoch != 7 || !a.linked || !b.flags["fail?"] || b.linked ||
+		b.master != "aa" {
 		t.Errorf("a %+v, b %+v", a, b)
 	}
 	owners := v.owners()

@@ -24,7 +24,8 @@ func TestServersDieWithACrashedBinary(t *testing.T) {
 	if os.Getenv(crashEnv) != "" {
 		servers := Servers(t, 2)
 		servers[1].Pause()
-		_, _ = os.Stdout.WriteString("pids " + strconv.Itoa(servers[0].Pid()) + " " + strconv.Itoa(servers[1].Pid()) + "\n")
+		_, _ = os.Stdout.WriteString("pids " + strconv.Itoa(servers[0].Pid()) + " " + strconv.Itoa(servers[1].Pid()) +
+			"\n")
 		<-t.Context().Done() // never: the parent kills this process
 		return
 	}

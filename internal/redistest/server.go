@@ -141,7 +141,8 @@ func (s *Server) startLocked() error {
 	defer cancel()
 	return poll(ctx, func() error {
 		if proc.ended() {
-			return final{fmt.Errorf("redistest: redis-server on port %d ended (%v):\n%s", s.port, proc.err, s.log.last(logShown))}
+			return final{fmt.Errorf("redistest: redis-server on port %d ended (%v):\n%s", s.port, proc.err,
+				s.log.last(logShown))}
 		}
 		return s.probeLocked(ctx)
 	})

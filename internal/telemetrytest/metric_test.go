@@ -40,7 +40,8 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	if d, err := limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx); err != nil || d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	leased := limiter(t, p.client, "leased", shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
+	leased := limiter(t, p.client, "leased",
+		shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
 	for range 100 {
 		if d, err := leased.Allow(ctx); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
@@ -83,7 +84,8 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 			t.Errorf("permits{%s} is %v, want %v", attributes, got, want)
 		}
 	}
-	if got := p.value(t, "ratelimit.decision.duration", "limiter=l,outcome=allowed"); got.count != 3 || got.value <= 0 || got.value > 60 {
+	if got := p.value(t, "ratelimit.decision.duration", "limiter=l,outcome=allowed"); got.count != 3 ||
+		got.value <= 0 || got.value > 60 {
 		t.Errorf("decision.duration: %+v", got)
 	}
 }
@@ -97,7 +99,8 @@ func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
 			t.Fatal("a call succeeded without Redis")
 		}
 	}
-	if got := p.value(t, "ratelimit.decisions", "algorithm=sliding_log,limiter=l,outcome=error,source=redis").value; got != 3 {
+	if got := p.value(t, "ratelimit.decisions",
+		"algorithm=sliding_log,limiter=l,outcome=error,source=redis").value; got != 3 {
 		t.Errorf("%v errors, want 3", got)
 	}
 }
@@ -152,7 +155,8 @@ func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func()
 }
 
 func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGivenBack(t *testing.T) {
-	p := newProbe(t, 2, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second }) // half of it for each shard: more than a machine stalls
+	// half of it for each shard: more than a machine stalls
+	p := newProbe(t, 2, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
 	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 	d, err := l.AllowN(t.Context(), 1000)
 	if err != nil || !d.Allowed {
@@ -288,7 +292,8 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	_ = f.Limiter(secret).Wait(shortly(t, time.Millisecond))
 	_ = limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
 	span.End()
-	if got := p.value(t, "ratelimit.decisions", "algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
+	if got := p.value(t, "ratelimit.decisions",
+		"algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
 		t.Errorf("%v decisions of the family, want 2", got)
 	}
 	allowed := []string{"limiter", "algorithm", "outcome", "source", "node", "shard", "operation"}
@@ -364,10 +369,12 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 		meter  metric.MeterProvider
 		tracer trace.TracerProvider
 	}{
-		"no telemetry":              {},
-		"telemetry off":             {metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()},
-		"metrics on":                {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), tracenoop.NewTracerProvider()},
-		"metrics on, global tracer": {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), nil},
+		"no telemetry":  {},
+		"telemetry off": {metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()},
+		"metrics on": {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+			tracenoop.NewTracerProvider()},
+		"metrics on, global tracer": {sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Shared(t)

@@ -52,7 +52,8 @@ func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 		option.InitAddress = []string{p.proxy[i].Addr()}
 		option.DialCtxFn = p.dial
 		option.Dialer.Timeout, option.ConnWriteTimeout = patience, patience
-		option.PipelineMultiplex = -1 // one connection, which is there: none has to be made while a test stalls the node
+		// one connection, which is there: none has to be made while a test stalls the node
+		option.PipelineMultiplex = -1
 		p.nodes = append(p.nodes, shardlimit.Node{Name: "n" + string(rune('0'+i)), Redis: option})
 	}
 	cfg := shardlimit.Config{

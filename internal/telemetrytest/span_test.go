@@ -93,7 +93,8 @@ func TestTheCallersSpanTellsTheDecision(t *testing.T) {
 		span.End()
 		return attributes(span.(sdktrace.ReadOnlySpan))
 	}
-	if got := request(5); got["ratelimit.limiter"] != "l" || got["ratelimit.outcome"] != "allowed" || got["ratelimit.source"] != "redis" ||
+	if got := request(5); got["ratelimit.limiter"] != "l" || got["ratelimit.outcome"] != "allowed" ||
+		got["ratelimit.source"] != "redis" ||
 		got["ratelimit.permits"] != "5" || got["ratelimit.remaining"] != "0" || got["ratelimit.retry_after_ms"] != "0" {
 		t.Errorf("allowed: %v", got)
 	}
@@ -129,7 +130,8 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 		t.Errorf("%v, %v", s.Status(), attributes(s))
 	}
 	client := p.server[0].Client(t)
-	if err := client.Do(t.Context(), client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(),
+		client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the refusal is traced", func() bool {
@@ -164,7 +166,8 @@ func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
 	span.End()
 	var names []string
 	for _, s := range p.scripts() {
-		if names = append(names, attributes(s)["db.stored_procedure.name"]); s.Name() != "EVALSHA "+names[len(names)-1] {
+		if names = append(names, attributes(s)["db.stored_procedure.name"]); s.Name() != "EVALSHA "+
+			names[len(names)-1] {
 			t.Errorf("span %q", s.Name())
 		}
 		if s.Parent().SpanID() != span.SpanContext().SpanID() {

@@ -8,13 +8,20 @@ import (
 )
 
 const (
-	pass    = `{"Action":"output","Package":"p","Test":"TestA","Output":"quiet\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n"
-	packOK  = `{"Action":"output","Package":"p","Output":"PASS\n"}` + "\n" + `{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"
-	skip    = `{"Action":"output","Package":"p","Test":"TestB","Output":"no server\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"TestB"}` + "\n"
-	fail    = `{"Action":"output","Package":"p","Test":"TestC","Output":"got 1\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestC"}` + "\n"
-	crash   = `{"Action":"output","Package":"p","Test":"TestD","Output":"was here\n"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n"
-	noTests = `{"Action":"output","Package":"q","Output":"?   \tq\t[no test files]\n"}` + "\n" + `{"Action":"skip","Package":"q"}` + "\n"
-	broken  = `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: oops\n"}` + "\n" + `{"ImportPath":"p","Action":"build-fail"}` + "\n"
+	pass = `{"Action":"output","Package":"p","Test":"TestA","Output":"quiet\n"}` + "\n" +
+		`{"Action":"pass","Package":"p","Test":"TestA"}` + "\n"
+	packOK = `{"Action":"output","Package":"p","Output":"PASS\n"}` + "\n" +
+		`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"
+	skip = `{"Action":"output","Package":"p","Test":"TestB","Output":"no server\n"}` + "\n" +
+		`{"Action":"skip","Package":"p","Test":"TestB"}` + "\n"
+	fail = `{"Action":"output","Package":"p","Test":"TestC","Output":"got 1\n"}` + "\n" +
+		`{"Action":"fail","Package":"p","Test":"TestC"}` + "\n"
+	crash = `{"Action":"output","Package":"p","Test":"TestD","Output":"was here\n"}` + "\n" +
+		`{"Action":"fail","Package":"p"}` + "\n"
+	noTests = `{"Action":"output","Package":"q","Output":"?   \tq\t[no test files]\n"}` + "\n" +
+		`{"Action":"skip","Package":"q"}` + "\n"
+	broken = `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: oops\n"}` + "\n" +
+		`{"ImportPath":"p","Action":"build-fail"}` + "\n"
 )
 
 func TestGate(t *testing.T) {

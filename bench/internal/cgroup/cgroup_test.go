@@ -32,18 +32,23 @@ func TestHierarchy(t *testing.T) {
 		want                string // below the root; "" for an error
 		v2                  bool
 	}{
-		{"v1", "30 25 0:26 / ROOT/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct", "4:memory:/m\n2:cpu,cpuacct:/a/b\n",
+		{"v1", "30 25 0:26 / ROOT/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct",
+			"4:memory:/m\n2:cpu,cpuacct:/a/b\n",
 			map[string]string{"cpu/a/b/tasks": ""}, "cpu/a/b", false},
 		{"v1, own group not visible", "30 25 0:26 / ROOT/cpu rw - cgroup cgroup rw,cpu", "2:cpu:/a/b\n",
 			map[string]string{"cpu/tasks": ""}, "cpu", false},
 		{"v1, a container's root", "30 25 0:26 /docker/x ROOT/cpu rw - cgroup cgroup rw,cpu", "2:cpu:/docker/x/y\n",
 			map[string]string{"cpu/y/tasks": ""}, "cpu/y", false},
-		{"v1 before v2", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw\n30 25 0:26 / ROOT/cpu rw - cgroup cgroup rw,cpu", "2:cpu:/\n0::/\n",
+		{"v1 before v2",
+			"29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw\n30 25 0:26 / ROOT/cpu rw - cgroup cgroup rw,cpu",
+			"2:cpu:/\n0::/\n",
 			map[string]string{"cpu/tasks": "", "two/cgroup.subtree_control": "cpu"}, "cpu", false},
 		{"v2, own group delegates", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/me\n",
-			map[string]string{"two/me/cgroup.subtree_control": "cpu io", "two/cgroup.subtree_control": "cpu"}, "two/me", true},
+			map[string]string{"two/me/cgroup.subtree_control": "cpu io", "two/cgroup.subtree_control": "cpu"}, "two/me",
+			true},
 		{"v2, only the root delegates", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/me/deep\n",
-			map[string]string{"two/me/deep/cgroup.subtree_control": "", "two/cgroup.subtree_control": "cpuset cpu"}, "two", true},
+			map[string]string{"two/me/deep/cgroup.subtree_control": "", "two/cgroup.subtree_control": "cpuset cpu"},
+			"two", true},
 		{"v2, cpuset is not cpu", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/\n",
 			map[string]string{"two/cgroup.subtree_control": "cpuset memory"}, "", false},
 		{"nothing", "22 25 0:5 / ROOT/proc rw - proc proc rw", "", nil, "", false},
@@ -107,7 +112,8 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	sweep(parent, func(pid int) bool { return pid == 11 })
-	for name, want := range map[string]bool{prefix + "10-1": false, prefix + "11-1": true, prefix + "x-1": true, "other": true} {
+	for name, want := range map[string]bool{prefix + "10-1": false, prefix + "11-1": true, prefix + "x-1": true,
+		"other": true} {
 		if isDir(filepath.Join(parent, name)) != want {
 			t.Errorf("%s is there: %v, want %v", name, !want, want)
 		}

@@ -90,9 +90,8 @@ func (g *gatherer) employ(ctx context.Context, m Member, w wait) {
 	g.Trails = append(g.Trails, trail)
 }
 
-// loop is one caller's. It returns what became of the permits that it wanted, and the longest that it
-// slept beyond the end of its work: the generator's fault, so the next work is
-// shorter by that.
+// loop is one caller's. It returns what became of the permits that it wanted, and the longest that
+// it slept beyond the end of its work: the generator's fault, so the next work is shorter by that.
 func (g *gatherer) loop(ctx context.Context, m Member, caller int, w wait) (takes []Take, longest time.Duration) {
 	var (
 		work   = m.work(g.c.Seed, caller)
@@ -122,7 +121,8 @@ func (g *gatherer) loop(ctx context.Context, m Member, caller int, w wait) (take
 	return takes, longest
 }
 
-// wait waits for a permit and returns how many were granted: 0 when the caller's time is over, or the call fails.
+// wait waits for a permit and returns how many were granted: 0 when the caller's time is over, or
+// the call fails.
 func (g *gatherer) wait(ctx context.Context, w wait) int64 {
 	err := w(ctx)
 	switch {

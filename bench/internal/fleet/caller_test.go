@@ -15,11 +15,13 @@ import (
 // TestWishes: callers that never work want the whole limit, while they are there.
 func TestWishes(t *testing.T) {
 	c := Crowd{Permits: 3000, Per: 2 * time.Second, Tick: 10 * time.Millisecond, For: 20 * time.Second}
-	for want, m := range map[int64]Member{30_000: {Callers: 5}, 12_000: {Callers: 5, From: 4 * time.Second, To: 12 * time.Second}} {
+	for want, m := range map[int64]Member{30_000: {Callers: 5},
+		12_000: {Callers: 5, From: 4 * time.Second, To: 12 * time.Second}} {
 		var wanted int64
 		for _, w := range c.wishes(m) {
 			wanted += w.Wanted
-			if at := time.Duration(w.At) * time.Microsecond; at < m.From || m.To > 0 && at >= m.To || w.At != w.End || w.Granted != 0 {
+			if at := time.Duration(w.At) * time.Microsecond; at < m.From || m.To > 0 && at >= m.To || w.At != w.End ||
+				w.Granted != 0 {
 				t.Fatalf("%+v wishes %+v", m, w)
 			}
 		}
@@ -51,7 +53,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestMissed: in all the time that a caller waits, in however many pieces, it misses a permit after each time of work.
+// TestMissed: in all the time that a caller waits, in however many pieces, it misses a permit after
+// each time of work.
 func TestMissed(t *testing.T) {
 	m := Member{Work: 70}
 	var before time.Duration
@@ -70,8 +73,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestEmploy: between two permits a caller works as long as it was to, and asks for one
-// permit at a time; when its time is over it gives up. It wants what it asks for and what it misses.
+// TestEmploy: between two permits a caller works as long as it was to, and asks for one permit at a
+// time; when its time is over it gives up. It wants what it asks for and what it misses.
 func TestEmploy(t *testing.T) {
 	const waits = 3 * time.Millisecond
 	c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: 100 * time.Millisecond, Seed: 2}
@@ -156,8 +159,8 @@ func total(takes []Take, of func(Take) int64) (sum int64) {
 	return sum
 }
 
-// TestRetried: who is denied comes again when it is told to, until it is granted a permit, fails or is
-// told to stop.
+// TestRetried: who is denied comes again when it is told to, until it is granted a permit, fails or
+// is told to stop.
 func TestRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, boom := time.Now(), errors.New("boom")
@@ -214,7 +217,8 @@ func gatherWaiters(t *testing.T, kind Kind, gateway bool) error {
 		}
 		for _, take := range trail.Takes {
 			all, last = all+take.Granted, max(last, take.End)
-			if at := time.Duration(take.At) * time.Microsecond; take.Granted > 1 || at < c.Members[i].From-time.Millisecond {
+			if at := time.Duration(take.At) * time.Microsecond; take.Granted > 1 ||
+				at < c.Members[i].From-time.Millisecond {
 				t.Errorf("%s: take %+v of member %d", kind, take, i)
 			}
 		}
@@ -224,7 +228,8 @@ func gatherWaiters(t *testing.T, kind Kind, gateway bool) error {
 		t.Errorf("%s: %d granted, at most %d may be", kind, all, most)
 	}
 	if all < 1 || idle || g.Failed != 0 {
-		return fmt.Errorf("%s: %d granted; somebody wants nothing: %t; %d failed (%s)", kind, all, idle, g.Failed, g.Err)
+		return fmt.Errorf("%s: %d granted; somebody wants nothing: %t; %d failed (%s)", kind, all, idle, g.Failed,
+			g.Err)
 	}
 	return nil
 }

@@ -147,7 +147,8 @@ func waiting(declared func() (*shardlimit.Limiter, error), n int64) allow {
 	}
 }
 
-// largeParticipants is how many take turns to want many permits: so many that each has paid for the last ones when its turn comes again.
+// largeParticipants is how many take turns to want many permits: so many that each has paid for the
+// last ones when its turn comes again.
 const largeParticipants = 20
 
 // inTurns waits for n permits, each time for another participant. It makes one call at a time.
@@ -180,7 +181,8 @@ func plainShards(j Job) (shards []*replay.Shard, end func(), err error) {
 		clients = append(clients, client)
 	}
 	for i := range j.Shards {
-		s, err := replay.NewShard(clients[i%len(clients)], fmt.Sprintf("%s-%d", j.Limit, i), j.Permits/int64(j.Shards), j.Per)
+		s, err := replay.NewShard(clients[i%len(clients)], fmt.Sprintf("%s-%d", j.Limit, i), j.Permits/int64(j.Shards),
+			j.Per)
 		if err != nil {
 			end()
 			return nil, nil, err

@@ -33,13 +33,14 @@ type Crowd struct {
 
 // Member is one participant of a crowd.
 type Member struct {
-	Name   string        `json:"name"`
-	Weight float64       `json:"weight"`
-	Rate   float64       `json:"rate"` // calls per second
-	Even   bool          `json:"even"` // at equal distances, the first at random within one of them; else all at random (Poisson)
-	From   time.Duration `json:"from"` // it is there from here
-	To     time.Duration `json:"to"`   // to here; 0: to the end
-	Far    time.Duration `json:"far"`  // by how much replies to it are delayed
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
+	Rate   float64 `json:"rate"` // calls per second
+	// at equal distances, the first at random within one of them; else all at random (Poisson)
+	Even bool          `json:"even"`
+	From time.Duration `json:"from"` // it is there from here
+	To   time.Duration `json:"to"`   // to here; 0: to the end
+	Far  time.Duration `json:"far"`  // by how much replies to it are delayed
 
 	// Callers is how many callers of it each work, wait for a permit, and work
 	// again; its Rate means nothing then. 0: it calls at its Rate, and nobody waits.

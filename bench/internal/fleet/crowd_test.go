@@ -62,12 +62,14 @@ func gather(t *testing.T, kind Kind, gateway bool) error {
 			}
 		}
 	}
-	// 200 calls are due in all, and the limit is 40; redis_rate lets more in as time passes, 40 a second.
+	// 200 calls are due in all, and the limit is 40; redis_rate lets more in as time passes, 40 a
+	// second.
 	if most := 41 + 40*last/1e6; wanted > 300 || granted > most {
 		t.Errorf("%s: %d of %d granted in %d us, at most %d may be", kind, granted, wanted, last, most)
 	}
 	if wanted+g.Unsent < 120 || granted < 30 || g.Failed != 0 {
-		return fmt.Errorf("%s: %d of %d granted, %d never sent, %d failed (%s)", kind, granted, wanted, g.Unsent, g.Failed, g.Err)
+		return fmt.Errorf("%s: %d of %d granted, %d never sent, %d failed (%s)", kind, granted, wanted, g.Unsent,
+			g.Failed, g.Err)
 	}
 	return nil
 }
@@ -121,7 +123,8 @@ func TestPlayIsSteady(t *testing.T) {
 	const rate = 4000
 	c := Crowd{Tick: 5 * time.Millisecond, For: 100 * time.Millisecond, Seed: 4}
 	g := &gatherer{c: &c, begin: history.Now()}
-	g.play(t.Context(), Member{Rate: rate, Even: true}, func(_ context.Context, n int64) (int64, error) { return n, nil })
+	g.play(t.Context(), Member{Rate: rate, Even: true},
+		func(_ context.Context, n int64) (int64, error) { return n, nil })
 	calls := g.Unsent
 	for _, take := range g.Trails[0].Takes {
 		calls += take.Wanted
@@ -131,7 +134,8 @@ func TestPlayIsSteady(t *testing.T) {
 	}
 }
 
-// TestWeightsCount: of two who want all there is, the one that weighs three times as much gets more.
+// TestWeightsCount: of two who want all there is, the one that weighs three times as much gets
+// more.
 func TestWeightsCount(t *testing.T) {
 	c, f := crowd(t, Coalesced), start(t, 1)
 	c.Permits, c.Per, c.For = 100, 500*time.Millisecond, 2*time.Second
@@ -168,7 +172,8 @@ func TestGatherFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c.For = time.Hour
-	if _, err := start(t, 1).Gather(ctx, c, Mark{0, func() error { cancel(); return nil }}); !errors.Is(err, context.Canceled) {
+	if _, err := start(t, 1).Gather(ctx, c, Mark{0, func() error { cancel(); return nil }}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("err %v, want that of the context", err)
 	}
 	c.Kind = "odd"

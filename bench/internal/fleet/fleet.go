@@ -99,7 +99,8 @@ func (f *Fleet) Processes() int { return len(f.workers) }
 // before and after are called at the two ends of the counted time, to read
 // other counters there; they may be nil. After an error the fleet is of no
 // further use, except to Close.
-func (f *Fleet) Measure(ctx context.Context, j Job, warm, span time.Duration, before, after func() error) (Report, error) {
+func (f *Fleet) Measure(ctx context.Context, j Job, warm, span time.Duration,
+	before, after func() error) (Report, error) {
 	stop := context.AfterFunc(ctx, f.kill) // nothing here waits for longer than that
 	defer stop()
 	report, err := f.measure(ctx, j, warm, span, before, after)
@@ -109,7 +110,8 @@ func (f *Fleet) Measure(ctx context.Context, j Job, warm, span time.Duration, be
 	return report, err
 }
 
-func (f *Fleet) measure(ctx context.Context, j Job, warm, span time.Duration, before, after func() error) (total Report, err error) {
+func (f *Fleet) measure(ctx context.Context, j Job, warm, span time.Duration,
+	before, after func() error) (total Report, err error) {
 	for i, m := range f.workers {
 		own := j.dealt(i, len(f.workers))
 		if err := m.order(order{Job: &own}); err != nil {

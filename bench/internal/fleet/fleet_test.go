@@ -19,7 +19,8 @@ import (
 const chatter = "SHARDLIMIT_BENCH_CHATTER"
 
 func TestMain(m *testing.M) {
-	// A process with the race detector sleeps for a second before it ends: not the workers, of which every test starts some.
+	// A process with the race detector sleeps for a second before it ends: not the workers, of
+	// which every test starts some.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
@@ -52,8 +53,8 @@ func job(t *testing.T, kind Kind) Job {
 	return j
 }
 
-// oneOf has a trial that is over in a moment repeated, because a machine that stands still for that long lets nothing
-// happen in it. It is enough that one of six succeeds.
+// oneOf has a trial that is over in a moment repeated, because a machine that stands still for that
+// long lets nothing happen in it. It is enough that one of six succeeds.
 func oneOf(t *testing.T, trial func() error) {
 	t.Helper()
 	var err error
@@ -75,19 +76,23 @@ func TestMeasure(t *testing.T) {
 				step := func(name string) func() error {
 					return func() error { steps = append(steps, name); return nil }
 				}
-				r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"), step("after"))
+				r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"),
+					step("after"))
 				if err != nil {
 					t.Fatalf("%s: %v", kind, err)
 				}
 				var h hist.Hist
 				h.Merge(r.Latency)
-				// Of each caller one call may just be noted when the time is up: its answer counts already, its latency not yet.
+				// Of each caller one call may just be noted when the time is up: its answer counts
+				// already, its latency not yet.
 				noting := int64(j.Callers * len(j.Participants))
-				if h.Count() > r.Decisions() || h.Count() < r.Decisions()-noting || !slices.Equal(steps, []string{"before", "after"}) {
+				if h.Count() > r.Decisions() || h.Count() < r.Decisions()-noting ||
+					!slices.Equal(steps, []string{"before", "after"}) {
 					t.Errorf("%s: %d latencies of %d decisions; called %v", kind, h.Count(), r.Decisions(), steps)
 				}
 				if r.Allowed == 0 || r.Denied+r.Failed != 0 || r.PerSecond() <= 0 {
-					return fmt.Errorf("%s: %d allowed, %d denied, %d failed (%s)", kind, r.Allowed, r.Denied, r.Failed, r.Err)
+					return fmt.Errorf("%s: %d allowed, %d denied, %d failed (%s)", kind, r.Allowed, r.Denied, r.Failed,
+						r.Err)
 				}
 				return nil
 			})
@@ -106,7 +111,8 @@ func TestMeasureWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		if most := 40 * (int64(r.Elapsed/j.Per) + 2); r.Allowed+20*int64(len(r.Large)) > most {
-			t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed, len(r.Large), r.Elapsed, most)
+			t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed,
+				len(r.Large), r.Elapsed, most)
 		}
 		if r.Allowed == 0 || r.Denied+r.Failed != 0 {
 			return fmt.Errorf("%d served, %d denied, %d failed (%s)", r.Allowed, r.Denied, r.Failed, r.Err)
@@ -156,7 +162,8 @@ func TestWorkersMayPrint(t *testing.T) {
 func TestStrangeReplies(t *testing.T) {
 	self := exec.Command("unused")
 	self.Process = &os.Process{Pid: 1}
-	for text, good := range map[string]bool{`{}`: false, `{"level":"stat"}`: false, `{"ready":true,"level":"stat"}`: false, ``: false, `{"ready":true}`: true} {
+	for text, good := range map[string]bool{`{}`: false, `{"level":"stat"}`: false,
+		`{"ready":true,"level":"stat"}`: false, ``: false, `{"ready":true}`: true} {
 		m := &member{cmd: self, replies: strict(strings.NewReader(text))}
 		if r, err := m.reply(); (err == nil) != good {
 			t.Errorf("%q was understood as %+v, err %v", text, r, err)

@@ -32,8 +32,8 @@ type Job struct {
 	Shards       int           `json:"shards"`
 	Participants []string      `json:"participants"` // they are divided among the processes
 	Callers      int           `json:"callers"`      // for each participant; each makes one call at a time
-	// Large, for Waiting, is how many permits one more caller of the first
-	// process wants at once, two windows after it had the last ones, each time for another participant; 0: there is none.
+	// Large, for Waiting, is how many permits one more caller of the first process wants at once,
+	// two windows after it had the last ones, each time for another participant; 0: there is none.
 	Large int64 `json:"large,omitempty"`
 	// Think is the mean of the pauses that a caller makes before a call; they
 	// are distributed exponentially. 0 for none.

@@ -67,8 +67,8 @@ type gatherer struct {
 	Gathering
 }
 
-// play makes the calls of a member without callers: it looks when one is due, at most once in a tick,
-// and makes all that are due by then together.
+// play makes the calls of a member without callers: it looks when one is due, at most once in a
+// tick, and makes all that are due by then together.
 func (g *gatherer) play(ctx context.Context, m Member, t take) {
 	if m.Rate <= 0 {
 		return

@@ -37,7 +37,8 @@ func TestQuantiles(t *testing.T) {
 	if all.Count() != 1010 {
 		t.Errorf("%d durations, want 1010", all.Count())
 	}
-	for q, want := range map[float64]time.Duration{0: time.Microsecond, 0.5: 505 * time.Microsecond, 0.9: 909 * time.Microsecond, 0.999: time.Second, 1: time.Second} {
+	for q, want := range map[float64]time.Duration{0: time.Microsecond, 0.5: 505 * time.Microsecond,
+		0.9: 909 * time.Microsecond, 0.999: time.Second, 1: time.Second} {
 		if got := all.Quantile(q); math.Abs(float64(got-want)) > 0.035*float64(want) {
 			t.Errorf("quantile %v is %v, want about %v", q, got, want)
 		}

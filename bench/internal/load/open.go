@@ -76,7 +76,8 @@ func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due)) 
 
 // dispatch hands every arrival over when it is due. It returns how many were
 // due but not handed over: the calls of a backlog at the end.
-func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, due chan<- Due) (unsent int64, err error) {
+func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
+	due chan<- Due) (unsent int64, err error) {
 	over := time.NewTimer(time.Until(began.Add(plan.For)))
 	defer over.Stop()
 	for {

@@ -23,7 +23,8 @@ func TestEven(t *testing.T) {
 
 func TestPoisson(t *testing.T) {
 	const n, rate = 100_000, 1000.0
-	next, again, other := Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate, []float64{3, 0, 1}, 2)
+	next, again, other := Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate, []float64{3, 0, 1}, 1), Poisson(rate,
+		[]float64{3, 0, 1}, 2)
 	var last Arrival
 	var counts [3]int
 	var squares float64
@@ -69,18 +70,19 @@ func TestOpenServesEveryArrivalOnceAndNoneEarly(t *testing.T) {
 	var mu sync.Mutex
 	var seen []int
 	next, n := Even(2000, 1000), 0
-	s, err := Open(t.Context(), OpenPlan{Arrivals: next, For: 100 * time.Millisecond, Workers: 4}, func(_ context.Context, d Due) {
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, d.Who)
-		if early := time.Until(d.At); early > 0 || d.Lag < 0 {
-			t.Errorf("call %d came %s early, lag %s", d.Who, early, d.Lag)
-		}
-		if d.Worker < 0 || d.Worker >= 4 {
-			t.Errorf("worker %d", d.Worker)
-		}
-		n++
-	})
+	s, err := Open(t.Context(), OpenPlan{Arrivals: next, For: 100 * time.Millisecond, Workers: 4},
+		func(_ context.Context, d Due) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, d.Who)
+			if early := time.Until(d.At); early > 0 || d.Lag < 0 {
+				t.Errorf("call %d came %s early, lag %s", d.Who, early, d.Lag)
+			}
+			if d.Worker < 0 || d.Worker >= 4 {
+				t.Errorf("worker %d", d.Worker)
+			}
+			n++
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,15 +103,16 @@ func TestOpenCountsFromTheDueTime(t *testing.T) {
 	const stall = 30 * time.Millisecond
 	late := 0
 	first := true
-	s, err := Open(t.Context(), OpenPlan{Arrivals: Even(1000, 1), For: 50 * time.Millisecond, Workers: 1}, func(_ context.Context, d Due) {
-		if first {
-			first = false
-			timer := time.NewTimer(stall) // the slow server, not the test, waits
-			<-timer.C
-		} else if time.Since(d.At) > 5*time.Millisecond {
-			late++
-		}
-	})
+	s, err := Open(t.Context(), OpenPlan{Arrivals: Even(1000, 1), For: 50 * time.Millisecond, Workers: 1},
+		func(_ context.Context, d Due) {
+			if first {
+				first = false
+				timer := time.NewTimer(stall) // the slow server, not the test, waits
+				<-timer.C
+			} else if time.Since(d.At) > 5*time.Millisecond {
+				late++
+			}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,15 +72,18 @@ func TestTightAllocatesNothing(t *testing.T) {
 func TestRunTight(t *testing.T) {
 	boom := errors.New("boom")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := RunTight(ctx, Plan{Goroutines: 2, For: time.Hour}, func(context.Context) (bool, error) { cancel(); return true, nil })
+	_, err := RunTight(ctx, Plan{Goroutines: 2, For: time.Hour},
+		func(context.Context) (bool, error) { cancel(); return true, nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v, want canceled", err)
 	}
-	s, err := RunTight(t.Context(), Plan{Goroutines: 2, Warm: time.Millisecond, For: time.Millisecond}, func(context.Context) (bool, error) { return false, boom })
+	s, err := RunTight(t.Context(), Plan{Goroutines: 2, Warm: time.Millisecond, For: time.Millisecond},
+		func(context.Context) (bool, error) { return false, boom })
 	if err != nil || s.Decisions() != 0 || !errors.Is(s.Err, boom) {
 		t.Errorf("%+v, err %v; want no decisions and boom", s, err)
 	}
-	if _, err := RunTight(t.Context(), Plan{Goroutines: 1, Before: func() error { return boom }}, func(context.Context) (bool, error) { return true, nil }); !errors.Is(err, boom) {
+	if _, err := RunTight(t.Context(), Plan{Goroutines: 1, Before: func() error { return boom }},
+		func(context.Context) (bool, error) { return true, nil }); !errors.Is(err, boom) {
 		t.Errorf("err = %v, want boom", err)
 	}
 }

@@ -84,13 +84,15 @@ func TestPerfectOfRandomDemand(t *testing.T) {
 		rate := 1.2 * float64(c.each)
 		var leasts []float64
 		for trial := range uint64(c.trials) {
-			random := demand(c.each*n, n, windows, func(i int) load.Arrivals { return load.Poisson(rate, load.Zipf(1, 0), trial<<8+uint64(i)) })
+			random := demand(c.each*n, n, windows,
+				func(i int) load.Arrivals { return load.Poisson(rate, load.Zipf(1, 0), trial<<8+uint64(i)) })
 			leasts = append(leasts, random.Perfect().Judge().Least)
 		}
 		mean, worst := total(leasts)/float64(c.trials), slices.Min(leasts)
 		t.Logf("%d permits each: least part %.3f on average, %.3f at worst of %d trials", c.each, mean, worst, c.trials)
 		if math.Abs(mean-c.mean) > 0.001 || math.Abs(worst-c.worst) > 0.001 {
-			t.Errorf("%d permits each: least part %v on average, %v at worst; want %v, %v", c.each, mean, worst, c.mean, c.worst)
+			t.Errorf("%d permits each: least part %v on average, %v at worst; want %v, %v", c.each, mean, worst, c.mean,
+				c.worst)
 		}
 		steady := demand(c.each*n, n, windows, func(int) load.Arrivals { return load.Even(2.5*rate, 1) })
 		if v := steady.Perfect().Judge(); !ones(v) {

@@ -77,7 +77,8 @@ type Command struct{ words []string }
 // Capture returns the command that a take of n permits from the shard is on the
 // wire. The server then knows the script, and the shard exists: n permits were
 // asked for twice.
-func Capture(ctx context.Context, client rueidis.Client, name string, permits int64, window time.Duration, n int64) (*Shard, Command, error) {
+func Capture(ctx context.Context, client rueidis.Client, name string, permits int64, window time.Duration,
+	n int64) (*Shard, Command, error) {
 	tap := &tap{Client: client}
 	s, err := NewShard(tap, name, permits, window)
 	if err != nil {

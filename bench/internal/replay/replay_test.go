@@ -51,7 +51,8 @@ func TestTryOne(t *testing.T) {
 	}
 	for i, want := range []bool{true, true, false, false} {
 		granted, after, err := shard.TryOne(t.Context())
-		if err != nil || granted != want || granted != (after == 0) || after > time.Hour || !granted && after < 50*time.Minute {
+		if err != nil || granted != want || granted != (after == 0) || after > time.Hour ||
+			!granted && after < 50*time.Minute {
 			t.Errorf("try %d: granted %v, the next after %s, err %v", i+1, granted, after, err)
 		}
 	}

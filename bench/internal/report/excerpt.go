@@ -68,7 +68,8 @@ func (r *Result) medians(metric string, labels, series []string) (string, error)
 	}
 	v, all := r.Views[i], r.series(metric)
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s, by %s | %s |\n|---|%s\n", strings.ToLower(v.Title), v.X, strings.Join(labels, " | "), strings.Repeat("--:|", len(labels)))
+	fmt.Fprintf(&b, "| %s, by %s | %s |\n|---|%s\n", strings.ToLower(v.Title), v.X, strings.Join(labels, " | "),
+		strings.Repeat("--:|", len(labels)))
 	for _, name := range series {
 		if !slices.Contains(all, name) {
 			return "", fmt.Errorf("nobody is called %q, there are %s", name, strings.Join(all, ", "))

@@ -37,7 +37,8 @@ func TestExcerpts(t *testing.T) {
 		t.Errorf("err %v, a second time it differs:\n%s", err, again)
 	}
 	for what, marker := range map[string]string{
-		"metric": "<!-- bench sample nothing: 1: ours -->", "x": "<!-- bench sample rate: 2: ours -->", "series": "<!-- bench sample rate: 1: nobody -->",
+		"metric": "<!-- bench sample nothing: 1: ours -->", "x": "<!-- bench sample rate: 2: ours -->",
+		"series": "<!-- bench sample rate: 1: nobody -->",
 	} {
 		text := marker + "\nold\n<!-- /bench -->\n"
 		if got, err := update(text); err == nil || got != text || !strings.Contains(err.Error(), "sample") {

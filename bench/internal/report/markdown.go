@@ -92,11 +92,14 @@ func (r *Result) provenance(link string) string {
 		[]Pair{
 			{"Command", "`" + r.Command + "`"},
 			{"Began", r.Began.UTC().Format(time.DateTime) + " UTC, took " + r.Took},
-			{"Machine", fmt.Sprintf("%s, %d cores, %s, %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Memory, r.Machine.System)},
+			{"Machine",
+				fmt.Sprintf("%s, %d cores, %s, %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Memory,
+					r.Machine.System)},
 			{"Load before", r.Machine.Load},
 		},
 		r.Settings,
-		[]Pair{{"Versions", versions(r.Software)}, {"Raw results", fmt.Sprintf("[%s.json](%s)", r.Scenario, path.Join(link, r.Scenario+".json"))}},
+		[]Pair{{"Versions", versions(r.Software)},
+			{"Raw results", fmt.Sprintf("[%s.json](%s)", r.Scenario, path.Join(link, r.Scenario+".json"))}},
 	)
 	var b strings.Builder
 	b.WriteString("| run | |\n|---|---|\n")

@@ -62,7 +62,8 @@ func TestFigure(t *testing.T) {
 			t.Errorf("figure(%v) = %q, want %q", x, got, want)
 		}
 	}
-	for x, want := range map[float64]string{1: "1", 8192: "8192", 1e7: "10 000 000", 99.9: "99.9", -12345: "-12 345", -123456: "-123 456"} {
+	for x, want := range map[float64]string{1: "1", 8192: "8192", 1e7: "10 000 000", 99.9: "99.9", -12345: "-12 345",
+		-123456: "-123 456"} {
 		if got := Count(x); got != want {
 			t.Errorf("Count(%v) = %q, want %q", x, got, want)
 		}
@@ -147,7 +148,8 @@ func TestDocument(t *testing.T) {
 	}
 	for _, want := range []string{
 		"# Benchmarks", "## sample: a title", "A question.", "![Rate](../bench/results/sample-rate.svg)",
-		"| theirs |  | 150 (90.0 to 155) |", "- theirs failed 3 calls", "| Machine | a CPU, 2 cores, 1 kB, linux/amd64 |",
+		"| theirs |  | 150 (90.0 to 155) |", "- theirs failed 3 calls",
+		"| Machine | a CPU, 2 cores, 1 kB, linux/amd64 |",
 		"`go -C bench run . sample`", "Go 1.26, redis-server 7.0.15", "[sample.json](../bench/results/sample.json)",
 	} {
 		if !strings.Contains(string(content), want) {
@@ -236,8 +238,9 @@ func TestViewsOfNothingAreLeftOut(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	r := &Result{Scenario: "sample", Charts: []Chart{{
-		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1, Ceiling: 50,
-		Lines: []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
+		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1,
+		Ceiling: 50,
+		Lines:   []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
 	}}}
 	files, err := r.Write(t.TempDir())
 	if err != nil || len(files) != 2 || filepath.Base(files[1]) != "sample-course.svg" {

@@ -66,7 +66,8 @@ func (j *jvm) ask(ctx context.Context, each func(line string) error, format stri
 		return nil, ctx.Err()
 	case errors.Is(err, io.EOF):
 		<-j.done
-		return nil, fmt.Errorf("the JVM ended at %q: %s: %s", command, j.cmd.ProcessState, strings.TrimSpace(j.stderr.String()))
+		return nil,
+			fmt.Errorf("the JVM ended at %q: %s: %s", command, j.cmd.ProcessState, strings.TrimSpace(j.stderr.String()))
 	case err != nil:
 		return nil, fmt.Errorf("%q to the JVM: %w", command, err)
 	}

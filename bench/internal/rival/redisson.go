@@ -91,7 +91,9 @@ func RedissonKeys(name string) []string {
 // Shorten makes the window of a limit end earlier, by its settings in Redis, which its script
 // reads with each call: what was used before that has left it then, without a wait.
 func (r *Redisson) Shorten(ctx context.Context, client rueidis.Client, name string, window time.Duration) error {
-	_, err := client.Do(ctx, client.B().Hset().Key(name).FieldValue().FieldValue("interval", strconv.FormatInt(window.Milliseconds(), 10)).Build()).AsInt64()
+	_, err := client.Do(ctx,
+		client.B().Hset().Key(name).FieldValue().FieldValue("interval",
+			strconv.FormatInt(window.Milliseconds(), 10)).Build()).AsInt64()
 	return err
 }
 
@@ -143,7 +145,8 @@ type RedissonCall struct {
 // Offer makes calls at each of the rates, in calls per second, whatever comes back:
 // at random (Poisson) if the seed is positive, evenly if it is 0. The clients are
 // dealt out to the rates in turn.
-func (r *Redisson) Offer(ctx context.Context, name string, seed uint64, span time.Duration, rates []float64) (RedissonOffer, error) {
+func (r *Redisson) Offer(ctx context.Context, name string, seed uint64, span time.Duration,
+	rates []float64) (RedissonOffer, error) {
 	var o RedissonOffer
 	if err := r.declare(ctx, name); err != nil {
 		return o, err

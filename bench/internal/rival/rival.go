@@ -80,7 +80,9 @@ func Named(names string) (Lineup, error) {
 		case name == RedissonName:
 			picked.Redisson = true
 		default:
-			return Lineup{}, fmt.Errorf("no rival is named %q; there are %s, %s and %s", name, strings.Join(namesOf(all), ", "), Uber.Name, RedissonName)
+			return Lineup{},
+				fmt.Errorf("no rival is named %q; there are %s, %s and %s", name, strings.Join(namesOf(all), ", "),
+					Uber.Name, RedissonName)
 		}
 	}
 	return picked, nil

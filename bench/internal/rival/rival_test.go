@@ -63,14 +63,16 @@ func TestNamed(t *testing.T) {
 		t.Error("who takes part is not told right")
 	}
 	two, err := Named("x/time/rate, shardlimit")
-	if err != nil || len(two.Rivals) != 2 || two.Rivals[0].Name != "x/time/rate" || two.Rivals[1].Name != "shardlimit" || two.Uber || two.Redisson {
+	if err != nil || len(two.Rivals) != 2 || two.Rivals[0].Name != "x/time/rate" ||
+		two.Rivals[1].Name != "shardlimit" || two.Uber || two.Redisson {
 		t.Errorf("two names: %v, err %v", namesOf(two.Rivals), err)
 	}
 	apart, err := Named(RedissonName + "," + Uber.Name)
 	if err != nil || len(apart.Rivals) != 0 || !apart.Uber || !apart.Redisson {
 		t.Errorf("those apart: %+v, err %v", apart, err)
 	}
-	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") || !strings.Contains(err.Error(), RedissonName) {
+	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") ||
+		!strings.Contains(err.Error(), RedissonName) {
 		t.Errorf("an unknown name: err %v, want one that lists the names", err)
 	}
 }

@@ -15,7 +15,8 @@ var Shardlimit = Rival{
 	Algorithm: "sliding log, one script a batch",
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := shardlimit.New(shardlimit.Config{
-			// One name for each server: ports differ from run to run, and Sharded calls the first one so, too.
+			// One name for each server: ports differ from run to run, and Sharded calls the first
+			// one so, too.
 			Nodes:       []shardlimit.Node{{Name: "node-0", Redis: server.Option(addr)}},
 			CallTimeout: time.Second, // on a loaded machine the default would be a race with the scheduler
 		})
@@ -24,7 +25,8 @@ var Shardlimit = Rival{
 		}
 		return handle{
 			limiter: func(ctx context.Context, name string) (Allow, error) {
-				limiter, err := client.Limiter(ctx, name, shardlimit.Limit{Permits: limit.Permits, Per: limit.Per, Shards: 1})
+				limiter, err := client.Limiter(ctx, name,
+					shardlimit.Limit{Permits: limit.Permits, Per: limit.Per, Shards: 1})
 				if err != nil {
 					return nil, err
 				}

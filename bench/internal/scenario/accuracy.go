@@ -75,9 +75,12 @@ func runAccuracy(ctx context.Context, env Env, result *report.Result) error {
 	rounds := env.rounds(3)
 	for _, pattern := range []string{"random", "skewed"} {
 		result.Views = append(result.Views,
-			report.View{Metric: "most-" + pattern, Title: "Most permits in any window, " + pattern, Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
-			report.View{Metric: "mean-" + pattern, Title: "Mean use per window, " + pattern, Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
-			report.View{Metric: "least-" + pattern, Title: "Least use in a window, " + pattern, Unit: "% of the limit", X: "demand, times the limit"},
+			report.View{Metric: "most-" + pattern, Title: "Most permits in any window, " + pattern,
+				Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
+			report.View{Metric: "mean-" + pattern, Title: "Mean use per window, " + pattern, Unit: "% of the limit",
+				X: "demand, times the limit", Plot: true, Nominal: true},
+			report.View{Metric: "least-" + pattern, Title: "Least use in a window, " + pattern, Unit: "% of the limit",
+				X: "demand, times the limit"},
 		)
 	}
 	setting(result, "Limit", "%d permits per %s", accuracyLimit.Permits, accuracyLimit.Per)
@@ -96,7 +99,8 @@ func runAccuracy(ctx context.Context, env Env, result *report.Result) error {
 	cases := accuracyCases(env.Smoke)
 	for round := range rounds {
 		for i, c := range cases {
-			if err := run.measure(ctx, c, fmt.Sprintf("accuracy-%d-%d", round, i), uint64(round*len(cases)+i+1)); err != nil {
+			if err := run.measure(ctx, c, fmt.Sprintf("accuracy-%d-%d", round, i),
+				uint64(round*len(cases)+i+1)); err != nil {
 				return err
 			}
 			env.Progress("round %d of %d: %s demand of %v times the limit done", round+1, rounds, c.pattern, c.times)
@@ -183,9 +187,11 @@ func (run *accuracyRun) note(c accuracyCase, name string, o outcome) {
 	run.found.add(name, c.times, "mean-"+c.pattern, 100*v.mean)
 	run.found.add(name, c.times, "least-"+c.pattern, 100*v.least)
 	if o.failed > 0 {
-		run.result.Remark("%s failed %d of %d calls at %v times the limit, %s; for example: %v.", name, o.failed, o.calls, c.times, c.pattern, o.err)
+		run.result.Remark("%s failed %d of %d calls at %v times the limit, %s; for example: %v.", name, o.failed,
+			o.calls, c.times, c.pattern, o.err)
 	}
 	if o.unsent > 0 && name != rival.Uber.Name { // which keeps its callers waiting by design
-		run.result.Remark("%s was not sent %d of %d calls at %v times the limit, %s: too many were under way.", name, o.unsent, o.calls, c.times, c.pattern)
+		run.result.Remark("%s was not sent %d of %d calls at %v times the limit, %s: too many were under way.", name,
+			o.unsent, o.calls, c.times, c.pattern)
 	}
 }

@@ -33,7 +33,8 @@ const (
 )
 
 var shapes = []script.Algorithm{
-	script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter, script.AlgorithmFixedWindow, script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket,
+	script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter, script.AlgorithmFixedWindow,
+	script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket,
 }
 
 // shapeDemand is how many calls for one permit come in the step that begins at the instant, us.
@@ -51,11 +52,13 @@ func shapeDemand(at int64) int64 {
 }
 
 func runAlgorithms(_ context.Context, _ Env, result *report.Result) error {
-	setting(result, "Limit", "%d permits per %s on one shard, Burst the same", shapePermits, time.Duration(shapeWindow)*time.Microsecond)
+	setting(result, "Limit", "%d permits per %s on one shard, Burst the same", shapePermits,
+		time.Duration(shapeWindow)*time.Microsecond)
 	setting(result, "Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
 	result.Software = append(result.Software, report.Pair{Name: "simulated with", Value: runtime.Version()})
 	cases := []string{"any second", "any 200 ms", "all 7 seconds"}
-	result.Views = []report.View{{Metric: "most", Title: "Most permits that act in", Unit: "permits", X: "interval", Nominal: true, Cases: cases}}
+	result.Views = []report.View{{Metric: "most", Title: "Most permits that act in", Unit: "permits", X: "interval",
+		Nominal: true, Cases: cases}}
 	wanted := make([]float64, shapeEnd/shapeBin)
 	for at := int64(0); at < shapeEnd; at += shapeStep {
 		wanted[at/shapeBin] += float64(shapeDemand(at))
@@ -76,7 +79,8 @@ func runAlgorithms(_ context.Context, _ Env, result *report.Result) error {
 // shapeOf returns when the permits act that the algorithm grants, us from the beginning, in order.
 func shapeOf(a script.Algorithm) ([]int64, error) {
 	proposal, err := script.Terms{
-		Epoch: 1, Target: shapePermits, Floor: shapePermits, Window: time.Duration(shapeWindow) * time.Microsecond, Keep: time.Minute, Algorithm: a,
+		Epoch: 1, Target: shapePermits, Floor: shapePermits, Window: time.Duration(shapeWindow) * time.Microsecond,
+		Keep: time.Minute, Algorithm: a,
 	}.Proposal()
 	if err != nil {
 		return nil, err
@@ -88,7 +92,8 @@ func shapeOf(a script.Algorithm) ([]int64, error) {
 		if calls == 0 {
 			continue
 		}
-		reply := twin.Take(shapeBegin+at, &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: calls}}})
+		reply := twin.Take(shapeBegin+at,
+			&script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: calls}}})
 		for k := range reply.Granted {
 			acts = append(acts, at+int64(reply.DelayOf(k)/time.Microsecond))
 		}
@@ -127,7 +132,8 @@ func shapeChart(a script.Algorithm, wanted []float64, acts []int64) report.Chart
 		limit[i] = shapePermits
 	}
 	return report.Chart{
-		Name: strings.ReplaceAll(a.String(), " ", "-"), Title: strings.ToUpper(a.String()[:1]) + a.String()[1:] + ": permits admitted", X: "seconds", Unit: "permits",
+		Name:  strings.ReplaceAll(a.String(), " ", "-"),
+		Title: strings.ToUpper(a.String()[:1]) + a.String()[1:] + ": permits admitted", X: "seconds", Unit: "permits",
 		First: float64(shapeBin) / 1e6, Step: float64(shapeBin) / 1e6, Ceiling: 220,
 		Lines: []report.Line{
 			{Group: "in the last second", Y: lately},

@@ -16,12 +16,13 @@ import (
 // makes the same closed loop with threads, and uber/ratelimit. They have a
 // server and rounds of their own; a JVM that idled beside the others' rounds
 // would disturb them.
-var exactApart = Scenario{Name: exact.Name, Title: exact.Title, Question: exact.Question, Takes: exact.Takes, Run: func(ctx context.Context, env Env, result *report.Result) error {
-	if err := exact.Run(ctx, env, result); err != nil || !env.Uber && !env.Redisson {
-		return err
-	}
-	return runApart(ctx, env, result)
-}}
+var exactApart = Scenario{Name: exact.Name, Title: exact.Title, Question: exact.Question, Takes: exact.Takes,
+	Run: func(ctx context.Context, env Env, result *report.Result) error {
+		if err := exact.Run(ctx, env, result); err != nil || !env.Uber && !env.Redisson {
+			return err
+		}
+		return runApart(ctx, env, result)
+	}}
 
 // jvmWarm is how long a JVM runs before its calls count: it compiles what it runs often.
 const jvmWarm = time.Second
@@ -38,7 +39,9 @@ func runApart(ctx context.Context, env Env, result *report.Result) error {
 		}
 	}
 	rounds, span := env.rounds(exactRounds), env.span(100*time.Millisecond, exactSpan)
-	setting(result, "Apart", "after the others: %s, up to %d threads of its JVM, and %s, which lets no more than the limit through and denies nothing",
+	setting(result, "Apart",
+		"after the others: %s, up to %d threads of its JVM, and %s, which lets no more than the limit through and "+
+			"denies nothing",
 		rival.RedissonName, apartThreads, rival.Uber.Name)
 	s, err := server.Start(ctx, env.Redis)
 	if err != nil {
@@ -53,7 +56,8 @@ func runApart(ctx context.Context, env Env, result *report.Result) error {
 	return redissonApart(ctx, env, result, s, goroutines, rounds, span)
 }
 
-func uberApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int, span time.Duration) error {
+func uberApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int,
+	span time.Duration) error {
 	uber, err := rival.Uber.Open(ctx, s.Addr(), exactLimit)
 	if err != nil {
 		return err
@@ -62,7 +66,8 @@ func uberApart(ctx context.Context, env Env, result *report.Result, s *server.Se
 	for _, g := range goroutines {
 		var rates []exactRound
 		for round := range rounds {
-			r, err := measureExact(ctx, s, uber, apartName(g, round), load.Plan{Goroutines: g, Warm: span / 4, For: span})
+			r, err := measureExact(ctx, s, uber, apartName(g, round),
+				load.Plan{Goroutines: g, Warm: span / 4, For: span})
 			if err != nil {
 				return err
 			}
@@ -74,7 +79,8 @@ func uberApart(ctx context.Context, env Env, result *report.Result, s *server.Se
 	return nil
 }
 
-func redissonApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int, span time.Duration) error {
+func redissonApart(ctx context.Context, env Env, result *report.Result, s *server.Server, goroutines []int, rounds int,
+	span time.Duration) error {
 	redisson, err := env.redisson(ctx, result, s.Addr(), exactLimit, 1)
 	if err != nil || redisson == nil {
 		return err
@@ -99,7 +105,8 @@ func redissonApart(ctx context.Context, env Env, result *report.Result, s *serve
 func apartName(goroutines, round int) string { return fmt.Sprintf("apart-%d-%d", goroutines, round) }
 
 // measureRedisson notes the same quantities that addExact does.
-func measureRedisson(ctx context.Context, s *server.Server, r *rival.Redisson, name string, threads int, span time.Duration, found *findings, result *report.Result) error {
+func measureRedisson(ctx context.Context, s *server.Server, r *rival.Redisson, name string, threads int,
+	span time.Duration, found *findings, result *report.Result) error {
 	before, err := s.Usage(ctx)
 	if err != nil {
 		return err
@@ -113,7 +120,8 @@ func measureRedisson(ctx context.Context, s *server.Server, r *rival.Redisson, n
 		return err
 	}
 	if l.Decisions() == 0 {
-		result.Remark("%s made not one decision in %s with %d threads; %d calls failed.", rival.RedissonName, span, threads, l.Failed)
+		result.Remark("%s made not one decision in %s with %d threads; %d calls failed.", rival.RedissonName, span,
+			threads, l.Failed)
 		return nil
 	}
 	used, n, x := after.Since(before), float64(l.Decisions()), float64(threads)

@@ -49,7 +49,8 @@ func warmUp(ctx context.Context, name string, h rival.Handle) error {
 	return errors.Join(err, ctx.Err())
 }
 
-func openCrew(ctx context.Context, name string, clients int, local bool, open func() (rival.Handle, error)) (*crew, error) {
+func openCrew(ctx context.Context, name string, clients int, local bool,
+	open func() (rival.Handle, error)) (*crew, error) {
 	c := &crew{name: name, once: local}
 	for len(c.handles) < clients {
 		if local && len(c.handles) > 0 {
@@ -93,7 +94,8 @@ func (c *crew) limiters(ctx context.Context, name string) ([]rival.Allow, error)
 
 // crews opens a crew for every rival that was asked for, each on a server of the
 // farm, and for shardlimit one for each number of nodes.
-func (f farm) crews(ctx context.Context, rivals []rival.Rival, limit rival.Limit, clients int, nodes []int) (all []*crew, err error) {
+func (f farm) crews(ctx context.Context, rivals []rival.Rival, limit rival.Limit, clients int,
+	nodes []int) (all []*crew, err error) {
 	defer func() {
 		if err != nil {
 			closeCrews(all)
@@ -111,7 +113,8 @@ func (f farm) crews(ctx context.Context, rivals []rival.Rival, limit rival.Limit
 		if r.Name == rival.Shardlimit.Name {
 			for _, n := range nodes {
 				sharded := rival.Sharded{Addrs: f.addrs(n)}
-				if err := add(shardedName(n), false, func() (rival.Handle, error) { return sharded.Open(limit) }); err != nil {
+				if err := add(shardedName(n), false,
+					func() (rival.Handle, error) { return sharded.Open(limit) }); err != nil {
 					return all, err
 				}
 			}
@@ -145,7 +148,8 @@ func (e Env) networked() []rival.Rival {
 
 // redisson opens Redisson if it takes part. Where it cannot run it returns nil,
 // and the result says why.
-func (e Env) redisson(ctx context.Context, result *report.Result, addr string, limit rival.Limit, clients int) (*rival.Redisson, error) {
+func (e Env) redisson(ctx context.Context, result *report.Result, addr string, limit rival.Limit,
+	clients int) (*rival.Redisson, error) {
 	if !e.Redisson {
 		return nil, nil
 	}

@@ -46,7 +46,9 @@ func TestCrew(t *testing.T) {
 		}
 		c.close()
 		for _, h := range opened {
-			if h.closed != 1 || slices.ContainsFunc(h.names, func(name string) bool { return name != "limit-a_crew" && name != "warm-up-a_crew" }) {
+			if h.closed != 1 ||
+				slices.ContainsFunc(h.names,
+					func(name string) bool { return name != "limit-a_crew" && name != "warm-up-a_crew" }) {
 				t.Errorf("local %v: closed %d times, names %q", local, h.closed, h.names)
 			}
 		}

@@ -51,13 +51,16 @@ func runExact(ctx context.Context, env Env, result *report.Result) error {
 	}
 	rounds, span := env.rounds(exactRounds), env.span(100*time.Millisecond, exactSpan)
 	result.Views = []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "goroutines", Plot: true, LogX: true, LogY: true},
-		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", X: "goroutines", Plot: true, LogX: true, LogY: true},
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "goroutines", Plot: true, LogX: true,
+			LogY: true},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", X: "goroutines", Plot: true, LogX: true,
+			LogY: true},
 		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "us", X: "goroutines", LogX: true},
 		{Metric: "calls", Title: "Script calls per decision", Unit: "calls", X: "goroutines", LogX: true},
 		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls", X: "goroutines", LogX: true},
 	}
-	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(exactLimit.Permits)), exactLimit.Per)
+	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(exactLimit.Permits)),
+		exactLimit.Per)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
 
 	s, err := env.start(ctx, result)
@@ -109,7 +112,8 @@ func closeAll(handles []rival.Handle) {
 }
 
 // measureExact loads a limit that nobody has used before.
-func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name string, plan load.Plan) (exactRound, error) {
+func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name string,
+	plan load.Plan) (exactRound, error) {
 	allow, err := h.Limiter(ctx, name)
 	if err != nil {
 		return exactRound{}, err
@@ -157,7 +161,8 @@ func addExact(result *report.Result, r rival.Rival, goroutines int, rounds []exa
 		result.Add(r.Name, float64(goroutines), metric, each[metric]...)
 	}
 	if denied > 0 && !r.Local {
-		result.Remark("%s denied %d calls at %d goroutines, although the limit was not reached.", r.Name, denied, goroutines)
+		result.Remark("%s denied %d calls at %d goroutines, although the limit was not reached.", r.Name, denied,
+			goroutines)
 	}
 	if failed > 0 {
 		result.Remark("%s failed %d calls at %d goroutines, for example: %v.", r.Name, failed, goroutines, last)

@@ -109,9 +109,11 @@ type fairnessSize struct {
 func fairnessSizes(env Env) fairnessSize {
 	if env.Smoke {
 		return fairnessSize{
-			participants: 6, processes: 2, window: 200 * time.Millisecond, tick: 10 * time.Millisecond, windows: 4, tries: 1, limits: []int64{2000},
+			participants: 6, processes: 2, window: 200 * time.Millisecond, tick: 10 * time.Millisecond, windows: 4,
+			tries: 1, limits: []int64{2000},
 			populations: slices.DeleteFunc(populations(), func(p population) bool {
-				return !slices.Contains([]string{"leavers", "gateway, hog", "weights, steady", batch, weightedBatch}, p.name)
+				return !slices.Contains([]string{"leavers", "gateway, hog", "weights, steady", batch, weightedBatch},
+					p.name)
 			}),
 			pictured: []string{"gateway, hog", weightedBatch},
 		}
@@ -121,7 +123,8 @@ func fairnessSizes(env Env) fairnessSize {
 		windows = min(windows, fairnessWindows)
 	}
 	return fairnessSize{
-		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond, windows: windows, tries: fairnessTries, limits: []int64{2000, 20_000},
+		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond,
+		windows: windows, tries: fairnessTries, limits: []int64{2000, 20_000},
 		populations: populations(), pictured: []string{hog, batch, weightedBatch, "newcomer, hog"},
 	}
 }
@@ -140,7 +143,8 @@ type fairnessRun struct {
 func runFairness(ctx context.Context, env Env, result *report.Result) error {
 	run := &fairnessRun{size: fairnessSizes(env), found: newFindings(), result: result}
 	if len(env.Cases) > 0 {
-		run.size.populations = slices.DeleteFunc(run.size.populations, func(p population) bool { return !slices.Contains(env.Cases, p.name) })
+		run.size.populations = slices.DeleteFunc(run.size.populations,
+			func(p population) bool { return !slices.Contains(env.Cases, p.name) })
 	}
 	if len(run.size.populations) == 0 {
 		return fmt.Errorf("none of the cases %q; there are %s", env.Cases, strings.Join(populationNames(), "; "))
@@ -148,10 +152,15 @@ func runFairness(ctx context.Context, env Env, result *report.Result) error {
 	size := run.size
 	result.Views = fairnessViews(size)
 	setting(result, "Limit", "%v permits a second, window %s", size.limits, size.window)
-	setting(result, "Clients", "%d participants with connections of their own, %d processes; calls that are due within %s are made together", size.participants, size.processes, size.tick)
-	setting(result, "Rounds", "1 of %d windows, after %d to warm up; changes come after %d", size.windows, fairnessLead, fairnessStep)
+	setting(result, "Clients",
+		"%d participants with connections of their own, %d processes; calls that are due within %s are made together",
+		size.participants, size.processes, size.tick)
+	setting(result, "Rounds", "1 of %d windows, after %d to warm up; changes come after %d", size.windows, fairnessLead,
+		fairnessStep)
 	if size.tries > 1 {
-		setting(result, "Again", "up to %d times if the machine stood still for more than 1/%d of a window; the least disturbed counts", size.tries, fairnessStill)
+		setting(result, "Again",
+			"up to %d times if the machine stood still for more than 1/%d of a window; the least disturbed counts",
+			size.tries, fairnessStill)
 	}
 	defer run.close()
 	if err := run.open(ctx, env); err != nil {
@@ -224,7 +233,8 @@ func fairnessViews(size fairnessSize) (views []report.View) {
 	} {
 		for _, limit := range size.limits {
 			views = append(views, report.View{
-				Metric: fairnessMetric(m.metric, limit), Title: fmt.Sprintf("%s, %s/s", m.title, report.Count(float64(limit))), Unit: m.unit,
+				Metric: fairnessMetric(m.metric, limit),
+				Title:  fmt.Sprintf("%s, %s/s", m.title, report.Count(float64(limit))), Unit: m.unit,
 				X: "participants", Plot: m.plot, Nominal: true, Cases: cases,
 			})
 		}
@@ -238,16 +248,19 @@ func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d
 func (run *fairnessRun) crowd(p population, limit int64, s *sharer, try int) fleet.Crowd {
 	size := run.size
 	return fleet.Crowd{
-		Kind: s.kind, Addrs: s.servers.addrs(len(s.servers)), Limit: fmt.Sprintf("fairness-%s-%d-%d", p.name, limit, try),
+		Kind: s.kind, Addrs: s.servers.addrs(len(s.servers)),
+		Limit:   fmt.Sprintf("fairness-%s-%d-%d", p.name, limit, try),
 		Permits: int64(float64(limit) * size.window.Seconds()), Per: size.window, Shards: s.shards,
 		Members: p.members(size.participants, float64(limit), run.lead()+fairnessStep*size.window),
-		Gateway: p.gateway, Tick: size.tick, For: run.lead() + time.Duration(size.windows)*size.window, Seed: 1, Life: fairnessLife,
+		Gateway: p.gateway, Tick: size.tick, For: run.lead() + time.Duration(size.windows)*size.window, Seed: 1,
+		Life: fairnessLife,
 	}
 }
 
 func (run *fairnessRun) lead() time.Duration { return fairnessLead * run.size.window }
 
-func (run *fairnessRun) measure(ctx context.Context, p population, limit int64, s *sharer, try int) (share fairnessShare) {
+func (run *fairnessRun) measure(ctx context.Context, p population, limit int64, s *sharer,
+	try int) (share fairnessShare) {
 	var before, after server.Usage
 	c := run.crowd(p, limit, s, try)
 	g, err := s.crowd.Gather(ctx, c,
@@ -282,20 +295,24 @@ func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, share
 		add("lag", g.Lag.Seconds()*1e3)
 	}
 	if p.settles != nil {
-		if windows, ok := record.Settled(fairnessStep*fairnessBins, func(i int) bool { return p.settles(i, len(c.Members)) }); ok {
+		if windows, ok := record.Settled(fairnessStep*fairnessBins,
+			func(i int) bool { return p.settles(i, len(c.Members)) }); ok {
 			add("settled", windows)
 		} else {
-			run.result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name, p.name, limit)
+			run.result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name,
+				p.name, limit)
 		}
 	}
 	if v.Used > 1.1 {
-		run.result.Remark("%s, %s, %d/s: %.0f %% of what was asked for meanwhile was granted, as calls were answered long after they were made.", s.name, p.name, limit, 100*v.Used)
+		run.result.Remark("%s, %s, %d/s: %.0f %% of what was asked for meanwhile was granted, as calls were answered "+
+			"long after they were made.", s.name, p.name, limit, 100*v.Used)
 	}
 	if g.Failed > 0 {
 		run.result.Remark("%s, %s, %d/s: %d calls failed, for example: %s.", s.name, p.name, limit, g.Failed, g.Err)
 	}
 	if g.Unsent > 0 {
-		run.result.Remark("%s, %s, %d/s: %d calls were never sent, as too many were under way: the generator or the server was saturated.", s.name, p.name, limit, g.Unsent)
+		run.result.Remark("%s, %s, %d/s: %d calls were never sent, as too many were under way: the generator or the "+
+			"server was saturated.", s.name, p.name, limit, g.Unsent)
 	}
 	if slices.Contains(run.size.pictured, p.name) && limit == run.size.limits[0] {
 		run.picture(p, s, c, g)
@@ -315,7 +332,8 @@ func (run *fairnessRun) noteParts(series string, at int, limit int64, v parts.Ve
 
 // record counts the calls from so many windows after the beginning. The
 // operations are of all the time, the granted permits of the recorded.
-func (run *fairnessRun) record(c fleet.Crowd, g fleet.Gathering, lead int) (record *parts.Record, ops []history.Op, granted int64) {
+func (run *fairnessRun) record(c fleet.Crowd, g fleet.Gathering,
+	lead int) (record *parts.Record, ops []history.Op, granted int64) {
 	weights := make([]float64, len(c.Members))
 	for i, m := range c.Members {
 		weights[i] = m.Weight
@@ -343,7 +361,8 @@ func (run *fairnessRun) picture(p population, s *sharer, c fleet.Crowd, g fleet.
 	chart := report.Chart{
 		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + p.name + "-" + s.name),
 		Title: fmt.Sprintf("Each participant's part over time: %s, %s", p.name, s.name),
-		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1, Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50,
+		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1,
+		Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50,
 	}
 	if p.waits { // each gets something, and never many times its part
 		chart.LogY, chart.Floor, chart.Ceiling = false, 0, 2.5

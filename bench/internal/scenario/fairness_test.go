@@ -16,12 +16,14 @@ import (
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.
 func TestFairnessRecord(t *testing.T) {
 	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}}
-	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second, Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
+		Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
 	for ms := int64(50); ms < 4000; ms += 100 { // ten a second each, in turn denied
 		for i := range g.Trails {
 			granted := (ms/100 + int64(i)) % 2
-			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
+			g.Trails[i].Takes = append(g.Trails[i].Takes,
+				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
 		}
 	}
 	record, ops, granted := run.record(c, g, fairnessLead)
@@ -31,7 +33,8 @@ func TestFairnessRecord(t *testing.T) {
 	}
 }
 
-// TestLeastDisturbed: what a machine that stood still has disturbed is measured again, and how still it stood says which attempt counts.
+// TestLeastDisturbed: what a machine that stood still has disturbed is measured again, and how
+// still it stood says which attempt counts.
 func TestLeastDisturbed(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
@@ -61,16 +64,20 @@ func TestLeastDisturbed(t *testing.T) {
 // TestFairnessYardstick: beside what one shard gave stands what a perfect division
 // would have given, once.
 func TestFairnessYardstick(t *testing.T) {
-	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}, found: newFindings(), result: &report.Result{}}
-	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second, Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
+	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}, found: newFindings(),
+		result: &report.Result{}}
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
+		Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
 	for second := range int64(4) { // both want 10; one is never served, the other always
 		for i := range g.Trails {
 			at := second * 1_000_000
-			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: at, End: at + 10, Wanted: 10, Granted: 10 * int64(i)})
+			g.Trails[i].Takes = append(g.Trails[i].Takes,
+				fleet.Take{At: at, End: at + 10, Wanted: 10, Granted: 10 * int64(i)})
 		}
 	}
-	for _, s := range []*sharer{{name: "script", kind: fleet.FirstCome, shards: 1}, {name: "one", kind: fleet.Coalesced, shards: 1}, {name: "eight", kind: fleet.Coalesced, shards: 8}} {
+	for _, s := range []*sharer{{name: "script", kind: fleet.FirstCome, shards: 1},
+		{name: "one", kind: fleet.Coalesced, shards: 1}, {name: "eight", kind: fleet.Coalesced, shards: 8}} {
 		run.note(population{name: "both"}, 0, 10, s, fairnessShare{crowd: c, gathered: g})
 	}
 	run.found.addTo(run.result)
@@ -99,7 +106,8 @@ func TestGroupOf(t *testing.T) {
 	c := fleet.Crowd{Permits: 1000, Per: time.Second}
 	for want, m := range map[string]fleet.Member{
 		"the newcomer": {Rate: 600, From: 1}, "the hog": {Rate: 600}, "the others": {Rate: 10},
-		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5}, "weight 1, works": {Callers: 5, Weight: 1, Work: 1},
+		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5},
+		"weight 1, works": {Callers: 5, Weight: 1, Work: 1},
 	} {
 		if got := groupOf(m, c); got != want {
 			t.Errorf("%+v is of %q, want %q", m, got, want)
@@ -110,18 +118,21 @@ func TestGroupOf(t *testing.T) {
 // TestPictureOfWaiters: the parts of those who wait are drawn from nothing to some times
 // what is due, those of others over a range that only a logarithm can show.
 func TestPictureOfWaiters(t *testing.T) {
-	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second, Members: []fleet.Member{{Weight: 1, Callers: 1}, {Weight: 3, Callers: 1}}}
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
+		Members: []fleet.Member{{Weight: 1, Callers: 1}, {Weight: 3, Callers: 1}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
 	for ms := int64(0); ms < 4000; ms += 100 { // both want all; two get half each
 		for i := range g.Trails {
-			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: ms * 1000, End: ms * 1000, Wanted: 1}, fleet.Take{At: ms * 1000, End: ms*1000 + 10, Granted: ms / 100 % 2})
+			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: ms * 1000, End: ms * 1000, Wanted: 1},
+				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Granted: ms / 100 % 2})
 		}
 	}
 	for _, waits := range []bool{false, true} {
 		run := &fairnessRun{result: &report.Result{}}
 		run.picture(population{name: weightedBatch, waits: waits}, &sharer{name: "one"}, c, g)
 		chart := run.result.Charts[0]
-		if chart.LogY == waits || waits != (chart.Floor == 0) || len(chart.Lines) != 2 || chart.Name != "course-workers-weights-one" {
+		if chart.LogY == waits || waits != (chart.Floor == 0) || len(chart.Lines) != 2 ||
+			chart.Name != "course-workers-weights-one" {
 			t.Errorf("waits %v: chart %+v", waits, chart)
 		}
 		for i, want := range []float64{2, 0.667} {
@@ -164,7 +175,8 @@ func TestFairnessKeepsWhatItHas(t *testing.T) {
 	result := &report.Result{}
 	env := Env{Redis: "redis-server", Lineup: rival.Everybody(), Progress: t.Logf}
 	run := &fairnessRun{found: newFindings(), result: result, size: fairnessSize{
-		participants: 2, processes: 1, window: 100 * time.Millisecond, tick: 10 * time.Millisecond, windows: 2, limits: []int64{1000},
+		participants: 2, processes: 1, window: 100 * time.Millisecond, tick: 10 * time.Millisecond, windows: 2,
+		limits:      []int64{1000},
 		populations: []population{{name: "one", members: equalMembers}, {name: "two", members: equalMembers}},
 	}}
 	defer run.close()
@@ -179,7 +191,8 @@ func TestFairnessKeepsWhatItHas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := run.measurePopulations(t.Context(), env); err == nil || strings.Count(err.Error(), "no crowd is of the kind") != 2 {
+	if err := run.measurePopulations(t.Context(), env); err == nil ||
+		strings.Count(err.Error(), "no crowd is of the kind") != 2 {
 		t.Errorf("err %v does not name who could not be measured", err)
 	}
 	run.found.addTo(result)

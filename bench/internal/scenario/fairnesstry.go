@@ -27,7 +27,8 @@ type fairnessShare struct {
 	err      error
 }
 
-// measureAll measures again what a machine that stood still has disturbed. The attempt that it disturbed least counts, whatever came of it.
+// measureAll measures again what a machine that stood still has disturbed. The attempt that it
+// disturbed least counts, whatever came of it.
 func (run *fairnessRun) measureAll(ctx context.Context, p population, at int, limit int64, together []*sharer) error {
 	best, tries := leastDisturbed(run.size.window/fairnessStill, run.size.tries, func(number int) fairnessTry {
 		return run.try(ctx, p, limit, together, number)
@@ -35,7 +36,8 @@ func (run *fairnessRun) measureAll(ctx context.Context, p population, at int, li
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if tries > 1 {
-		run.result.Remark("%s, %d/s: measured %d times, because the machine stood still; in the one that counts for %s at most.", p.name, limit, tries, best.still.Round(time.Millisecond))
+		run.result.Remark("%s, %d/s: measured %d times, because the machine stood still; in the one that counts for "+
+			"%s at most.", p.name, limit, tries, best.still.Round(time.Millisecond))
 	}
 	for i, s := range together {
 		if best.of[i].err == nil {
@@ -48,7 +50,8 @@ func (run *fairnessRun) measureAll(ctx context.Context, p population, at int, li
 	return best.err()
 }
 
-// leastDisturbed tries until the machine did not stand still for longer than it may, or there is an error, at most so many times.
+// leastDisturbed tries until the machine did not stand still for longer than it may, or there is an
+// error, at most so many times.
 func leastDisturbed(still time.Duration, most int, try func(number int) fairnessTry) (best fairnessTry, tries int) {
 	best, tries = try(1), 1
 	for best.err() == nil && best.still > still && tries < most {
@@ -68,7 +71,8 @@ func (t fairnessTry) err() error {
 	return errors.Join(errs...)
 }
 
-func (run *fairnessRun) try(ctx context.Context, p population, limit int64, together []*sharer, number int) fairnessTry {
+func (run *fairnessRun) try(ctx context.Context, p population, limit int64, together []*sharer,
+	number int) fairnessTry {
 	t := fairnessTry{of: make([]fairnessShare, len(together))}
 	var wg sync.WaitGroup
 	began, watched := machineTicks("/proc/stat"), watchStandstill()
@@ -88,7 +92,8 @@ func (run *fairnessRun) try(ctx context.Context, p population, limit int64, toge
 	return t
 }
 
-// watchStandstill begins to watch, and returns the function that ends it and tells how much later than it should a goroutine woke at most.
+// watchStandstill begins to watch, and returns the function that ends it and tells how much later
+// than it should a goroutine woke at most.
 func watchStandstill() (ended func() time.Duration) {
 	const step = 10 * time.Millisecond
 	stop, worst := make(chan struct{}), make(chan time.Duration)

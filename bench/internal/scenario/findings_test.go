@@ -20,7 +20,8 @@ func TestFindings(t *testing.T) {
 		series, metric string
 		x              float64
 		rounds         []float64
-	}{{"b", "m", 1, []float64{10, 11}}, {"a", "m", 1, []float64{20}}, {"b", "m", 2, []float64{30}}, {"b", "n", 1, []float64{40}}}
+	}{{"b", "m", 1, []float64{10, 11}}, {"a", "m", 1, []float64{20}}, {"b", "m", 2, []float64{30}},
+		{"b", "n", 1, []float64{40}}}
 	if len(result.Points) != len(want) {
 		t.Fatalf("%d points, want %d", len(result.Points), len(want))
 	}

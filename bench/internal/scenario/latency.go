@@ -49,9 +49,11 @@ func runLatency(ctx context.Context, env Env, result *report.Result) error {
 	rounds, span := env.rounds(3), env.span(100*time.Millisecond, 1500*time.Millisecond)
 	result.Views = latencyViews()
 	setting(result, "Limit", "%d permits per %s, never reached", exactLimit.Permits, exactLimit.Per)
-	setting(result, "Rounds", "%d of %s for each point, after %d of %s to find the capacity", rounds, span, latencyLooks, span/latencyLook)
+	setting(result, "Rounds", "%d of %s for each point, after %d of %s to find the capacity", rounds, span,
+		latencyLooks, span/latencyLook)
 	setting(result, "Workers", "%d", latencyWorkers)
-	setting(result, "Left out", "%s and %s, which are no functions that answer at once in this process", rival.Uber.Name, rival.RedissonName)
+	setting(result, "Left out", "%s and %s, which are no functions that answer at once in this process",
+		rival.Uber.Name, rival.RedissonName)
 
 	s, err := env.start(ctx, result)
 	if err != nil {
@@ -91,8 +93,10 @@ func latencyViews() []report.View {
 	return []report.View{
 		{Metric: "p50", Title: "Median latency", Unit: "us", X: x, Plot: true, Nominal: true, LogY: true},
 		{Metric: "rate", Title: "Calls sent", Unit: "calls/s", X: x},
-		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true, LogY: true},
-		{Metric: "p999", Title: "99.9th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true, LogY: true},
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true,
+			LogY: true},
+		{Metric: "p999", Title: "99.9th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true,
+			LogY: true},
 		{Metric: "tail", Title: "99th percentile over the median", Unit: "times", X: x},
 		{Metric: "lag", Title: "99th percentile of the generator's own delay, included above", Unit: "us", X: x},
 		{Metric: "failed", Title: "Calls that returned an error or were never sent", Unit: "% of all calls", X: x},
@@ -113,7 +117,8 @@ func (p latencyPoint) measure(ctx context.Context, loads []float64, span time.Du
 		return err
 	}
 	if capacity == 0 {
-		result.Remark("%s made not one decision with %d calls under way: its latency cannot be measured.", p.name, latencyWorkers)
+		result.Remark("%s made not one decision with %d calls under way: its latency cannot be measured.", p.name,
+			latencyWorkers)
 		return nil
 	}
 	p.found.add(p.name, 100, "rate", capacity)
@@ -154,14 +159,15 @@ func (p latencyPoint) open(ctx context.Context, arrivals load.Arrivals, span tim
 	run := latencyRun{times: load.NewLatencies(), lag: load.NewLatencies()}
 	var failed atomic.Int64
 	var err error
-	run.sample, err = load.Open(ctx, load.OpenPlan{Arrivals: arrivals, For: span, Workers: latencyWorkers}, func(ctx context.Context, d load.Due) {
-		_, err := p.allow(ctx)
-		run.times.Add(d.Worker, time.Since(d.At))
-		run.lag.Add(d.Worker, d.Lag)
-		if err != nil {
-			failed.Add(1)
-		}
-	})
+	run.sample, err = load.Open(ctx, load.OpenPlan{Arrivals: arrivals, For: span, Workers: latencyWorkers},
+		func(ctx context.Context, d load.Due) {
+			_, err := p.allow(ctx)
+			run.times.Add(d.Worker, time.Since(d.At))
+			run.lag.Add(d.Worker, d.Lag)
+			if err != nil {
+				failed.Add(1)
+			}
+		})
 	run.failed = failed.Load()
 	return run, err
 }

@@ -61,15 +61,20 @@ func runLease(ctx context.Context, env Env, result *report.Result) error {
 	rounds := env.rounds(3)
 	x := "lease, ms"
 	result.Views = []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: x, Plot: true, Nominal: true, LogY: true},
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: x, Plot: true, Nominal: true,
+			LogY: true},
 		{Metric: "cpu", Title: "Client CPU per decision", Unit: "ns", X: x, Plot: true, Nominal: true, LogY: true},
 		{Metric: "allocs", Title: "Allocations per decision", Unit: "allocations", X: x},
 		{Metric: "most", Title: "Most permits in any window", Unit: "% of the limit", X: x, Plot: true, Nominal: true},
-		{Metric: "used", Title: "Permits used per window, mean and least", Unit: "% of the limit", X: x, Plot: true, Nominal: true},
+		{Metric: "used", Title: "Permits used per window, mean and least", Unit: "% of the limit", X: x, Plot: true,
+			Nominal: true},
 	}
-	setting(result, "Limit, for speed", "%d permits per %s, never reached", leaseSpeedLimit.Permits, leaseSpeedLimit.Per)
-	setting(result, "Limit, for accuracy", "%d permits per %s, a demand of %v times as much by %d clients, %d servers", leaseLimit.Permits, leaseLimit.Per, leaseDemand, leaseClients, leaseNodes)
-	setting(result, "Rounds", "%d of %s and of %d windows after the first, for each point", rounds, run.span, run.windows)
+	setting(result, "Limit, for speed", "%d permits per %s, never reached", leaseSpeedLimit.Permits,
+		leaseSpeedLimit.Per)
+	setting(result, "Limit, for accuracy", "%d permits per %s, a demand of %v times as much by %d clients, %d servers",
+		leaseLimit.Permits, leaseLimit.Per, leaseDemand, leaseClients, leaseNodes)
+	setting(result, "Rounds", "%d of %s and of %d windows after the first, for each point", rounds, run.span,
+		run.windows)
 
 	var err error
 	if run.servers, err = env.startFarm(ctx, result, leaseNodes); err != nil {
@@ -112,7 +117,8 @@ func (run *leaseRun) speed(ctx context.Context, name string, length time.Duratio
 		run.found.add(series, x, "cpu", 1e3*sample.CPUMicros())
 		run.found.add(series, x, "allocs", allocs)
 		if bad := sample.Denied + sample.Failed; bad > 0 {
-			run.result.Remark("With a lease of %s, %d goroutines: %d calls denied and %d failed (for example: %v), although the limit was not reached.",
+			run.result.Remark("With a lease of %s, %d goroutines: %d calls denied and %d failed (for example: %v), "+
+				"although the limit was not reached.",
 				length, g, sample.Denied, sample.Failed, sample.Err)
 		}
 	}
@@ -121,7 +127,8 @@ func (run *leaseRun) speed(ctx context.Context, name string, length time.Duratio
 
 func (run *leaseRun) accuracy(ctx context.Context, name string, length time.Duration, seed uint64) error {
 	sharded := rival.Sharded{Addrs: run.servers.addrs(leaseNodes), Lease: length}
-	c, err := openCrew(ctx, "shardlimit", leaseClients, false, func() (rival.Handle, error) { return sharded.Open(leaseLimit) })
+	c, err := openCrew(ctx, "shardlimit", leaseClients, false,
+		func() (rival.Handle, error) { return sharded.Open(leaseLimit) })
 	if err != nil {
 		return err
 	}
@@ -145,7 +152,8 @@ func (run *leaseRun) accuracy(ctx context.Context, name string, length time.Dura
 	run.found.add("mean", millis(length), "used", 100*v.mean)
 	run.found.add("least", millis(length), "used", 100*v.least)
 	if o.failed+o.unsent > 0 {
-		run.result.Remark("With a lease of %s: of %d calls beyond the limit %d failed (for example: %v) and %d were never sent.",
+		run.result.Remark("With a lease of %s: of %d calls beyond the limit %d failed (for example: %v) and %d were "+
+			"never sent.",
 			length, o.calls, o.failed, o.err, o.unsent)
 	}
 	return nil

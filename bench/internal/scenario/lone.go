@@ -43,7 +43,8 @@ func runLone(ctx context.Context, env Env, result *report.Result) error {
 		{Metric: "latency", Title: "Latency of a lone call", Unit: "us", X: "percentile", Plot: true, Nominal: true},
 		{Metric: "mean", Title: "Mean latency, and the difference of the medians", Unit: "us", X: "goroutines"},
 	}
-	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(loneLimit.Permits)), loneLimit.Per)
+	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(loneLimit.Permits)),
+		loneLimit.Per)
 	setting(result, "Rounds", "%d of %s, in turns of %d calls", rounds, span, loneBlock)
 
 	s, err := env.start(ctx, result)

@@ -21,8 +21,10 @@ func TestOffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of 60 calls in turn, 20 each; on a machine that stalls some are not sent.
-	if o.calls != 60 || history.Total(o.admitted)+o.failed+o.unsent < 40 || history.Total(o.admitted) > 20 || o.failed > 20 || o.failed == 0 || !errors.Is(o.err, boom) {
-		t.Errorf("%d calls, %d admitted, %d failed, err %v; want 60, 20, 20, boom", o.calls, len(o.admitted), o.failed, o.err)
+	if o.calls != 60 || history.Total(o.admitted)+o.failed+o.unsent < 40 || history.Total(o.admitted) > 20 ||
+		o.failed > 20 || o.failed == 0 || !errors.Is(o.err, boom) {
+		t.Errorf("%d calls, %d admitted, %d failed, err %v; want 60, 20, 20, boom", o.calls, len(o.admitted), o.failed,
+			o.err)
 	}
 }
 

@@ -69,14 +69,19 @@ func runOverload(ctx context.Context, env Env, result *report.Result) error {
 	run.denials = env.span(100*time.Millisecond, 500*time.Millisecond)
 	rounds := env.rounds(3)
 	result.Views = []report.View{
-		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
-		{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", X: "demand, times the limit", Plot: true, LogX: true, LogY: true},
-		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "us", X: "demand, times the limit", Plot: true, LogX: true, LogY: true},
-		{Metric: "denial", Title: "Client CPU of a denial", Unit: "ns", X: "goroutines", Plot: true, Nominal: true, LogY: true},
+		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit", X: "demand, times the limit", Plot: true,
+			Nominal: true},
+		{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", X: "demand, times the limit",
+			Plot: true, LogX: true, LogY: true},
+		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "us", X: "demand, times the limit",
+			Plot: true, LogX: true, LogY: true},
+		{Metric: "denial", Title: "Client CPU of a denial", Unit: "ns", X: "goroutines", Plot: true, Nominal: true,
+			LogY: true},
 		{Metric: "denials", Title: "Denials per second", Unit: "denials/s", X: "goroutines"},
 		{Metric: "allocs", Title: "Allocations of a denial", Unit: "allocations", X: "goroutines"},
 	}
-	setting(result, "Limit", "%d permits per %s; for the cost of a denial one that is used up", overloadLimit.Permits, overloadLimit.Per)
+	setting(result, "Limit", "%d permits per %s; for the cost of a denial one that is used up", overloadLimit.Permits,
+		overloadLimit.Per)
 	setting(result, "Clients", "%d", overloadClients)
 	setting(result, "Rounds", "%d of %s, and of %s of denials, for each point", rounds, run.span, run.denials)
 
@@ -116,7 +121,8 @@ func (run *overloadRun) demands(ctx context.Context, env Env, demands []float64,
 			if err != nil {
 				return err
 			}
-			if err := run.ladder(ctx, crews[j].name, demands, func(d demand) (outcome, error) { return offer(ctx, d, allows) }); err != nil {
+			if err := run.ladder(ctx, crews[j].name, demands,
+				func(d demand) (outcome, error) { return offer(ctx, d, allows) }); err != nil {
 				return err
 			}
 		}
@@ -133,7 +139,8 @@ func (run *overloadRun) demands(ctx context.Context, env Env, demands []float64,
 }
 
 // ladder offers one demand after the other to one limiter.
-func (run *overloadRun) ladder(ctx context.Context, name string, demands []float64, make func(demand) (outcome, error)) error {
+func (run *overloadRun) ladder(ctx context.Context, name string, demands []float64,
+	make func(demand) (outcome, error)) error {
 	if run.fill > 0 {
 		if _, err := make(run.of(1, run.fill)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -173,7 +180,8 @@ func (run *overloadRun) note(name string, times float64, o outcome, used server.
 		run.found.add(name, times, "calls", float64(used.Scripts)/granted)
 		run.found.add(name, times, "server-cpu", used.CPU*1e6/granted)
 	}
-	windows := max(1, run.span.Seconds()/overloadLimit.Per.Seconds()) // a part of the first one holds all of its permits
+	// a part of the first one holds all of its permits
+	windows := max(1, run.span.Seconds()/overloadLimit.Per.Seconds())
 	run.found.add(name, times, "goodput", 100*granted/windows/float64(overloadLimit.Permits))
 	if o.failed+o.unsent > 0 {
 		run.result.Remark("%s at %v times the limit: of %d calls %d failed (for example: %v) and %d were never sent.",
@@ -240,7 +248,8 @@ func (run *overloadRun) cost(ctx context.Context, name string, h rival.Handle, g
 			return fmt.Errorf("%d calls have not used up %d permits", n, emptyLimit.Permits)
 		}
 	}
-	sample, allocs, err := loadCounted(ctx, load.Plan{Goroutines: goroutines, Warm: run.denials / 10, For: run.denials}, allow)
+	sample, allocs, err := loadCounted(ctx, load.Plan{Goroutines: goroutines, Warm: run.denials / 10, For: run.denials},
+		allow)
 	if err != nil {
 		return err
 	}
@@ -260,7 +269,8 @@ func (run *overloadRun) costRedisson(ctx context.Context, r *rival.Redisson, gor
 		return err
 	}
 	if l.Denied == 0 {
-		run.result.Remark("%s denied nothing in %s with %d threads; %d calls failed.", rival.RedissonName, run.denials, goroutines, l.Failed)
+		run.result.Remark("%s denied nothing in %s with %d threads; %d calls failed.", rival.RedissonName, run.denials,
+			goroutines, l.Failed)
 		return nil
 	}
 	run.found.add(rival.RedissonName, float64(goroutines), "denial", float64(l.CPU)/float64(l.Decisions()))

@@ -26,10 +26,12 @@ func TestPopulations(t *testing.T) {
 				}
 			}
 			if sum < 1.15*limit {
-				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at, limit)
+				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at,
+					limit)
 			}
 			part := parts.Entitled(weights, demands, limit)
-			if strings.HasPrefix(p.name, "weights") && (math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
+			if strings.HasPrefix(p.name, "weights") &&
+				(math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
 				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
 			}
 			if p.name == hog && (math.Abs(part[0]-limit/n) > 0.01 || demands[0] != hogDemand*limit/n) {
@@ -39,8 +41,10 @@ func TestPopulations(t *testing.T) {
 				if (m.Callers > 0) != p.waits {
 					t.Errorf("%s: a member has %d callers that wait", p.name, m.Callers)
 				}
-				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady || steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
-					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i], m.Even)
+				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady ||
+					steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
+					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i],
+						m.Even)
 				}
 			}
 		}
@@ -99,7 +103,8 @@ func TestParetoIsSkewed(t *testing.T) {
 	for _, m := range members {
 		sum, most, least = sum+m.Rate, max(most, m.Rate), min(least, m.Rate)
 	}
-	if math.Abs(sum-paretoDemand*2000) > 1e-6 || most < 30*least || members[0].Rate < members[1].Rate && members[1].Rate < members[2].Rate && members[2].Rate < members[3].Rate {
+	if math.Abs(sum-paretoDemand*2000) > 1e-6 || most < 30*least ||
+		members[0].Rate < members[1].Rate && members[1].Rate < members[2].Rate && members[2].Rate < members[3].Rate {
 		t.Errorf("%v wanted in all, from %v to %v, in order", sum, least, most)
 	}
 }

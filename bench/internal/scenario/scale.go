@@ -106,7 +106,9 @@ func runScale(ctx context.Context, env Env, result *report.Result) error {
 	}
 	setting(result, "Limit", "%d permits per %s, never reached", scaleLimit.permits, scaleLimit.per)
 	setting(result, "Node", "%s of CPU time in every %s", env.quota().Time, env.quota().Period)
-	setting(result, "Clients", "%d processes, %d participants for each node, or %d at all of them, %d callers for each shard that a participant prefers", processes, scaleCrowd, scaleParticipants, scaleCallers)
+	setting(result, "Clients",
+		"%d processes, %d participants for each node, or %d at all of them, %d callers for each shard that a "+
+			"participant prefers", processes, scaleCrowd, scaleParticipants, scaleCallers)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, warm)
 
 	s, err := newScaleRun(ctx, env, result, slices.Max(nodes), processes)
@@ -378,6 +380,7 @@ func remarkScale(result *report.Result, c contender, n int, points []scalePoint)
 		}
 	}
 	if denied+failed > 0 {
-		result.Remark("%s on %d nodes: %d calls were denied and %d failed, although the limit was not reached.", c.name, n, denied, failed)
+		result.Remark("%s on %d nodes: %d calls were denied and %d failed, although the limit was not reached.", c.name,
+			n, denied, failed)
 	}
 }

@@ -54,14 +54,17 @@ func TestMachineTicks(t *testing.T) {
 // TestScaleJobKeepsTheLoadOfANode checks what makes numbers of nodes comparable.
 func TestScaleJobKeepsTheLoadOfANode(t *testing.T) {
 	ours := contender{name: "x", kind: fleet.Coalesced}
-	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16}, 2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
+	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16},
+		2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
 		j := scaleJob(ours, make([]string, nodes), "l")
 		if j.Callers != want.callers || j.Shards != nodes || len(j.Participants) != want.participants {
-			t.Errorf("%d nodes: %d callers, %d shards, %d participants", nodes, j.Callers, j.Shards, len(j.Participants))
+			t.Errorf("%d nodes: %d callers, %d shards, %d participants", nodes, j.Callers, j.Shards,
+				len(j.Participants))
 		}
 	}
 	ours.shards = 24
-	if j := scaleJob(ours, make([]string, 1), "l"); j.Callers != 2*scaleCallers || j.Shards != 24 || len(j.Participants) != scaleParticipants {
+	if j := scaleJob(ours, make([]string, 1), "l"); j.Callers != 2*scaleCallers || j.Shards != 24 ||
+		len(j.Participants) != scaleParticipants {
 		t.Errorf("%d callers, %d shards, %d participants", j.Callers, j.Shards, len(j.Participants))
 	}
 }

@@ -40,8 +40,9 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// everybody is all rivals, but go-zero if the race detector watches: when calls take too long, its breaker tells of it and counts
-// errors without the lock that it has for that (errorWindow.String in 1.10.3), and the test would fail by that on a slow machine.
+// everybody is all rivals, but go-zero if the race detector watches: when calls take too long, its
+// breaker tells of it and counts errors without the lock that it has for that (errorWindow.String
+// in 1.10.3), and the test would fail by that on a slow machine.
 func everybody() rival.Lineup {
 	all := rival.Everybody()
 	all.Rivals = slices.DeleteFunc(all.Rivals, func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
@@ -60,8 +61,9 @@ func check(t *testing.T, result *report.Result, v report.View) {
 			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
 		}
 	}
-	late := v.Metric == "large" || strings.HasPrefix(v.Metric, "settled") // a busy machine may not come so far in a moment
-	if seen == 0 && v.Metric != "failed" && !late {                       // best if nobody fails
+	// a busy machine may not come so far in a moment
+	late := v.Metric == "large" || strings.HasPrefix(v.Metric, "settled")
+	if seen == 0 && v.Metric != "failed" && !late { // best if nobody fails
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
@@ -78,7 +80,8 @@ func TestNamesDiffer(t *testing.T) {
 
 func TestEstimate(t *testing.T) {
 	two := []Scenario{{Takes: time.Minute}, {Takes: 30 * time.Second}}
-	for factor, want := range map[float64]time.Duration{0.1: 90 * time.Second, 0.3: 90 * time.Second, 0.6: 3 * time.Minute} {
+	for factor, want := range map[float64]time.Duration{0.1: 90 * time.Second, 0.3: 90 * time.Second,
+		0.6: 3 * time.Minute} {
 		if got := Estimate(Env{Time: factor}, two...); got.Round(time.Millisecond) != want {
 			t.Errorf("with --time %v: %s, want %s", factor, got, want)
 		}

@@ -62,8 +62,10 @@ func runScript(ctx context.Context, env Env, result *report.Result) error {
 	rounds := env.rounds(5)
 	cases := []string{"merge", "open", "denied"}
 	result.Views = []report.View{
-		{Metric: "micros", Title: "Time in the script per call", Unit: "us", X: "case", Plot: true, Nominal: true, Cases: cases},
-		{Metric: "ratio", Title: "shardlimit over the yardstick", Unit: "times", X: "case", Nominal: true, Cases: cases},
+		{Metric: "micros", Title: "Time in the script per call", Unit: "us", X: "case", Plot: true, Nominal: true,
+			Cases: cases},
+		{Metric: "ratio", Title: "shardlimit over the yardstick", Unit: "times", X: "case", Nominal: true,
+			Cases: cases},
 	}
 	setting(result, "Limit", "%d permits per %s, %d limits", scriptPermits, run.window, scriptPipeline)
 	setting(result, "Rounds", "%d", rounds)
@@ -115,10 +117,13 @@ func (run *scriptRun) scribes(ctx context.Context, round int) ([]scribe, error) 
 	if err != nil {
 		return nil, err
 	}
-	nothing := run.client.B().Evalsha().Sha1(sha).Numkeys(1).Key("floor").Arg("1", "2", "3", "4", "5", "6", "7", "8", "9").Build().Pin()
+	nothing := run.client.B().Evalsha().Sha1(sha).Numkeys(1).Key("floor").Arg("1", "2", "3", "4", "5", "6", "7", "8",
+		"9").Build().Pin()
 	return []scribe{
-		{"shardlimit", func(i int, n int64) rueidis.Completed { return ours[i][n].Build(run.client) }, func(r []int64) int64 { return r[3] }},
-		{"yardstick", func(i int, n int64) rueidis.Completed { return logs[i].Take(run.client, n) }, func(r []int64) int64 { return r[2] }},
+		{"shardlimit", func(i int, n int64) rueidis.Completed { return ours[i][n].Build(run.client) },
+			func(r []int64) int64 { return r[3] }},
+		{"yardstick", func(i int, n int64) rueidis.Completed { return logs[i].Take(run.client, n) },
+			func(r []int64) int64 { return r[2] }},
 		{"floor", func(int, int64) rueidis.Completed { return nothing }, func([]int64) int64 { return 0 }},
 	}, nil
 }
@@ -183,7 +188,8 @@ func (run *scriptRun) sliced(ctx context.Context, span, every time.Duration, scr
 	micros := make([][]float64, len(scribes))
 	for slice := range scriptSlices {
 		for _, i := range rotated(len(scribes), slice) {
-			m, err := scriptMicros(ctx, run.server, func() error { return run.repeat(ctx, span/scriptSlices, every, scribes[i]) })
+			m, err := scriptMicros(ctx, run.server,
+				func() error { return run.repeat(ctx, span/scriptSlices, every, scribes[i]) })
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", scribes[i].name, err)
 			}

@@ -25,8 +25,10 @@ type sharer struct {
 func (run *fairnessRun) open(ctx context.Context, env Env) error {
 	for _, s := range []*sharer{
 		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1, nodes: 1},
-		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards, nodes: fairnessServers},
-		{name: fmt.Sprintf("shardlimit, %d shards on 1 server", fairnessShards), rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: fairnessShards, nodes: 1},
+		{name: fmt.Sprintf("shardlimit, %d shards", fairnessShards), rival: rival.Shardlimit.Name,
+			kind: fleet.Coalesced, shards: fairnessShards, nodes: fairnessServers},
+		{name: fmt.Sprintf("shardlimit, %d shards on 1 server", fairnessShards), rival: rival.Shardlimit.Name,
+			kind: fleet.Coalesced, shards: fairnessShards, nodes: 1},
 		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1, nodes: 1},
 		{name: "redis_rate", rival: "redis_rate", kind: fleet.RedisRate, shards: 1, nodes: 1},
 	} {
@@ -105,7 +107,8 @@ func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
 			asked = append(asked, s)
 		}
 	}
-	return slices.DeleteFunc([][]*sharer{single, sharded, crammed, asked}, func(g []*sharer) bool { return len(g) == 0 })
+	return slices.DeleteFunc([][]*sharer{single, sharded, crammed, asked},
+		func(g []*sharer) bool { return len(g) == 0 })
 }
 
 // measureRedisson has the JVM make the calls of all participants.
@@ -128,7 +131,8 @@ func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at in
 	if err != nil {
 		return err
 	}
-	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed, Err: "Redisson gave up waiting, or did not say why"}
+	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed,
+		Err: "Redisson gave up waiting, or did not say why"}
 	begin := int64(math.MaxInt64)
 	for _, call := range o.Answered {
 		begin = min(begin, call.Start)
@@ -142,7 +146,8 @@ func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at in
 		trail.Index, trail.Takes = call.Who, append(trail.Takes, t)
 	}
 	used := after.Since(before)
-	used.Scripts = used.Scripts * int64(run.size.windows) / int64(run.size.windows+fairnessLead) // of the windows that count, about
+	// of the windows that count, about
+	used.Scripts = used.Scripts * int64(run.size.windows) / int64(run.size.windows+fairnessLead)
 	run.note(p, at, limit, s, fairnessShare{crowd: c, gathered: g, used: used})
 	return nil
 }

@@ -64,12 +64,16 @@ type simSize struct {
 }
 
 func runSim(ctx context.Context, env Env, result *report.Result) error {
-	size := simSize{10_000, 64, 200 * time.Millisecond, []float64{1, 50, 80, 95, 200, 1000}, []float64{90, 100, 110, 200}, []int{100, 1000, 10_000}, []int{1, 4, 12}}
+	size := simSize{10_000, 64, 200 * time.Millisecond, []float64{1, 50, 80, 95, 200, 1000},
+		[]float64{90, 100, 110, 200}, []int{100, 1000, 10_000}, []int{1, 4, 12}}
 	if env.Smoke {
-		size = simSize{200, 8, 50 * time.Millisecond, []float64{50, 200}, []float64{90, 200}, []int{20, 200}, []int{1, 2}}
+		size = simSize{200, 8, 50 * time.Millisecond, []float64{50, 200}, []float64{90, 200}, []int{20, 200},
+			[]int{1, 2}}
 	}
 	setting(result, "Fleet", "%d processes, %d nodes and shards, equal demand", size.processes, size.nodes)
-	setting(result, "Times", "script %s and %s more while participants contend, network %s and on average %s more each way, call timeout %s", simScript, simFair, simDelay, simJitter, simTimeout)
+	setting(result, "Times",
+		"script %s and %s more while participants contend, network %s and on average %s more each way, call timeout %s",
+		simScript, simFair, simDelay, simJitter, simTimeout)
 	setting(result, "Limit", "out of reach for load, %d permits per 500ms for demand", simPermits*size.processes)
 	setting(result, "Seed", "%d", simSeed)
 	result.Views = simViews()
@@ -87,12 +91,14 @@ func runSim(ctx context.Context, env Env, result *report.Result) error {
 func simViews() []report.View {
 	return []report.View{
 		{Metric: "held", Title: "Simulated over measured", Unit: "simulated / measured", X: "nodes"},
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "load, %", Plot: true, LogX: true, LogY: true},
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "load, %", Plot: true, LogX: true,
+			LogY: true},
 		{Metric: "batch", Title: "Decisions per script call", Unit: "decisions", X: "load, %", LogX: true},
 		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all", X: "load, %", LogX: true},
 		{Metric: "latency", Title: "Latency", Unit: "ms", X: "load, %", Plot: true, LogX: true, LogY: true},
 		{Metric: "demand", Title: "At the limit", Unit: "see row", X: "demand, % of the limit"},
-		{Metric: "route", Title: "Busiest node by routing rule, at half load", Unit: "times the mean of all", X: "processes", Plot: true, LogX: true},
+		{Metric: "route", Title: "Busiest node by routing rule, at half load", Unit: "times the mean of all",
+			X: "processes", Plot: true, LogX: true},
 	}
 }
 
@@ -161,7 +167,8 @@ func simDemands(ctx context.Context, env Env, result *report.Result, size simSiz
 		result.Add("script calls per permit", demand, "demand", float64(r.AllCalls())/float64(max(r.Granted, 1)))
 		result.Add("script calls in vain, %", demand, "demand", percent(float64(r.Vain), float64(r.AllCalls())))
 		result.Add("script calls overdue, %", demand, "demand", percent(float64(r.Overdue), float64(r.AllCalls())))
-		result.Add("calls that waited too long, %", demand, "demand", percent(float64(r.Late), float64(r.Late+r.Allowed+r.Denied)))
+		result.Add("calls that waited too long, %", demand, "demand",
+			percent(float64(r.Late), float64(r.Late+r.Allowed+r.Denied)))
 		result.Add("busiest node", demand, "demand", r.Busiest())
 		if demand >= 200 { // everybody wants more than its part, however chance has it
 			result.Add("Jain's index of what each got", demand, "demand", fairness.Jain(floats(r.Got)))
@@ -277,7 +284,8 @@ func addHeld(result *report.Result, held map[scaleKey][]float64, nodes []int) {
 			each := held[scaleKey{what, n}]
 			result.Add(what, float64(n), "held", each...)
 			if off := stat.Of(each...).Median; what != heldAlike && (off < 0.9 || off > 1.1) {
-				result.Remark("Simulated %s on %d nodes are %.2f times the measured ones: more than 10 %% off.", what, n, off)
+				result.Remark("Simulated %s on %d nodes are %.2f times the measured ones: more than 10 %% off.", what,
+					n, off)
 			}
 		}
 	}

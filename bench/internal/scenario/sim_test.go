@@ -9,8 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
-// TestCalibrated: what a call costs and the quota are those of the point that is played, how callers
-// rejoin is that of the point with one node.
+// TestCalibrated: what a call costs and the quota are those of the point that is played, how
+// callers rejoin is that of the point with one node.
 func TestCalibrated(t *testing.T) {
 	point := func(nodes int, cpu float64, calls, decisions int64) scalePoint {
 		p := scalePoint{report: fleet.Report{Elapsed: 2 * time.Second, Allowed: decisions}}

@@ -55,7 +55,8 @@ const (
 )
 
 // sizeWindows are the windows other than a second.
-var sizeWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour}
+var sizeWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second,
+	time.Minute, time.Hour}
 
 // sizeRun is one run of the scenario.
 type sizeRun struct {
@@ -69,14 +70,16 @@ type sizeRun struct {
 }
 
 func runSize(ctx context.Context, env Env, result *report.Result) error {
-	run := &sizeRun{usual: env.span(time.Second, time.Second), windows: sizeWindows, found: newFindings(), result: result}
+	run := &sizeRun{usual: env.span(time.Second, time.Second), windows: sizeWindows, found: newFindings(),
+		result: result}
 	exponents := []int{2, 3, 4, 5, 6, 7}
 	if env.Smoke {
 		exponents, run.windows = []int{2, 7}, []time.Duration{10 * time.Millisecond, time.Hour}
 	}
 	rounds := env.rounds(2)
 	result.Views = sizeViews(run.windows)
-	setting(result, "Limit", "100 to 10 000 000 permits per %s; %d permits per %s to %s", run.usual, sizeWindowed, run.windows[0], run.windows[len(run.windows)-1])
+	setting(result, "Limit", "100 to 10 000 000 permits per %s; %d permits per %s to %s", run.usual, sizeWindowed,
+		run.windows[0], run.windows[len(run.windows)-1])
 	setting(result, "Rounds", "%d", rounds)
 
 	var err error
@@ -117,13 +120,18 @@ func sizeViews(windows []time.Duration) []report.View {
 		names = append(names, w.String())
 	}
 	return []report.View{
-		{Metric: "script", Title: "Time in the script per call", Unit: "us", X: "permits", Plot: true, LogX: true, LogY: true},
+		{Metric: "script", Title: "Time in the script per call", Unit: "us", X: "permits", Plot: true, LogX: true,
+			LogY: true},
 		{Metric: "longest", Title: "Longest single call", Unit: "ms", X: "permits", Plot: true, LogX: true, LogY: true},
-		{Metric: "memory", Title: "Memory of a full limit", Unit: "bytes", X: "permits", Plot: true, LogX: true, LogY: true},
+		{Metric: "memory", Title: "Memory of a full limit", Unit: "bytes", X: "permits", Plot: true, LogX: true,
+			LogY: true},
 		{Metric: "entries", Title: "Entries in the log of a full shard", Unit: "entries", X: "permits", LogX: true},
-		{Metric: "script-window", Title: "Time in the script per call, by window", Unit: "us", X: "window", Plot: true, Nominal: true, Cases: names},
-		{Metric: "longest-window", Title: "Longest single call, by window", Unit: "ms", X: "window", Nominal: true, Cases: names},
-		{Metric: "memory-window", Title: "Memory of a full limit, by window", Unit: "bytes", X: "window", Nominal: true, Cases: names},
+		{Metric: "script-window", Title: "Time in the script per call, by window", Unit: "us", X: "window", Plot: true,
+			Nominal: true, Cases: names},
+		{Metric: "longest-window", Title: "Longest single call, by window", Unit: "ms", X: "window", Nominal: true,
+			Cases: names},
+		{Metric: "memory-window", Title: "Memory of a full limit, by window", Unit: "bytes", X: "window", Nominal: true,
+			Cases: names},
 	}
 }
 

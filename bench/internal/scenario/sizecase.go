@@ -81,7 +81,8 @@ func (c *sizeCase) measure(ctx context.Context) error {
 	if err := c.exhaust(ctx); err != nil {
 		return err
 	}
-	if err := c.timed(ctx, "denied", func() error { return repeat(sizeDenied, func() error { return c.round(ctx) }) }); err != nil {
+	if err := c.timed(ctx, "denied",
+		func() error { return repeat(sizeDenied, func() error { return c.round(ctx) }) }); err != nil {
 		return err
 	}
 	for _, idle := range []struct {
@@ -117,7 +118,8 @@ func (c *sizeCase) rest(ctx context.Context, idle time.Duration) error {
 	if c.window <= sizePatience {
 		return load.Sleep(ctx, idle)
 	}
-	aged, err := replay.Age(ctx, c.permits, c.window, int64(sizeAged*float64(c.permits)/sizePast), sizePast, time.Now().Add(-idle))
+	aged, err := replay.Age(ctx, c.permits, c.window, int64(sizeAged*float64(c.permits)/sizePast), sizePast,
+		time.Now().Add(-idle))
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,8 @@ func (c *sizeCase) fill(ctx context.Context) error {
 	return nil
 }
 
-// exhaust takes from every limit what it has left, at once: a slow machine takes it one by one no faster than it comes back.
+// exhaust takes from every limit what it has left, at once: a slow machine takes it one by one no
+// faster than it comes back.
 func (c *sizeCase) exhaust(ctx context.Context) error {
 	for _, s := range c.shards {
 		if _, err := s.TakeUpTo(ctx, c.permits); err != nil {

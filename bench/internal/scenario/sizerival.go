@@ -49,7 +49,8 @@ func (r *sizeRival) bounded(permits int64) bool {
 // took notes how long the call after a whole window was.
 func (r *sizeRival) took(permits int64, call time.Duration) {
 	if call > sizeBound && r.last == 0 {
-		r.last, r.why = permits, fmt.Sprintf("the first call after a whole window took %s there", call.Round(time.Millisecond))
+		r.last, r.why = permits, fmt.Sprintf("the first call after a whole window took %s there",
+			call.Round(time.Millisecond))
 	}
 }
 

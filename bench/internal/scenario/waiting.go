@@ -52,7 +52,8 @@ func waitingSizes(env Env) waitingSize {
 	}
 	return waitingSize{
 		permits: 2000, window: time.Second, windows: env.windows(time.Second, 6, 12), lead: 2, shards: []int{1, 8},
-		crowds: []waitingCrowd{{"one process", 1, 1, 1000, false}, {"many", 5, 100, 10, false}, {"large", 5, 20, 10, true}},
+		crowds: []waitingCrowd{{"one process", 1, 1, 1000, false}, {"many", 5, 100, 10, false},
+			{"large", 5, 20, 10, true}},
 	}
 }
 
@@ -69,7 +70,8 @@ func runWaiting(ctx context.Context, env Env, result *report.Result) error {
 		{"p99", "99th percentile of the wait of a single permit", "windows"},
 		{"large", "Wait for half of a window's permits at once: median and longest", "windows"},
 	} {
-		result.Views = append(result.Views, report.View{Metric: v.metric, Title: v.title, Unit: v.unit, X: "who waits", Nominal: true, Cases: cases})
+		result.Views = append(result.Views,
+			report.View{Metric: v.metric, Title: v.title, Unit: v.unit, X: "who waits", Nominal: true, Cases: cases})
 	}
 	rounds := env.rounds(1)
 	setting(result, "Limit", "%d permits per %s", size.permits, size.window)
@@ -84,7 +86,8 @@ func runWaiting(ctx context.Context, env Env, result *report.Result) error {
 	for round := range rounds {
 		for x, c := range size.crowds {
 			for _, shards := range size.shards {
-				run := waitingRun{size: size, crowd: c, shards: shards, servers: servers[:min(shards, len(servers))], found: found, result: result}
+				run := waitingRun{size: size, crowd: c, shards: shards, servers: servers[:min(shards, len(servers))],
+					found: found, result: result}
 				if err := run.measure(ctx, float64(x), fmt.Sprintf("waiting-%d-%d-%d", round, x, shards)); err != nil {
 					return fmt.Errorf("%s, %d shards: %w", c.name, shards, err)
 				}
@@ -114,7 +117,8 @@ func (run waitingRun) measure(ctx context.Context, x float64, limit string) erro
 	defer workers.Close()
 	job := fleet.Job{
 		Kind: fleet.Waiting, Addrs: run.servers.addrs(len(run.servers)), Limit: limit,
-		Permits: run.size.permits, Per: run.size.window, Shards: run.shards, Callers: run.crowd.callers, Life: scaleLife,
+		Permits: run.size.permits, Per: run.size.window, Shards: run.shards, Callers: run.crowd.callers,
+		Life: scaleLife,
 	}
 	if run.crowd.large {
 		job.Large = run.size.permits / 2
@@ -123,7 +127,8 @@ func (run waitingRun) measure(ctx context.Context, x float64, limit string) erro
 		job.Participants = append(job.Participants, participant(i))
 	}
 	var before, after server.Usage
-	r, err := workers.Measure(ctx, job, time.Duration(run.size.lead)*run.size.window, time.Duration(run.size.windows)*run.size.window,
+	r, err := workers.Measure(ctx, job, time.Duration(run.size.lead)*run.size.window,
+		time.Duration(run.size.windows)*run.size.window,
 		func() (err error) { before, err = run.servers.usage(ctx); return err },
 		func() (err error) { after, err = run.servers.usage(ctx); return err })
 	if err != nil {
@@ -147,7 +152,8 @@ func (run waitingRun) note(x float64, job fleet.Job, r fleet.Report, used server
 	run.found.add(name, x, "p99", point.latency(0.99)/1e3/run.size.window.Seconds())
 	if job.Large > 0 {
 		if len(r.Large) == 0 {
-			run.result.Remark("%s, %s: the large request was not served once in %s.", run.crowd.name, name, r.Elapsed.Round(time.Millisecond))
+			run.result.Remark("%s, %s: the large request was not served once in %s.", run.crowd.name, name,
+				r.Elapsed.Round(time.Millisecond))
 		} else {
 			slices.Sort(r.Large)
 			run.found.add(name+", median", x, "large", windows(r.Large[len(r.Large)/2]))

@@ -18,8 +18,9 @@ import (
 
 const (
 	startTimeout = 10 * time.Second
-	adminTimeout = time.Minute // a node that is held to a small part of a processor may answer late, on a machine that stalls
-	startTries   = 5           // somebody else can take the port between choice and use
+	// a node that is held to a small part of a processor may answer late, on a machine that stalls
+	adminTimeout = time.Minute
+	startTries   = 5 // somebody else can take the port between choice and use
 )
 
 // Server is one redis-server process on a port of its own, without persistence.

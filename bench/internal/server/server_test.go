@@ -78,7 +78,8 @@ func TestUsageOfOddInfo(t *testing.T) {
 	if _, err := usage(map[string]string{"used_cpu_user": "x", "used_cpu_sys": "0"}); err == nil {
 		t.Error("no error from an unreadable CPU time")
 	}
-	info := parseInfo("# CPU\r\nused_cpu_user:1.5\r\nused_cpu_sys:0.5\r\ncmdstat_eval:calls=2,usec=7,usec_per_call=3.5\r\ncmdstat_evalsha:calls=3,usec=9,usec_per_call=3\r\n")
+	info := parseInfo("# " +
+		"CPU\r\nused_cpu_user:1.5\r\nused_cpu_sys:0.5\r\ncmdstat_eval:calls=2,usec=7,usec_per_call=3.5\r\ncmdstat_evalsha:calls=3,usec=9,usec_per_call=3\r\n")
 	got, err := usage(info)
 	if err != nil || got != (Usage{CPU: 2, Scripts: 5, ScriptMicro: 16}) {
 		t.Errorf("usage = %+v, %v", got, err)
@@ -95,7 +96,8 @@ func TestLongest(t *testing.T) {
 		t.Cleanup(s.Close)
 	}
 	eval := func(busy time.Duration) error {
-		script := fmt.Sprintf("local t = redis.call('TIME') local from = t[1] * 1e6 + t[2] repeat t = redis.call('TIME') until t[1] * 1e6 + t[2] >= from + %d return 1", busy.Microseconds())
+		script := fmt.Sprintf("local t = redis.call('TIME') local from = t[1] * 1e6 + t[2] repeat t = "+
+			"redis.call('TIME') until t[1] * 1e6 + t[2] >= from + %d return 1", busy.Microseconds())
 		return s.Admin().Do(t.Context(), s.Admin().B().Eval().Script(script).Numkeys(0).Build()).Error()
 	}
 	if took, err := s.Longest(t.Context(), func() error { return eval(stall) }); err != nil || took < stall {
@@ -103,7 +105,8 @@ func TestLongest(t *testing.T) {
 	}
 	for busy, least := range map[time.Duration]time.Duration{0: SlowFrom, 5 * time.Millisecond: 5 * time.Millisecond} {
 		took, err := s.Longest(t.Context(), func() error {
-			sleep := s.Admin().B().Arbitrary("DEBUG", "SLEEP", strconv.FormatFloat(stall.Seconds(), 'f', -1, 64)).Build()
+			sleep := s.Admin().B().Arbitrary("DEBUG", "SLEEP",
+				strconv.FormatFloat(stall.Seconds(), 'f', -1, 64)).Build()
 			return errors.Join(s.Admin().Do(t.Context(), sleep).Error(), eval(busy/5), eval(busy))
 		})
 		if err != nil || took < least || took >= stall {

@@ -19,8 +19,11 @@ const slowKept = 1 << 14 // entries of SLOWLOG
 // server's own count (SLOWLOG): the time in which it lost its core is in it. It is
 // SlowFrom if none took longer. One at a time for each server.
 func (s *Server) Longest(ctx context.Context, do func() error) (time.Duration, error) {
-	for name, value := range map[string]int64{"slowlog-log-slower-than": SlowFrom.Microseconds(), "slowlog-max-len": slowKept} {
-		if err := s.admin.Do(ctx, s.admin.B().ConfigSet().ParameterValue().ParameterValue(name, strconv.FormatInt(value, 10)).Build()).Error(); err != nil {
+	for name, value := range map[string]int64{"slowlog-log-slower-than": SlowFrom.Microseconds(),
+		"slowlog-max-len": slowKept} {
+		if err := s.admin.Do(ctx,
+			s.admin.B().ConfigSet().ParameterValue().ParameterValue(name,
+				strconv.FormatInt(value, 10)).Build()).Error(); err != nil {
 			return 0, fmt.Errorf("CONFIG SET %s: %w", name, err)
 		}
 	}

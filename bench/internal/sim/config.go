@@ -1,10 +1,10 @@
-// Package sim plays a fleet of processes that share one limit over many nodes,
-// event by event, in far larger numbers than a machine can hold. What decides is
-// the real code: shards are arranged, split and ranked by package shard, and
-// permits are granted, fairly, by script.SlidingLog, the Go twin of the scripts. What is
-// modelled is the rest: networks and servers by times, and the client's routing,
-// coalescing and denial memory, and what it reports and is told of its part, by the rules of
-// the root package (route.go, lane.go, batch.go, knowledge.go, account.go), which it must be kept in step with.
+// Package sim plays a fleet of processes that share one limit over many nodes, event by event, in
+// far larger numbers than a machine can hold. What decides is the real code: shards are arranged,
+// split and ranked by package shard, and permits are granted, fairly, by script.SlidingLog, the Go
+// twin of the scripts. What is modelled is the rest: networks and servers by times, and the
+// client's routing, coalescing and denial memory, and what it reports and is told of its part, by
+// the rules of the root package (route.go, lane.go, batch.go, knowledge.go, account.go), which it
+// must be kept in step with.
 //
 // Events are those of batches, not of decisions: while all shards that a process
 // could choose are busy, its arrivals only wait, so they are drawn as one number when
@@ -61,8 +61,8 @@ type Config struct {
 type Route struct {
 	// Preferred is over how many shards, in its order, a process spreads its calls.
 	Preferred int
-	// A call that finds these almost idle goes to another one, which changes every Turn, among so many
-	// that each shard has Crowd participants that take turns at it. 0: it does not.
+	// A call that finds these almost idle goes to another one, which changes every Turn, among so
+	// many that each shard has Crowd participants that take turns at it. 0: it does not.
 	Turn  time.Duration
 	Crowd int
 	// Even breaks ties between them by chance; otherwise the earlier one in the order wins.
@@ -128,7 +128,8 @@ func (c *Config) validate() error {
 		return bad("%d preferred shards", c.Route.Preferred)
 	case !(c.Route.Rejoin >= 0 && c.Route.Rejoin <= 1):
 		return bad("%v of the callers rejoin", c.Route.Rejoin)
-	case c.Server.Script <= 0 || c.Server.Contended < 0 || c.For <= 0 || c.Warm < 0 || c.Reaction < 0 || c.Timeout < 0 || c.Network.Delay < 0 || c.Network.Jitter < 0:
+	case c.Server.Script <= 0 || c.Server.Contended < 0 || c.For <= 0 || c.Warm < 0 || c.Reaction < 0 ||
+		c.Timeout < 0 || c.Network.Delay < 0 || c.Network.Jitter < 0:
 		return bad("a time is not positive")
 	case len(c.Server.Uneven) > 0 && len(c.Server.Uneven) != len(c.Nodes):
 		return bad("what a call costs %d nodes, there are %d", len(c.Server.Uneven), len(c.Nodes))

@@ -33,7 +33,8 @@ func quiet(processes, nodes, shards int) Config {
 	return c
 }
 
-// asking gives every process the same demand; all of them together ask for so many decisions a second.
+// asking gives every process the same demand; all of them together ask for so many decisions a
+// second.
 func asking(c Config, rate float64) Config {
 	c.Demand = slices.Repeat([]float64{rate / float64(len(c.Participants))}, len(c.Participants))
 	return c
@@ -100,7 +101,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestUnevenNodes: of nodes that are all at their end, each serves the more calls the less one costs it.
+// TestUnevenNodes: of nodes that are all at their end, each serves the more calls the less one
+// costs it.
 func TestUnevenNodes(t *testing.T) {
 	cfg := asking(quiet(90, 3, 3), 1_000_000)
 	cfg.Server.Uneven = []float64{0.5, 1, 2}
@@ -306,7 +308,8 @@ func TestTurns(t *testing.T) {
 	c := asking(quiet(5, 12, 12), 2000)
 	c.For = 2 * time.Second
 	if r := run(t, c); r.Busiest() < 1.5 {
-		t.Errorf("ten of twelve nodes are preferred by somebody, yet the busiest has only %.2f times the mean", r.Busiest())
+		t.Errorf("ten of twelve nodes are preferred by somebody, yet the busiest has only %.2f times the mean",
+			r.Busiest())
 	}
 	c.Route = AsBuilt()
 	if r := run(t, c); r.Busiest() > 1.2 {
@@ -314,7 +317,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestFarTooMuch asks for far more than there is: what is there is used, and a call in vain is rare.
+// TestFarTooMuch asks for far more than there is: what is there is used, and a call in vain is
+// rare.
 func TestFarTooMuch(t *testing.T) {
 	for _, c := range []struct {
 		processes, shards int
@@ -330,7 +334,8 @@ func TestFarTooMuch(t *testing.T) {
 		cfg.Warm, cfg.For = 2*time.Second, 10*time.Second
 		r := run(t, cfg)
 		use, calls := float64(r.Granted)/10/float64(c.permits), float64(r.AllCalls())/float64(r.Granted)
-		t.Logf("%d permits on %d shards, %v times as many asked for: use %.4f, %.2f calls for each", c.permits, c.shards, c.times, use, calls)
+		t.Logf("%d permits on %d shards, %v times as many asked for: use %.4f, %.2f calls for each", c.permits,
+			c.shards, c.times, use, calls)
 		if use < c.use || calls > c.calls {
 			t.Error("permits are wasted, or calls are in vain")
 		}

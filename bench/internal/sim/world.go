@@ -97,7 +97,8 @@ func (w *world) populate(shards []shard.Shard) {
 		p.lanes = make([]*lane, len(p.order))
 		p.all = 1<<len(p.order) - 1 // of 64: all bits, as the shift leaves 0
 		if c.Callers > 0 {
-			w.agenda.put(event{at: w.rng.Int64N(int64(time.Millisecond)), process: int32(i), what: comeback, n: int32(c.Callers)})
+			w.agenda.put(event{at: w.rng.Int64N(int64(time.Millisecond)), process: int32(i), what: comeback,
+				n: int32(c.Callers)})
 			continue
 		}
 		p.rate = c.Demand[i] / 1e9

@@ -1,4 +1,5 @@
--- The sliding log as it is usually written: a sorted set with a member for every permit, dated by the node's clock.
+-- The sliding log as it is usually written: a sorted set with a member for every permit, dated by
+-- the node's clock.
 --
 -- KEYS[1] the set. ARGV: permits, window (us), expiry (ms), a name that no other call has.
 -- Reply: {permits granted (1 or 0), permits in use}.

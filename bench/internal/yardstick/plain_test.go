@@ -21,10 +21,12 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	// A window that ends where it begins holds nothing.
-	if reply, err := client.Do(t.Context(), limit.Take(client, 0)).AsIntSlice(); err != nil || reply[0] != 1 || reply[1] != 1 {
+	if reply, err := client.Do(t.Context(), limit.Take(client, 0)).AsIntSlice(); err != nil || reply[0] != 1 ||
+		reply[1] != 1 {
 		t.Errorf("after the window: %v, err %v", reply, err)
 	}
-	if ttl, err := client.Do(t.Context(), client.B().Pttl().Key(limit.Key()).Build()).AsInt64(); err != nil || ttl <= 0 {
+	if ttl, err := client.Do(t.Context(), client.B().Pttl().Key(limit.Key()).Build()).AsInt64(); err != nil ||
+		ttl <= 0 {
 		t.Errorf("the key expires in %d ms, err %v", ttl, err)
 	}
 }

@@ -1,12 +1,14 @@
--- A sliding log in one string: a fixed-width header, then a ring of cells. It is the fastest layout that is known to us, and
--- what our own script is held against; nothing but the benchmark uses it.
+-- A sliding log in one string: a fixed-width header, then a ring of cells. It is the fastest layout
+-- that is known to us, and what our own script is held against; nothing but the benchmark uses it.
 --
 -- KEYS  1 the shard
--- ARGV  1 epoch  2 share  3 window us  4 time to live ms  5 permits to take, all or nothing  6 "", or in tests: the time in us
+-- ARGV  1 epoch  2 share  3 window us  4 time to live ms  5 permits to take, all or nothing
+--       6 "", or in tests: the time in us
 -- Reply epoch, share, granted, free, now, next us (0: nothing to wait for), reset us
 --
--- Header, by bytes from 0: epoch 6, share 13, window 13, resolution 11, cells 4, unused 13 | open entry: begin 16, total before it 15 |
--- base 15, first cell 4, closed 4, oldest 16 | newest 16, total 15. A cell is the date of a closed entry (16) and the total before it (16).
+-- Header, by bytes from 0: epoch 6, share 13, window 13, resolution 11, cells 4, unused 13 | open
+-- entry: begin 16, total before it 15 | base 15, first cell 4, closed 4, oldest 16 | newest 16,
+-- total 15. A cell is the date of a closed entry (16) and the total before it (16).
 local now
 if ARGV[6] == '' then
   local time = redis.call('TIME')
@@ -22,11 +24,15 @@ if #head < 161 then
   if share > 128 then
     resolution, cells = math.floor(window / 128), 162
   end
-  head = format('%6d%13d%13d%11d%4d%13d%16d%15d%15d%4d%4d%16d%16d%15d', ARGV[1], share, window, resolution, cells, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+  head =
+    format('%6d%13d%13d%11d%4d%13d%16d%15d%15d%4d%4d%16d%16d%15d', ARGV[1], share, window, resolution, cells, 0, 0, 0,
+      0, 0, 0, 0, 0, 0)
   redis.call('SET', KEYS[1], head .. string.rep(' ', 32 * cells), 'PX', ARGV[4])
 end
-local epoch, share, window, cells = sub(head, 1, 6) + 0, sub(head, 7, 19) + 0, sub(head, 20, 32) + 0, sub(head, 44, 47) + 0
-local base, first, closed, oldest = sub(head, 92, 106) + 0, sub(head, 107, 110) + 0, sub(head, 111, 114) + 0, sub(head, 115, 130) + 0
+local epoch, share, window, cells =
+  sub(head, 1, 6) + 0, sub(head, 7, 19) + 0, sub(head, 20, 32) + 0, sub(head, 44, 47) + 0
+local base, first, closed, oldest =
+  sub(head, 92, 106) + 0, sub(head, 107, 110) + 0, sub(head, 111, 114) + 0, sub(head, 115, 130) + 0
 local newest, total = sub(head, 131, 146) + 0, sub(head, 147, 161) + 0
 if now < newest then
   now = newest
@@ -67,7 +73,8 @@ if take <= free then
   if total > base and (now == newest or (closed >= 32 and now - began < sub(head, 33, 43) + 0)) then
     newest, total = now, total + take
     if trimmed then
-      redis.call('SETRANGE', KEYS[1], '91', format('%15d%4d%4d%16d%16d%15d', base, first, closed, oldest, newest, total))
+      redis.call('SETRANGE', KEYS[1], '91',
+        format('%15d%4d%4d%16d%16d%15d', base, first, closed, oldest, newest, total))
     else
       redis.call('SETRANGE', KEYS[1], '130', format('%16d%15d', newest, total))
     end
@@ -80,7 +87,8 @@ if take <= free then
         oldest = newest
       end
     end
-    redis.call('SETRANGE', KEYS[1], '60', format('%16d%15d%15d%4d%4d%16d%16d%15d', now, total, base, first, closed, oldest, now, total + take))
+    redis.call('SETRANGE', KEYS[1], '60',
+      format('%16d%15d%15d%4d%4d%16d%16d%15d', now, total, base, first, closed, oldest, now, total + take))
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
     newest, total = now, total + take
   end

@@ -9,7 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
-// Require skips the test where there is no redis-server, or fails it if SHARDLIMIT_REQUIRE_REDIS is 1.
+// Require skips the test where there is no redis-server, or fails it if SHARDLIMIT_REQUIRE_REDIS
+// is 1.
 func Require(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {

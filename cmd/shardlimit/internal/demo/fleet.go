@@ -45,7 +45,8 @@ func newFleet(ctx context.Context, nodes func() []shardlimit.Node, limit shardli
 		w.name = fmt.Sprintf("worker %d", i+1)
 		w.how = describe(w)
 		var err error
-		if w.client, err = shardlimit.New(shardlimit.Config{Nodes: nodes(), Participant: w.name, CallTimeout: callTimeout}); err != nil {
+		if w.client, err = shardlimit.New(shardlimit.Config{Nodes: nodes(), Participant: w.name,
+			CallTimeout: callTimeout}); err != nil {
 			f.close()
 			return nil, err
 		}

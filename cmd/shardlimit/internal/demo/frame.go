@@ -50,7 +50,8 @@ func frame(s Snapshot, width, height int) []row {
 	bar := min(max(width-leftColumns-1, narrowestBar), widestBar)
 	limit := float64(s.Limit.Permits) / s.Limit.Per.Seconds()
 	rows := []row{
-		{{bold, "shardlimit demo"}, {plain, fmt.Sprintf("  one limit, %d workers, %d nodes", len(s.Workers), len(s.Nodes))},
+		{{bold, "shardlimit demo"},
+			{plain, fmt.Sprintf("  one limit, %d workers, %d nodes", len(s.Workers), len(s.Nodes))},
 			{dim, fmt.Sprintf("  %s of %s", seconds(s.Elapsed), seconds(s.For))}},
 		nil,
 		{{bold, fmt.Sprintf("%-24s %10s/s   ", "limit "+s.Limit.String(), draw.Count(int64(s.PerSecond+0.5)))},
@@ -61,8 +62,10 @@ func frame(s Snapshot, width, height int) []row {
 		largest = max(largest, w.PerSecond)
 	}
 	for _, w := range s.Workers {
-		rows = append(rows, row{{plain, fmt.Sprintf("  %-9s ", w.Name)}, {dim, fmt.Sprintf("%-13s", draw.Clip(w.How, 13))},
-			{plain, fmt.Sprintf("%10s/s   ", draw.Count(int64(w.PerSecond+0.5)))}, {green, draw.Bar(w.PerSecond/largest, bar)}})
+		rows = append(rows,
+			row{{plain, fmt.Sprintf("  %-9s ", w.Name)}, {dim, fmt.Sprintf("%-13s", draw.Clip(w.How, 13))},
+				{plain, fmt.Sprintf("%10s/s   ", draw.Count(int64(w.PerSecond+0.5)))},
+				{green, draw.Bar(w.PerSecond/largest, bar)}})
 	}
 	rows = append(rows, nil)
 	for _, n := range s.Nodes {
@@ -78,7 +81,8 @@ func nodeRow(n NodeLine, bar int) row {
 		return append(left, span{red, "  away; its part of the limit waits for it"})
 	}
 	use := fmt.Sprintf("%s of %s", draw.Count(n.Used), draw.Count(n.Share))
-	return append(left, span{plain, fmt.Sprintf("%15s   ", use)}, span{cyan, draw.Bar(float64(n.Used)/float64(max(n.Share, 1)), bar)})
+	return append(left, span{plain, fmt.Sprintf("%15s   ", use)},
+		span{cyan, draw.Bar(float64(n.Used)/float64(max(n.Share, 1)), bar)})
 }
 
 // eventCount is how many events fit into that many rows.

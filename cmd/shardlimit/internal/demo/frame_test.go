@@ -11,10 +11,12 @@ import (
 
 func example() Snapshot {
 	return Snapshot{
-		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: rate.Rate{Permits: 1200, Per: time.Second}, PerSecond: 900,
-		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600}, {"worker 2", "WaitN(21)", 300}, {"worker 3", "Allow", 0}},
-		Nodes:   []NodeLine{{"node 1", false, 2, 600, 300}, {"node 2", true, 1, 600, 0}},
-		Events:  []Event{{2500 * time.Millisecond, "limit lowered to 1200/s"}, {4 * time.Second, "node 2 away"}},
+		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: rate.Rate{Permits: 1200, Per: time.Second},
+		PerSecond: 900,
+		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600}, {"worker 2", "WaitN(21)", 300},
+			{"worker 3", "Allow", 0}},
+		Nodes:  []NodeLine{{"node 1", false, 2, 600, 300}, {"node 2", true, 1, 600, 0}},
+		Events: []Event{{2500 * time.Millisecond, "limit lowered to 1200/s"}, {4 * time.Second, "node 2 away"}},
 	}
 }
 
@@ -60,7 +62,8 @@ func TestFrameFits(t *testing.T) {
 			}
 		}
 	}
-	if got := text(example(), 80, 11, false); !strings.Contains(got, "node 2 away") || strings.Contains(got, "lowered") {
+	if got := text(example(), 80, 11, false); !strings.Contains(got, "node 2 away") ||
+		strings.Contains(got, "lowered") {
 		t.Errorf("with room for one event it must be the newest:\n%s", got)
 	}
 }
@@ -100,7 +103,8 @@ func TestSpeeds(t *testing.T) {
 func TestLines(t *testing.T) {
 	var b strings.Builder
 	l, s := NewLines(&b), example()
-	for _, s.Elapsed = range []time.Duration{0, 900 * time.Millisecond, 1100 * time.Millisecond, 1900 * time.Millisecond, 3 * time.Second} {
+	for _, s.Elapsed = range []time.Duration{0, 900 * time.Millisecond, 1100 * time.Millisecond,
+		1900 * time.Millisecond, 3 * time.Second} {
 		l.Show(s)
 	}
 	l.Close()

@@ -48,7 +48,8 @@ func judge(window time.Duration, phases []phase, ops []history.Op) []finding {
 			continue
 		}
 		seen[[2]int64{begin, end}] = true
-		inside := slices.DeleteFunc(slices.Clone(ops), func(op history.Op) bool { return op.Start < begin || op.End > end })
+		inside := slices.DeleteFunc(slices.Clone(ops),
+			func(op history.Op) bool { return op.Start < begin || op.End > end })
 		busiest, ok := history.Check(window, p.limit, inside)
 		found = append(found, finding{p.limit, busiest, ok})
 	}

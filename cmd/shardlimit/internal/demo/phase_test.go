@@ -59,10 +59,12 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeFindsEveryStretchOnce(t *testing.T) {
 	found := judge(time.Second, lowered(), append(ops(9, 0), ops(6, 2000)...))
-	if len(found) != 2 || found[0].limit != 10 || found[0].busiest.Permits != 9 || found[1].limit != 6 || found[1].busiest.Permits != 6 {
+	if len(found) != 2 || found[0].limit != 10 || found[0].busiest.Permits != 9 || found[1].limit != 6 ||
+		found[1].busiest.Permits != 6 {
 		t.Errorf("found %+v", found)
 	}
-	same := []phase{{limit: 10, until: 1000 * ms}, {limit: 10, away: 5, asked: 1000 * ms, done: 1010 * ms, until: 2000 * ms}}
+	same := []phase{{limit: 10, until: 1000 * ms},
+		{limit: 10, away: 5, asked: 1000 * ms, done: 1010 * ms, until: 2000 * ms}}
 	if found := judge(time.Second, same, ops(10, 100)); len(found) != 1 {
 		t.Errorf("found %+v", found)
 	}
@@ -79,7 +81,8 @@ func TestUtilisation(t *testing.T) {
 	near(utilisation(time.Second, lowered(), ops(10, 0, 3500)), 20.0/26)
 	near(utilisation(time.Second, lowered(), append(ops(10, 0, 3500), ops(6, 1500)...)), 1)
 	near(utilisation(time.Second, lowered(), nil), 0)
-	away := []phase{{limit: 10, until: 1000 * ms}, {limit: 10, away: 4, asked: 1000 * ms, done: 1000 * ms, until: 2000 * ms}}
+	away := []phase{{limit: 10, until: 1000 * ms},
+		{limit: 10, away: 4, asked: 1000 * ms, done: 1000 * ms, until: 2000 * ms}}
 	near(utilisation(time.Second, away, append(ops(10, 0), ops(3, 1200)...)), 13.0/16)
 	near(utilisation(time.Minute, lowered(), ops(10, 0)), 0) // no window fits
 }

@@ -84,7 +84,8 @@ func newStage(ctx context.Context, c Config) (*stage, error) {
 func (s *stage) prepare(ctx context.Context) error {
 	limit := shardlimit.Limit{Permits: s.config.Rate.Permits, Per: s.config.Rate.Per, Shards: s.config.Shards}
 	var err error
-	if s.client, err = shardlimit.New(shardlimit.Config{Nodes: s.servers.Nodes(), Participant: "observer", CallTimeout: callTimeout}); err != nil {
+	if s.client, err = shardlimit.New(shardlimit.Config{Nodes: s.servers.Nodes(), Participant: "observer",
+		CallTimeout: callTimeout}); err != nil {
 		return err
 	}
 	if s.observer, err = s.client.Limiter(ctx, limitName, limit); err != nil {

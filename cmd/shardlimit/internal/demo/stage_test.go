@@ -21,7 +21,8 @@ func (m *memory) Close()          { m.closed = true }
 // A whole demo, short: everything it promises to show is seen, and the limit is kept.
 func TestRun(t *testing.T) {
 	view := &memory{}
-	c := Config{For: 2 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2, Workers: 3}
+	c := Config{For: 2 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+		Workers: 3}
 	v, err := Run(t.Context(), c, view)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,8 @@ func TestRun(t *testing.T) {
 
 // Every act does what it says, and tells the phase that begins with it.
 func TestActs(t *testing.T) {
-	c := Config{For: 10 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2, Workers: 1}
+	c := Config{For: 10 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+		Workers: 1}
 	s, err := newStage(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +64,8 @@ func TestActs(t *testing.T) {
 	}
 	for i, a := range acts {
 		p, err := a.do(t.Context())
-		if err != nil || p.text != want[i].text || p.limit != want[i].limit || p.away != want[i].away || p.asked == 0 || p.done < p.asked {
+		if err != nil || p.text != want[i].text || p.limit != want[i].limit || p.away != want[i].away || p.asked == 0 ||
+			p.done < p.asked {
 			t.Errorf("act %d: %+v, %v", i, p, err)
 		}
 		if i > 0 && a.at <= acts[i-1].at || a.at >= c.For {
@@ -90,7 +93,8 @@ func TestRunEndsWhenItIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	view := &interrupting{stop: interrupt}
-	v, err := Run(ctx, Config{For: time.Hour, Rate: rate.Rate{Permits: 10, Per: time.Second}, Nodes: 1, Workers: 1}, view)
+	v, err := Run(ctx, Config{For: time.Hour, Rate: rate.Rate{Permits: 10, Per: time.Second}, Nodes: 1, Workers: 1},
+		view)
 	if err != nil || !v.OK() {
 		t.Errorf("verdict:\n%s%v", v, err)
 	}

@@ -50,8 +50,10 @@ func (v Verdict) String() string {
 		if !f.ok {
 			word = "OVER THE LIMIT"
 		}
-		fmt.Fprintf(&b, "limit %-12s most in any window %s of %s (%s): %s\n", rate.Rate{Permits: f.limit, Per: v.Window},
-			draw.Count(f.busiest.Permits), draw.Count(f.limit), draw.Percent(float64(f.busiest.Permits)/float64(f.limit)), word)
+		fmt.Fprintf(&b, "limit %-12s most in any window %s of %s (%s): %s\n",
+			rate.Rate{Permits: f.limit, Per: v.Window},
+			draw.Count(f.busiest.Permits), draw.Count(f.limit),
+			draw.Percent(float64(f.busiest.Permits)/float64(f.limit)), word)
 	}
 	fmt.Fprintf(&b, "admitted %s permits", draw.Count(v.Admitted))
 	if v.Utilisation > 0 {

@@ -36,7 +36,8 @@ func TestCount(t *testing.T) {
 }
 
 func TestPercent(t *testing.T) {
-	for part, want := range map[float64]string{0: "0.0 %", 1: "100.0 %", 0.98765: "98.7 %", 0.9999: "99.9 %", 1.001: "100.1 %", math.Inf(1): "-"} {
+	for part, want := range map[float64]string{0: "0.0 %", 1: "100.0 %", 0.98765: "98.7 %", 0.9999: "99.9 %",
+		1.001: "100.1 %", math.Inf(1): "-"} {
 		if got := Percent(part); got != want {
 			t.Errorf("Percent(%v) = %q, want %q", part, got, want)
 		}

@@ -66,7 +66,8 @@ func (g *logGate) Take(ctx context.Context, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, err // spent, but the caller has gone
 	}
-	return Grant{Permits: granted, Limit: g.permits, Per: g.per, Refund: func(context.Context) { g.refunded += granted }}, nil
+	return Grant{Permits: granted, Limit: g.permits, Per: g.per,
+		Refund: func(context.Context) { g.refunded += granted }}, nil
 }
 
 // sink is an Output that remembers when each byte came.
@@ -122,7 +123,8 @@ func numbered(n int) string {
 }
 
 func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
-	for _, in := range []string{"", "\n", "one", "one\n", "\n\n\n", "a\r\nb\r\n", numbered(2500), numbered(1000) + "no line break at the end"} {
+	for _, in := range []string{"", "\n", "one", "one\n", "\n\n\n", "a\r\nb\r\n", numbered(2500),
+		numbered(1000) + "no line break at the end"} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
@@ -139,7 +141,8 @@ func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
 				t.Errorf("%d bytes in, outcome %+v, %d bytes out", len(in), o, out.Len())
 			}
 			if o.Lines != lines || o.Bytes != int64(len(in)) || audited != lines {
-				t.Errorf("counted %d lines, %d bytes, audited %d; want %d, %d", o.Lines, o.Bytes, audited, lines, len(in))
+				t.Errorf("counted %d lines, %d bytes, audited %d; want %d, %d", o.Lines, o.Bytes, audited, lines,
+					len(in))
 			}
 			if gate.largest > 10 {
 				t.Errorf("asked for %d permits at once; a hundredth of 1000 is the most", gate.largest)
@@ -156,7 +159,8 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := pipe(t.Context())
 		out := &sink{}
-		e := New(Options{Gate: &logGate{permits: 1, per: 10 * time.Second}, In: in, Out: out, Permits: 1, Per: 10 * time.Second})
+		e := New(Options{Gate: &logGate{permits: 1, per: 10 * time.Second}, In: in, Out: out, Permits: 1,
+			Per: 10 * time.Second})
 		done := make(chan Outcome)
 		go func() { done <- e.Run(t.Context()) }()
 		_, _ = io.WriteString(feed, "first\nsecond\nthi")
@@ -219,10 +223,12 @@ func TestInterruptLosesNothing(t *testing.T) {
 				t.Errorf("error %v", o.Err)
 			}
 			if got := out.String() + string(o.Rest); got != sent.String() {
-				t.Errorf("released %d + rest %d bytes are not the %d that were read", out.Len(), len(o.Rest), sent.Len())
+				t.Errorf("released %d + rest %d bytes are not the %d that were read", out.Len(), len(o.Rest),
+					sent.Len())
 			}
 			if int64(strings.Count(out.String(), "\n")) != gate.granted || o.Torn {
-				t.Errorf("%d permits granted, %d lines released, torn %t", gate.granted, strings.Count(out.String(), "\n"), o.Torn)
+				t.Errorf("%d permits granted, %d lines released, torn %t", gate.granted,
+					strings.Count(out.String(), "\n"), o.Torn)
 			}
 			interrupt()
 		})
@@ -242,7 +248,8 @@ func TestInterruptWaitsForTheReadUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, interrupt)
-		o := New(Options{Gate: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}, Permits: 10, Per: time.Second}).Run(ctx)
+		o := New(Options{Gate: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}, Permits: 10,
+			Per: time.Second}).Run(ctx)
 		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "late\n" {
 			t.Errorf("outcome %+v", o)
 		}
@@ -283,7 +290,8 @@ func TestGateAway(t *testing.T) {
 
 func TestGateClosedEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := New(Options{Gate: &logGate{closed: true}, In: strings.NewReader("a\n"), Out: &sink{}, Permits: 1, Per: time.Second}).Run(t.Context())
+		o := New(Options{Gate: &logGate{closed: true}, In: strings.NewReader("a\n"), Out: &sink{}, Permits: 1,
+			Per: time.Second}).Run(t.Context())
 		if !errors.Is(o.Err, ErrGateClosed) || string(o.Rest) != "a\n" {
 			t.Errorf("outcome %+v", o)
 		}
@@ -295,7 +303,8 @@ func TestARaisedLimitIsNoticed(t *testing.T) {
 		gate, out := &logGate{permits: 1, per: time.Hour}, &sink{}
 		time.AfterFunc(10*time.Second, func() { gate.raised.Store(1000) })
 		began := time.Now()
-		o := New(Options{Gate: gate, In: strings.NewReader(numbered(900)), Out: out, Permits: 1, Per: time.Second}).Run(t.Context())
+		o := New(Options{Gate: gate, In: strings.NewReader(numbered(900)), Out: out, Permits: 1,
+			Per: time.Second}).Run(t.Context())
 		if o.Err != nil || time.Since(began) > 20*time.Second || gate.largest != 10 {
 			t.Errorf("outcome %+v after %s, largest ask %d", o, time.Since(began), gate.largest)
 		}
@@ -313,7 +322,8 @@ func TestWriteFails(t *testing.T) {
 			if !errors.Is(o.Err, ErrWrite) || !errors.Is(o.Err, errSink) || string(o.Rest) != in[whole:] {
 				t.Errorf("after %d bytes: outcome %+v", accept, o)
 			}
-			if o.Repeated != accept%5 || o.Torn != (accept%5 > 0) || o.Lines != int64(whole/5) || o.Bytes != int64(whole) {
+			if o.Repeated != accept%5 || o.Torn != (accept%5 > 0) || o.Lines != int64(whole/5) ||
+				o.Bytes != int64(whole) {
 				t.Errorf("after %d bytes: outcome %+v", accept, o)
 			}
 		})
@@ -323,7 +333,8 @@ func TestWriteFails(t *testing.T) {
 func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, out := &logGate{permits: 100, per: time.Second}, &sink{fail: len("a\n")}
-		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\nc\n"), Out: out, Permits: 100, Per: time.Second}).Run(t.Context())
+		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\nc\n"), Out: out, Permits: 100,
+			Per: time.Second}).Run(t.Context())
 		if !errors.Is(o.Err, ErrWrite) || string(o.Rest) != "b\nc\n" || gate.refunded != 1 {
 			t.Errorf("outcome %+v, refunded %d", o, gate.refunded)
 		}
@@ -334,7 +345,8 @@ func TestReadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &sink{}
 		in := io.MultiReader(strings.NewReader("a\nb\nhalf"), failing{})
-		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: in, Out: out, Permits: 100, Per: time.Second}).Run(t.Context())
+		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: in, Out: out, Permits: 100,
+			Per: time.Second}).Run(t.Context())
 		if !errors.Is(o.Err, ErrRead) || out.String() != "a\nb\nhalf" || len(o.Rest) > 0 {
 			t.Errorf("outcome %+v, output %q", o, out.String())
 		}
@@ -348,7 +360,8 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("bad disk") }
 func TestAuditFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &sink{}
-		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: strings.NewReader("a\nb\n"), Out: out, Permits: 100, Per: time.Second,
+		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: strings.NewReader("a\nb\n"), Out: out,
+			Permits: 100, Per: time.Second,
 			Now: func() int64 { return 0 }, Audit: func(_, _, _ int64) error { return errSink }}).Run(t.Context())
 		if !errors.Is(o.Err, ErrAudit) || out.String()+string(o.Rest) != "a\nb\n" || out.Len() == 0 {
 			t.Errorf("outcome %+v, output %q", o, out.String())
@@ -364,13 +377,15 @@ func TestStreamsLongLines(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in := "before\n" + strings.Repeat("x", length) + tail
 				gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
-				o := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second, Backlog: size}).Run(t.Context())
+				o := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second,
+					Backlog: size}).Run(t.Context())
 				want := 2
 				if tail == "\nafter\n" {
 					want = 3
 				}
 				if o.Err != nil || out.String() != in || len(gate.used) != want || o.Lines != int64(want) || o.Torn {
-					t.Errorf("line of %d + %q: outcome %+v, %d permits, %d bytes out", length, tail, o, len(gate.used), out.Len())
+					t.Errorf("line of %d + %q: outcome %+v, %d permits, %d bytes out", length, tail, o, len(gate.used),
+						out.Len())
 				}
 			})
 		}
@@ -384,7 +399,8 @@ func TestInterruptInsideAStreamedLine(t *testing.T) {
 		out := &sink{}
 		go func() { _, _ = io.WriteString(feed, strings.Repeat("x", 250)) }()
 		time.AfterFunc(time.Second, interrupt)
-		o := New(Options{Gate: &logGate{permits: 1, per: time.Hour}, In: in, Out: out, Permits: 1, Per: time.Second, Backlog: 100}).Run(ctx)
+		o := New(Options{Gate: &logGate{permits: 1, per: time.Hour}, In: in, Out: out, Permits: 1, Per: time.Second,
+			Backlog: 100}).Run(ctx)
 		if !errors.Is(o.Err, context.Canceled) || !o.Torn || o.Repeated != 0 || o.Lines != 1 ||
 			out.String()+string(o.Rest) != strings.Repeat("x", 250) {
 			t.Errorf("outcome %+v, %d bytes out", o, out.Len())

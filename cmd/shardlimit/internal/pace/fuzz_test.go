@@ -34,7 +34,8 @@ func FuzzRun(f *testing.F) {
 			source = iotest.OneByteReader(source)
 		}
 		gate, out := &generous{}, &sink{fail: int(accept)}
-		o := New(Options{Gate: gate, In: source, Out: out, Permits: plenty, Per: 1, Backlog: int(backlog)}).Run(t.Context())
+		o := New(Options{Gate: gate, In: source, Out: out, Permits: plenty, Per: 1,
+			Backlog: int(backlog)}).Run(t.Context())
 		if accept == 0 || len(in) <= int(accept) {
 			lines := int64(bytes.Count(in, newline))
 			if len(in) > 0 && in[len(in)-1] != '\n' {

@@ -7,7 +7,8 @@ import (
 
 // follow lets a stride run for a while with as many lines as it likes, and
 // returns when it asked for how much.
-func follow(s *stride, length time.Duration, lines, permits int64, window time.Duration) (at []time.Duration, asked []int64) {
+func follow(s *stride, length time.Duration, lines, permits int64,
+	window time.Duration) (at []time.Duration, asked []int64) {
 	t0 := time.Unix(0, 0).UTC()
 	for now := time.Duration(0); now < length; {
 		n, wait := s.next(t0.Add(now), lines, permits, window)

@@ -53,7 +53,8 @@ func Parse(s string) (Rate, error) {
 }
 
 func parseNumber(s string) (int64, error) {
-	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") || strings.HasPrefix(s, "+") {
+	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") ||
+		strings.HasPrefix(s, "+") {
 		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)

@@ -65,7 +65,8 @@ type Server struct {
 	leaving atomic.Bool
 }
 
-// New serves the limits on POST /v1/allow, its own state on GET /healthz, and what metrics says on GET /metrics.
+// New serves the limits on POST /v1/allow, its own state on GET /healthz, and what metrics says on
+// GET /metrics.
 func New(limits Limits, metrics http.Handler) *Server {
 	s := &Server{limits: limits, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /v1/allow", s.allow)
@@ -140,7 +141,8 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, code, answer{
 		Allowed: d.Allowed, Granted: d.Granted, Limit: d.Limit, Remaining: d.Remaining,
-		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay), Degraded: d.Degraded,
+		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay),
+		Degraded: d.Degraded,
 	})
 }
 
@@ -170,7 +172,8 @@ func read(w http.ResponseWriter, r *http.Request) (req request, code int, err er
 func roundUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 func statusOf(err error) int {
-	for _, bad := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidConfig, shardlimit.ErrInvalidPermits, shardlimit.ErrExceedsLimit} {
+	for _, bad := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidConfig, shardlimit.ErrInvalidPermits,
+		shardlimit.ErrExceedsLimit} {
 		if errors.Is(err, bad) {
 			return http.StatusBadRequest
 		}

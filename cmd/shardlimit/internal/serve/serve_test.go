@@ -19,7 +19,9 @@ func TestParseFile(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for i, want := range []serve.Declaration{
-		{Name: "a=b", Limit: shardlimit.Limit{Permits: 5, Per: time.Second, Shards: 4, Lease: 10 * time.Millisecond, Revision: 3}},
+		{Name: "a=b",
+			Limit: shardlimit.Limit{Permits: 5, Per: time.Second, Shards: 4, Lease: 10 * time.Millisecond,
+				Revision: 3}},
 		{Name: "u", PerKey: true, Limit: shardlimit.PerMinute(30)},
 		{Name: "p", Limit: shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant}},
 	} {
@@ -43,7 +45,8 @@ func TestParseFile(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	if d, err := serve.Parse("a=b=7/m", true); err != nil || d.Name != "a=b" || !d.PerKey || d.Limit != shardlimit.PerMinute(7) {
+	if d, err := serve.Parse("a=b=7/m", true); err != nil || d.Name != "a=b" || !d.PerKey ||
+		d.Limit != shardlimit.PerMinute(7) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for _, s := range []string{"", "7/m", "=7/m", "a=", "a=7"} {
@@ -131,7 +134,8 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
 		{`{"limiter": "one", "participant": "ann", "weight": 0}`, 400, `participant \"ann\" is 0`},
 		{`{"limiter": "one", "weight": 2}`, 400, "a weight needs a participant"},
-		{`{"limiter": "one", "participant": "` + strings.Repeat("x", 1000) + `"}`, 400, "the participant has 1000 bytes"},
+		{`{"limiter": "one", "participant": "` + strings.Repeat("x", 1000) + `"}`, 400,
+			"the participant has 1000 bytes"},
 		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
 		{`{"limiter": "one", "permits": 1}`, 400, "unknown field"},
 		{`limiter=one`, 400, "the body is not"},
@@ -142,7 +146,8 @@ func TestAnswers(t *testing.T) {
 		{``, 400, "EOF"},
 	} {
 		w := ask(http.MethodPost, "/v1/allow", step.body)
-		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) || w.Header().Get("Content-Type") != "application/json" {
+		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("step %d: %d %s", i, w.Code, w.Body)
 		}
 		if (w.Code == 429) != (w.Header().Get("Retry-After") == "3600") {
@@ -170,9 +175,11 @@ func TestOtherContentTypesAreRefused(t *testing.T) {
 	s := serve.New(serve.Limits{}, http.NotFoundHandler())
 	for kind, code := range map[string]int{
 		"application/json": 404, "Application/JSON": 404, "application/json;charset=utf-8": 404,
-		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json, text/plain": 415, "application/jsonp": 415,
+		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json, text/plain": 415,
+		"application/jsonp": 415,
 	} {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow", strings.NewReader(`{"limiter": "none"}`))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow",
+			strings.NewReader(`{"limiter": "none"}`))
 		r.Header["Content-Type"] = []string{kind}
 		if s.ServeHTTP(w, r); w.Code != code {
 			t.Errorf("%q: %d, want %d", kind, w.Code, code)
@@ -180,10 +187,12 @@ func TestOtherContentTypesAreRefused(t *testing.T) {
 	}
 }
 
-// A client that neither sends nor reads cannot hold a connection for ever, and one that waits for a decision is answered.
+// A client that neither sends nor reads cannot hold a connection for ever, and one that waits for a
+// decision is answered.
 func TestConnectionsAreBounded(t *testing.T) {
 	h := serve.HTTP(http.NotFoundHandler(), time.Minute)
-	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 || h.WriteTimeout <= h.ReadTimeout+time.Minute {
+	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 ||
+		h.WriteTimeout <= h.ReadTimeout+time.Minute {
 		t.Errorf("%+v", h)
 	}
 }
