@@ -210,9 +210,8 @@ func (c *core) leave(layout shard.Layout) {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		if t, err := c.termsFor(layout,
-			shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}); err == nil {
-			// else it has no keys
+		left := shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}
+		if t, err := c.termsFor(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 			l.Terms.Store(t)
 		}
 	}

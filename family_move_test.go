@@ -176,7 +176,7 @@ func moveUnderLoad(t *testing.T, shards int) {
 		clients[i] = f.with(f.nodes[:2]...).client(t)
 		families[i] = keyed(t, clients[i], "users", limit)
 	}
-	demands := make([]*demand, 30)
+	demands := make([]*demand, extent.Fewer(30))
 	for k := range demands {
 		var limiters []*shardlimit.Limiter
 		for _, users := range families {

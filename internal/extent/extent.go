@@ -28,6 +28,19 @@ func Some[N ~int | ~int64 | ~uint64](n N) N {
 	return max(n/8, 1)
 }
 
+// Plays reports whether case i of a list is played: each is, but only every fourth if the race
+// detector watches. It is for cases that differ in what happens, not in what runs at the same time.
+func Plays(i int) bool { return !race.Enabled || i%4 == 0 }
+
+// Fewer returns how many of n alike things take part: all, but a quarter if the race detector
+// watches.
+func Fewer(n int) int {
+	if race.Enabled {
+		return max(n/4, 2)
+	}
+	return n
+}
+
 // FewerDraws has the properties of rapid drawn less often if the race detector watches, unless the
 // command line says how often. It is for an init function of tests.
 func FewerDraws() {

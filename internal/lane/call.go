@@ -107,12 +107,12 @@ func (l *Lane) Usable(now int64) bool {
 	if l.Node.Ready(l.Slot) {
 		return now >= l.shunUntil.Load()
 	}
-	l.Node.Revive(l.Slot, l.about(telemetry.Probe, 0), l.probe)
+	l.Node.Revive(l.Slot, l.about(telemetry.Probe, 0), l)
 	return false
 }
 
-// probe is a call that spends nothing.
-func (l *Lane) probe(ctx context.Context, c *node.Call) error {
+// Probe is a call that spends nothing.
+func (l *Lane) Probe(ctx context.Context, c *node.Call) error {
 	_, err := c.Scripts.Peek(ctx, l.Ref)
 	return err
 }

@@ -29,7 +29,7 @@ type Seat struct {
 	notBefore atomic.Int64
 	contended atomic.Bool  // whether participants contended at the last reply
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
-	reported  atomic.Int64 // of turned
+	reported  atomic.Int64 // of Member.Turned
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 }
 
@@ -82,9 +82,8 @@ func (s *Seat) Report(shards int64) script.Seat {
 // the call was sent, every other participant that comes back as soon as it may would come a little
 // too early, in vain, and lose its turn.
 //
-// The shard reckons with the share that it has. While that is on its way from or to other shards,
-// the wait is no longer than what is believed of a shard that is empty: told by one that has 3 of
-// 500 permits yet, it could be a whole window, in which nobody would come for the other 497.
+// While the share is on its way from or to other shards, the wait is no longer than what is
+// believed of a shard that is empty: the share may be another one long before the wait is over.
 func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
 		return

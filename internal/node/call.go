@@ -75,9 +75,14 @@ func isSilence(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
+// Prober sends a call that spends nothing, to find out whether a node answers again.
+type Prober interface {
+	Probe(ctx context.Context, c *Call) error
+}
+
 // Revive has a node that is away looked at again if the pause since the last time is over: it
-// connects, or calls probe in the background with a call that is to look. That must Finish.
-func (n *Node) Revive(slot int, about telemetry.Call, probe func(context.Context, *Call) error) {
+// connects, or has a probe sent in the background.
+func (n *Node) Revive(slot int, about telemetry.Call, by Prober) {
 	now := n.env.Clock.Now()
 	e := n.known(slot)
 	if e == nil {
@@ -91,7 +96,7 @@ func (n *Node) Revive(slot int, about telemetry.Call, probe func(context.Context
 		ctx, cancel := context.WithTimeout(context.Background(), n.env.CallTimeout)
 		defer cancel()
 		ctx, c := n.begin(ctx, e, about, 0, nil)
-		c.Finish(ctx, probe(ctx, &c))
+		c.Finish(ctx, by.Probe(ctx, &c))
 	}()
 }
 
