@@ -210,7 +210,7 @@ func (c *core) leave(layout shard.Layout) {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		left := shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm}
+		left := shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm, Start: shard.Unknown}
 		if t, err := c.termsFor(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 			l.Terms.Store(t)
 		}
@@ -231,6 +231,11 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	if c.family != nil {
 		return c.family.proposal(terms)
+	}
+	// A key of a family is told of a layout by whoever calls for it, perhaps long after another
+	// one.
+	if !layout.Settled && s.Start != shard.Unknown {
+		terms.Held, terms.HeldKnown = s.Start, true
 	}
 	return terms.Proposal()
 }

@@ -33,6 +33,13 @@ type edit struct{ text, instead string }
 
 var breakages = []breakage{
 	{
+		name: "a share comes back with an old snapshot", kind: "over", seeds: []uint64{7012814},
+		edits: []edit{
+			{"if !layout.Settled && s.Start != shard.Unknown {",
+				"if !BROKEN && !layout.Settled && s.Start != shard.Unknown {"},
+		},
+	},
+	{
 		name: "an idle process wakes after its limit was divided anew", theme: "idle", kind: "over", seeds: []uint64{0},
 		edits: []edit{
 			{"b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until",

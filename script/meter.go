@@ -210,11 +210,14 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	p, own, had := r.Proposal, R(&m.own), m.frame
 	status = OK
+	goal := m.target // what the share falls to
 	switch {
 	case had.epoch == 0:
 		status, renew = m.create(r), true
+		goal = m.target
 	case had.epoch < p.epoch:
 		renew = true
+		goal = p.goal()
 		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
 		if m.window != had.window {
 			own.regrid(&m.frame, had.window)
@@ -222,8 +225,11 @@ func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		m.retire(own, had)
 	}
 	if m.quarantine() == 0 {
-		if m.share > m.target {
-			m.lower(own)
+		if m.share > goal {
+			m.lower(own, goal)
+			if goal < m.target {
+				m.start = m.share
+			}
 		} else if m.epoch == p.epoch {
 			m.share = max(m.share, min(p.floor, m.target))
 		}
@@ -252,9 +258,9 @@ func (f *frame) retire(own rule, had frame) {
 	}
 }
 
-// lower lets a share above its target follow what is held down to it.
-func (f *frame) lower(own rule) {
-	f.share = min(f.share, max(f.target, own.held(f)))
+// lower lets a share above its goal follow what is held down to it.
+func (f *frame) lower(own rule, goal int64) {
+	f.share = min(f.share, max(goal, own.held(f)))
 }
 
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
@@ -305,7 +311,7 @@ func (m *meter[S, R]) Refund(now int64, r RefundRequest) RefundReply {
 func (m *meter[S, R]) settle() (lowered bool) {
 	had, own := m.share, R(&m.own)
 	if m.share > m.target && m.quarantine() == 0 {
-		m.lower(own)
+		m.lower(own, m.target)
 	}
 	if m.share != had {
 		own.reshape(&m.frame)

@@ -1,7 +1,7 @@
---@needs as_proposed begin burst closed epoch head lasts least now regrid reshape retire share sub
+--@needs as_proposed begin burst closed epoch head held lasts now regrid reshape retire share sub
 --@needs target window
 --@sets burst closed_until epoch share start target window
---@gives lasting left most proposed renew status
+--@gives ceiling lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
 --
@@ -11,6 +11,7 @@
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
 local status = 1
 local renew = false -- the state must be written
+local ceiling -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
@@ -30,6 +31,7 @@ if not head then
 elseif epoch < proposed then
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
+  --@include adopt_held
   local was = window
   window = sub(ARGV[2], @terms.window) + 0
   if window ~= was then
@@ -48,10 +50,17 @@ local most = target > 0 and burst > 0 and burst or target -- permits that can ev
 --@include quarantine
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
-  if share > target then
-    --@include meter_least
+  local goal = ceiling or target
+  if share > goal then
+    local least = held()
+    if least < goal then
+      least = goal
+    end
     if least < share then
       share = least
+    end
+    if ceiling then
+      start = share
     end
   elseif share < target and epoch == proposed then
     local lowest = sub(ARGV[1], @proposal.floor) + 0

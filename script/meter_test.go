@@ -151,6 +151,7 @@ func (s *meterStage) fitted(p *Proposal) *Proposal {
 	terms := Terms{
 		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep, Algorithm: s.algorithm,
 		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
+		Held: max(p.held, 0), HeldKnown: p.held >= 0,
 	}
 	if s.retire[p.epoch] {
 		terms.Target, terms.Floor, terms.Retire = 0, 0, true

@@ -30,6 +30,7 @@ type Proposal struct {
 	lasts                int64 // us for which what a lost state granted may still be in use
 	algorithm            Algorithm
 	burst                int64 // 0 for algorithms that have none
+	held                 int64 // the most that a state of an older epoch can hold; -1: anything
 	quarantine           bool
 
 	layoutText, lifeText string    // as the scripts want them
@@ -44,6 +45,11 @@ type Terms struct {
 	Epoch int64
 	// 0 <= Floor <= Target <= MaxPermits.
 	Target, Floor int64
+	// Held, 0 to MaxPermits, is the share that the layout before this one left to the shard, where
+	// HeldKnown. A stored state that holds more is of an old snapshot: what it holds beyond Held is
+	// in force elsewhere now, and is not adopted.
+	Held      int64
+	HeldKnown bool
 	// Window runs from MinWindow to MaxWindow and is rounded up to microseconds.
 	Window time.Duration
 	// Keep is how much longer than two windows the state lives: at least one second, at most ten
@@ -100,10 +106,13 @@ func (t Terms) Proposal() (*Proposal, error) {
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
-		burst: t.Burst, quarantine: t.Quarantine,
+		burst: t.Burst, held: -1, quarantine: t.Quarantine,
 		layoutText: layoutText(t),
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
+	if t.HeldKnown {
+		p.held = t.Held
+	}
+	p.lifeText = string(columns.Terms.Append(nil, 6, life, 2*milliseconds(t.Window)+keep))
 	for flags := range p.termsTexts {
 		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0)
 	}
@@ -120,8 +129,8 @@ func layoutText(t Terms) string {
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
 func (p *Proposal) terms(flags int, known, deadline int64) string {
-	var room [96]byte
-	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline)
+	var room [112]byte
+	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held)
 	return string(append(text, p.lifeText...))
 }
 
@@ -131,6 +140,8 @@ func (t Terms) check(window int64) error {
 		return invalid("epoch %d", t.Epoch)
 	case t.Floor < 0 || t.Floor > t.Target || t.Target > MaxPermits:
 		return invalid("floor %d, target %d", t.Floor, t.Target)
+	case t.Held < 0 || t.Held > MaxPermits:
+		return invalid("held %d", t.Held)
 	case t.Window < MinWindow || t.Window > MaxWindow:
 		return invalid("window %v", t.Window)
 	case t.Keep < 0 || t.Keep > 10*MaxWindow:
@@ -157,6 +168,14 @@ func (p *Proposal) Floor() int64          { return p.floor }
 func (p *Proposal) Window() time.Duration { return duration(p.window) }
 func (p *Proposal) Algorithm() Algorithm  { return p.algorithm }
 func (p *Proposal) Burst() int64          { return p.burst }
+
+// goal is what the share of a state of an older epoch falls to.
+func (p *Proposal) goal() int64 {
+	if p.held >= 0 {
+		return min(p.target, p.held)
+	}
+	return p.target
+}
 
 // enough is the time from which on it does not matter how much longer a limit has been known: a
 // node that has been up for less than the window is then surely younger than the limit.

@@ -78,7 +78,12 @@ func (s *stage) proposal() *Proposal {
 		target = rapid.SampledFrom(scales).Draw(s.t, "another target")
 		floor = target
 	}
-	p, err := NewProposal(epoch, target, floor, s.window, keep, rapid.Bool().Draw(s.t, "quarantine"))
+	terms := Terms{Epoch: epoch, Target: target, Floor: floor, Window: s.window, Keep: keep,
+		Quarantine: rapid.Bool().Draw(s.t, "quarantine")}
+	if terms.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; terms.HeldKnown {
+		terms.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")
+	}
+	p, err := terms.Proposal()
 	if err != nil {
 		s.t.Fatal(err)
 	}

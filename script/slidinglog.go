@@ -128,9 +128,11 @@ func (l *SlidingLog) quarantine(v view) int64 { return max(l.closedUntil-v.now, 
 
 // lowered returns the share in force: above its target it follows the log down, except in
 // quarantine.
-func (l *SlidingLog) lowered(v view) int64 {
-	if l.share > l.target && l.quarantine(v) == 0 {
-		return max(l.target, min(l.share, v.used))
+func (l *SlidingLog) lowered(v view) int64 { return l.loweredTo(l.target, v) }
+
+func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
+	if l.share > goal && l.quarantine(v) == 0 {
+		return max(goal, min(l.share, v.used))
 	}
 	return l.share
 }

@@ -1,7 +1,7 @@
---@needs TURN as_proposed before befores closed damaged dates epoch newest now proposed share sub
---@needs target total used window
---@sets base before closed_until discard entries newest oldest opened renew rewrite share status
---@sets trimmed used
+--@needs TURN as_proposed before befores ceiling closed damaged dates epoch newest now proposed
+--@needs share sub target total used window
+--@sets base before closed_until discard entries newest oldest opened renew rewrite share start
+--@sets status trimmed used
 --@gives written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
 -- proposal.
@@ -12,8 +12,9 @@
 --       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
---         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time
---         to live of the head ms
+--         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
+--         life: time to live of log and accounts ms; to the end, not padded: time to live of the
+--         head ms
 --@layout terms
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
@@ -26,9 +27,10 @@ end
 --@include quarantine
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss.
-if share > target and closed == 0 and not as_proposed then
+local goal = ceiling or target
+if share > goal and closed == 0 and not as_proposed then
   local held = used
-  if newest > now and used > target then
+  if newest > now and used > goal then
     -- What is booked ahead is in use only when it is due: the most that any window from now on
     -- holds.
     --@include slidinglog_dates
@@ -45,12 +47,15 @@ if share > target and closed == 0 and not as_proposed then
       end
     end
   end
-  if held < target then
-    held = target
+  if held < goal then
+    held = goal
   end
   if held < share then
     share, rewrite = held, true
   end
+end
+if ceiling then
+  start = share
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then
   local floor = sub(ARGV[1], @proposal.floor) + 0

@@ -37,9 +37,17 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 // settle adopts the proposal, trims, and brings the share to what it is now. write tells that the
 // state changed.
 func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (status Status, write bool) {
+	adopts := l.epoch > 0 && l.epoch < p.epoch
 	status, write = l.adopt(v, p, seen, known)
-	if share := l.settled(*v); share != l.share {
+	goal := l.target
+	if adopts {
+		goal = p.goal()
+	}
+	if share := l.settled(*v, goal); share != l.share {
 		l.share, write = share, true
+	}
+	if goal < l.target {
+		l.start = l.share
 	}
 	if floor := min(p.floor, l.target); l.epoch == p.epoch && l.share < floor && l.quarantine(*v) == 0 {
 		l.share, write = floor, true
@@ -47,13 +55,13 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 	return status, write
 }
 
-// settled is lowered, but of what is booked ahead it counts only what one window holds: the rest is
-// not in use at the same time.
-func (l *SlidingLog) settled(v view) int64 {
-	if l.share > l.target && l.newest > v.now && l.quarantine(v) == 0 {
+// settled is lowered to goal, but of what is booked ahead it counts only what one window holds: the
+// rest is not in use at the same time.
+func (l *SlidingLog) settled(v view, goal int64) int64 {
+	if l.share > goal && l.newest > v.now && l.quarantine(v) == 0 {
 		v.used = l.peak(v)
 	}
-	return l.lowered(v)
+	return l.loweredTo(goal, v)
 }
 
 // peak returns the most that any window from now on holds.

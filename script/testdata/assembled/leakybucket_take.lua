@@ -1,6 +1,6 @@
 -- leakybucket_take = meter_names + meter + bucket + leakybucket + meter_load + meter_adopt +
 --   meter_take + fair + meter_grant + meter_reply + leakybucket_taken + fair_settle + reply with
---   adopt_late, adopt_lost, quarantine, meter_least, fair_header, fair_book, fair_counters,
+--   adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_book, fair_counters,
 --   meter_rest, stepped, reply_layout, fair_record, fair_begin
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
@@ -414,6 +414,7 @@ end
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
 local renew = false -- the state must be written
+local ceiling -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   -- [adopt_late.lua]
@@ -450,6 +451,14 @@ if not head then
 elseif epoch < proposed then
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
+  -- [adopt_held.lua]
+  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is less
+  -- than the target. What an old snapshot brought back, beyond what the layout before left to the
+  -- shard, is in force elsewhere now.
+  local kept = sub(ARGV[2], 60, 72) + 0
+  if kept >= 0 and kept < target then
+    ceiling = kept
+  end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
   if window ~= was then
@@ -473,15 +482,17 @@ if closed_until > now then
 end
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
-  if share > target then
-    -- [meter_least.lua]
-    -- One-string algorithms: what the share comes down to while it is above its target.
+  local goal = ceiling or target
+  if share > goal then
     local least = held()
-    if least < target then
-      least = target
+    if least < goal then
+      least = goal
     end
     if least < share then
       share = least
+    end
+    if ceiling then
+      start = share
     end
   elseif share < target and epoch == proposed then
     local lowest = sub(ARGV[1], 34, 46) + 0
@@ -920,7 +931,7 @@ if renew then
         return {-1, 1}
       end
     end
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 73)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 86)
     local state =
       format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
@@ -1063,7 +1074,7 @@ if contending then
       -- Fairness: begins a book with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
-        'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+        'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1089,7 +1100,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 60, 72) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 73, 85) + 0))
     else
       light, heavy, claims, weight, count =
         sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,

@@ -1,8 +1,8 @@
 -- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
---   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, quarantine,
---   slidinglog_dates, fair_header, fair_account, fair_book, fair_counters, fair_record, fair_begin,
---   slidinglog_available, slidinglog_crests, slidinglog_leave, stepped, reply_layout
+--   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
+--   quarantine, slidinglog_dates, fair_header, fair_account, fair_book, fair_counters, fair_record,
+--   fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped, reply_layout
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -115,6 +115,7 @@ local status = 1
 local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
 local discard = false               -- the log is the remains of a lost state
 local span = window
+local ceiling -- nil: the target
 if not head then
   -- [adopt_late.lua]
   -- Take and reserve where there is no state: it would take the caller's word for its share, so only
@@ -163,6 +164,14 @@ elseif epoch < proposed then
   window = sub(ARGV[2], 2, 14) + 0
   if window < span then
     span = window
+  end
+  -- [adopt_held.lua]
+  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is less
+  -- than the target. What an old snapshot brought back, beyond what the layout before left to the
+  -- shard, is in force elsewhere now.
+  local kept = sub(ARGV[2], 60, 72) + 0
+  if kept >= 0 and kept < target then
+    ceiling = kept
   end
 end
 -- What left the old window stays forgotten, what leaves the new one is forgotten now.
@@ -218,10 +227,10 @@ local used = (total - base) % TURN
 --       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
---         -1: not at all; life: time to live of log and accounts ms; to the end, not padded: time
+--         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything; life: time to live of log and accounts ms; to the end, not padded: time
 --         to live of the head ms
--- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 life(13)
---        73 head_life(to the end)
+-- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
+--        73 life(13)  86 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -238,9 +247,10 @@ if closed_until > now then
 end
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss.
-if share > target and closed == 0 and not as_proposed then
+local goal = ceiling or target
+if share > goal and closed == 0 and not as_proposed then
   local held = used
-  if newest > now and used > target then
+  if newest > now and used > goal then
     -- What is booked ahead is in use only when it is due: the most that any window from now on
     -- holds.
     -- [slidinglog_dates.lua]
@@ -272,12 +282,15 @@ if share > target and closed == 0 and not as_proposed then
       end
     end
   end
-  if held < target then
-    held = target
+  if held < goal then
+    held = goal
   end
   if held < share then
     share, rewrite = held, true
   end
+end
+if ceiling then
+  start = share
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then
   local floor = sub(ARGV[1], 34, 46) + 0
@@ -584,7 +597,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         -- Fairness: begins a book with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
-          'PX', format('%d', sub(ARGV[2], 60, 72) + 0))
+          'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
       end
       save()
       if b.count ~= b.stored then
@@ -882,11 +895,11 @@ if granted > 0 or renew or rewrite then
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 73), renew and sub(ARGV[2], 60, 72) + 0
+  local ttl, life = renew and sub(ARGV[2], 86), renew and sub(ARGV[2], 73, 85) + 0
   if newest > now then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
-      newest, format('%d', sub(ARGV[2], 73) + longer), sub(ARGV[2], 60, 72) + longer
+      newest, format('%d', sub(ARGV[2], 86) + longer), sub(ARGV[2], 73, 85) + longer
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
