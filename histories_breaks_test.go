@@ -33,7 +33,7 @@ type edit struct{ text, instead string }
 
 var breakages = []breakage{
 	{
-		name: "a share comes back with an old snapshot", kind: "over", seeds: []uint64{7012814},
+		name: "a share comes back with an old snapshot", theme: "mixed", kind: "over", seeds: []uint64{7012814},
 		edits: []edit{
 			{"if !layout.Settled && s.Start != shard.Unknown {",
 				"if !BROKEN && !layout.Settled && s.Start != shard.Unknown {"},

@@ -78,6 +78,19 @@ func (w *world) setNodes(s step) {
 	w.event("nodes", l)
 }
 
+// place has a process arrange the keys of a family over other nodes.
+func (w *world) place(s step) {
+	p, l, h := w.who(s)
+	if h == nil {
+		return
+	}
+	w.give(p, s.List)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = p.families[l.name()].Rebalance(ctx)
+	w.event("place", l)
+}
+
 // give tells a process which nodes there are. A draining node stays in the list.
 func (w *world) give(p *process, list []int) {
 	nodes := p.listed(p.plan.Nodes)

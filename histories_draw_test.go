@@ -16,7 +16,8 @@ type drawing struct {
 }
 
 // themes are what a history is mostly about.
-var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest"}
+var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
+	"places"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -57,7 +58,7 @@ func (d *drawing) world() {
 		p.Procs = append(p.Procs, proc)
 	}
 	for range pick(d, 1, 1, 1, 2) {
-		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.theme == "family"})
+		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed()})
 	}
 }
 
@@ -75,7 +76,7 @@ func (d *drawing) limit() shardlimit.Limit {
 	if d.oneIn(3) {
 		l.Algorithm = shardlimit.SlidingCounter
 	}
-	if d.theme == "family" {
+	if d.keyed() {
 		l.Shards = pick(d, 1, 2, 4, 8, 16)
 	}
 	if d.theme == "lease" || d.oneIn(15) {
@@ -83,6 +84,9 @@ func (d *drawing) limit() shardlimit.Limit {
 	}
 	return l
 }
+
+// keyed reports whether the limits are those of families.
+func (d *drawing) keyed() bool { return d.theme == "family" || d.theme == "places" }
 
 // change is another limit in place of one.
 func (d *drawing) change(l int) shardlimit.Limit {

@@ -64,8 +64,8 @@ func (s step) String() string {
 			s.For)
 	case "set", "revise":
 		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
-	case "nodes":
-		write(" of p%d: %v", s.P, s.List)
+	case "nodes", "place":
+		write(" of p%d l%d: %v", s.P, s.L, s.List)
 	case "flush", "restart", "clock", "down", "lose", "save", "restore":
 		write(" node %d", s.Node)
 		if s.For != 0 {

@@ -31,6 +31,8 @@ func (d *drawing) scene() {
 		d.faults(p, l)
 	case "rest":
 		d.rest(p, l)
+	case "places":
+		d.places(p, l)
 	default:
 		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
 			d.bookings)(p, l)
@@ -163,6 +165,40 @@ func (d *drawing) family(p, l int) {
 	if d.oneIn(2) {
 		d.add(step{Do: "rest", For: d.pause()})
 	}
+}
+
+// places moves the keys of a family while they are in use, over the nodes of one process, or to
+// another algorithm.
+func (d *drawing) places(p, l int) {
+	d.everybody(l)
+	for range 1 + d.IntN(2) {
+		if d.oneIn(4) {
+			limit := d.change(l)
+			if d.oneIn(2) {
+				limit.Algorithm = 1 - limit.Algorithm
+			}
+			d.add(step{Do: "set", P: d.who(), L: l, Limit: limit})
+		} else {
+			d.add(step{Do: "place", P: d.who(), L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)],
+				Aside: d.oneIn(2)})
+		}
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p})
+	case 1:
+		d.add(step{Do: "suspend", P: p, For: pick(d, time.Second, time.Minute, time.Hour), Then: time.Second})
+	case 2:
+		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes),
+			For: pick(d, 200*time.Millisecond, 2*time.Second)})
+	}
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: d.pause()})
+	}
+	d.everybody(l)
 }
 
 // lease is a busy process that holds permits ahead, while another changes the limit.

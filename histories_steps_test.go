@@ -21,6 +21,7 @@ var deeds = map[string]func(*world, step){
 	"rebalance": (*world).rebalance,
 	"nodes":     (*world).setNodes,
 	"move":      (*world).moveFamily,
+	"place":     (*world).place,
 	"delete":    (*world).remove,
 	"reserve":   (*world).reserve,
 	"refund":    (*world).refund,
