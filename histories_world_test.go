@@ -241,7 +241,7 @@ func (p *process) suspend(d time.Duration) {
 	if p.client == nil || p.suspended > p.world.now() {
 		return
 	}
-	p.suspended = p.world.now() + int64(d)
+	p.suspended = p.world.now() + int64(d+time.Microsecond) // it knows of the suspension before it goes on
 	client := p.client
 	ended := p.ended
 	p.world.wg.Go(func() {
