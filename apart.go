@@ -89,7 +89,7 @@ func (a *account) peekApart(limit Limit, epoch int64) State {
 	c.Refresh()
 	p := c.alone.of(c.client, a.name).Peek(limit.here())
 	st := State{
-		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
+		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
 	st.releases = forecast.Releases(p.Beside, p.Closed, 0, limit.most())

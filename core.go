@@ -2,12 +2,12 @@ package shardlimit
 
 import (
 	"cmp"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -27,8 +27,7 @@ type core struct {
 	move    atomic.Pointer[keyMove] // nil until the key has had to move
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
-	register *register             // nil for a key of a family
-	deletion deletion              // never of a family or a key
+	register *register.Register    // nil for a key of a family
 	accounts accounts
 	local    ownPart
 	alone    alone
@@ -63,7 +62,7 @@ type table struct {
 	memory int64        // nanoseconds after which what was granted is free again
 	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
 
-	participants *atomic.Int64 // how many processes use the limit, as last heard
+	record *register.Register // that holds the layout, or what it follows from
 }
 
 func newCore(c *Client, name, id string) *core {
@@ -92,45 +91,12 @@ func (c *core) declaration() Limit {
 	return c.declared
 }
 
-// adopt makes the layout the one this process works with, unless it has a newer one.
-func (c *core) adopt(layout shard.Layout) error {
-	limit, err := limitOf(layout)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deletion.is() {
-		return errDeleted // while the layout was on its way
-	}
-	old := c.table.Load()
-	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
-		return nil
-	}
-	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
-		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
-	}
-	t, err := c.newTable(layout, limit)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	c.table.Store(t)
-	c.metrics.CountsBy(limit.Algorithm.String())
-	if old != nil && old.layout.Epoch != layout.Epoch {
-		c.accounts.open(t) // a raised limit may have room where there was none
-		c.ahead.Store(nil)
-		c.accounts.upset()
-		c.accounts.retire(t)
-	}
-	return nil
-}
-
 // newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
 func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	live := layout.Live()
 	c.leave(layout)
 	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
-		participants: &c.record().participants}
+		record: c.record()}
 	for _, s := range live {
 		terms, err := c.termsFor(layout, s)
 		if err != nil {
@@ -240,12 +206,16 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	return terms.Proposal()
 }
 
+// headKeep is how much longer than two windows the head of a live shard is kept, so that a rest
+// makes no shard absent.
+const headKeep = 24 * time.Hour
+
 // keep is how much longer than two windows a shard's state lives after its last use. A family
 // has so many keys that those of live shards do not outlive what they tell.
 func (c *core) keep(s shard.Shard) time.Duration {
 	switch {
 	case s.Share == 0:
-		return stateKeep
+		return register.StateKeep
 	case c.family != nil:
 		return time.Second
 	}
@@ -297,7 +267,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 }
 
 // record is the register that holds the limit: the family's for a key.
-func (c *core) record() *register {
+func (c *core) record() *register.Register {
 	if c.family != nil {
 		return c.family.core.register
 	}

@@ -33,11 +33,7 @@ func (l *Limiter) HaltLease() {
 func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.now() - d.first.From) }
 
 // Stale has the limiter believe that its layout was last confirmed too long ago.
-func (l *Limiter) Stale() {
-	r := l.core.record()
-	r.belief.Store(nil)
-	r.askedAt.Store(0)
-}
+func (l *Limiter) Stale() { l.core.record().Doubt() }
 
 // Apart drives a limit of Scope PerParticipant as other participants: it
 // returns how many permits each of them was granted of n, and how many of them

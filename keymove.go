@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -82,11 +82,11 @@ func (c *core) step(caller context.Context, m *keyMove, layout shard.Layout) {
 	case step.Superseded:
 		for _, o := range seen {
 			if o.Seen && o.Epoch > layout.Epoch {
-				c.record().behind(o.Epoch)
+				c.record().Behind(o.Epoch)
 			}
 		}
 	case step.Done:
-		if err = c.adopt(layout.Settle()); err == nil {
+		if err = c.Adopt(layout.Settle()); err == nil {
 			c.accounts.upset()
 			return
 		}
@@ -117,12 +117,12 @@ func (c *core) offer(ctx context.Context, layout shard.Layout, seen []shard.Obse
 			continue
 		}
 		wg.Go(func() {
-			reply, err := c.propose(ctx, l, layout, s, floor, script.Gift{})
+			reply, err := c.Propose(ctx, &register.Offer{Layout: layout, Shard: s, Floor: floor, Forced: true})
 			if err != nil {
 				failures[i] = l.Fail(err)
 				return
 			}
-			seen[i] = observed(s, &reply)
+			seen[i] = register.Observed(s, &reply)
 		})
 	}
 	wg.Wait()

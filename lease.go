@@ -115,7 +115,7 @@ func (ls *leases) size(t *table) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := t.free() / (2 * ls.account.core.record().participants.Load())
+	fair := t.free() / (2 * ls.account.core.record().Participants())
 	return min(need, fair)
 }
 
@@ -132,7 +132,7 @@ func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
 	c := ls.account.core
 	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since,
 		size: grant.Granted, grant: grant}
-	if l.until <= c.client.now() || c.record().highest.Load() > l.epoch || c.client.suspended() != slept {
+	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != slept {
 		// or the answer took longer than the lease
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return

@@ -141,7 +141,7 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 		}
 		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
 	}
-	if !c.reserved.room(now, n, c.permits(t)/c.record().participants.Load()) {
+	if !c.reserved.room(now, n, c.permits(t)/c.record().Participants()) {
 		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.total(now))
 	}
 	r := &Reservation{decision: d, n: n}

@@ -70,7 +70,7 @@ func TestAllPartsAreGivenBackAlthoughTheirTicketsAreForgottenAtOnce(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		redis := miniredis.NewMiniRedis()
 		redis.ClockTTL(true)
-		c := joinedOn(t, redis, "other", PerHour(1)).core.client
+		c := joinedOn(t, redis, "other", PerHour(1)).client
 		family, err := c.Family(t.Context(), "l", Limit{Permits: 40, Per: time.Hour, Shards: 4})
 		if err != nil {
 			t.Fatal(err)
@@ -113,13 +113,13 @@ func TestALimitThatIsDeclaredAfterDeleteIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := miniredis.NewMiniRedis()
 		redis.ClockTTL(true)
-		r := joinedOn(t, redis, "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		l, err := r.core.client.Limiter(t.Context(), "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		c := joinedOn(t, redis, "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		l, err := c.client.Limiter(t.Context(), "l", Limit{Permits: 10, Per: time.Minute, Shards: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// A change that was made while the server's clock was an hour ahead.
-		r.highest.Store(time.Now().Add(time.Hour).UnixMicro())
+		c.register.Behind(time.Now().Add(time.Hour).UnixMicro())
 		if err := l.Delete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
