@@ -22,9 +22,9 @@ type core struct {
 
 	// Only for a key of a family:
 	family  *Family
-	invalid error                   // why the key cannot be used
-	from    atomic.Pointer[table]   // the family's table that this one's was made from
-	move    atomic.Pointer[keyMove] // nil until the key has had to move
+	invalid error                         // why the key cannot be used
+	from    atomic.Pointer[table]         // the family's table that this one's was made from
+	move    atomic.Pointer[register.Move] // nil until the key has had to move
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
 	register *register.Register    // nil for a key of a family

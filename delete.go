@@ -37,7 +37,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 func (c *core) inUse(ctx context.Context) *table {
 	t := c.current()
 	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
-		return c.follow(ctx, t)
+		return c.follow(ctx)
 	}
 	if t != nil || c.family != nil {
 		return t

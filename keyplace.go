@@ -2,11 +2,13 @@ package shardlimit
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is about where the keys of a family are.
+// This file is about where the keys of a family are, and what a key that moves is to a register.
 
 // keyNodes are the nodes on which keys of the family are or were placed.
 func (f *Family) keyNodes() (names []string) {
@@ -33,6 +35,53 @@ func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Lay
 			Nodes: f.core.client.nodes.Roster().All()}}
 	}
 	return family.ForKey(id)
+}
+
+// follow makes a step of a key's move if it is time for one, and returns the table to use then.
+func (c *core) follow(ctx context.Context) *table {
+	m := c.move.Load()
+	if m == nil {
+		c.move.CompareAndSwap(nil, register.NewMove())
+		m = c.move.Load()
+	}
+	c.record().Follow(ctx, m, c)
+	return c.table.Load()
+}
+
+// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is gone.
+func (c *core) FreeAt(s shard.Shard) (at int64, ok bool) {
+	l := c.laneTo(s)
+	if l == nil {
+		return 0, false
+	}
+	return l.FreeAt(), true
+}
+
+// Raised tells that there may be room where there was none.
+func (c *core) Raised() { c.ahead.Store(nil) }
+
+// Arrived tells that every shard of the layout has its share.
+func (c *core) Arrived() { c.accounts.upset() }
+
+// Shut has the outage policy answer for a key while it is under the layout of this epoch, because
+// of a shard that cannot be asked what is in use. With nil it opens the key.
+func (c *core) Shut(epoch int64, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.table.Load()
+	if t == nil || t.layout.Epoch != epoch || t.layout.Settled || (cause != nil) == (t.closed != nil) {
+		return
+	}
+	next, err := c.newTable(t.layout, t.limit)
+	if err != nil { // cannot be: it was made before
+		return
+	}
+	if cause != nil {
+		next.lanes, next.order = nil, nil
+		next.closed = fmt.Errorf("the key moves to another node: %w", cause)
+	}
+	c.table.Store(next)
+	c.accounts.upset()
 }
 
 // Rebalance places the keys of the family over the nodes of this Client that do not drain, and

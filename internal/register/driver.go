@@ -203,11 +203,7 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 		step = d.layout.Plan(d.seen)
 	}
 	if step.Superseded {
-		for _, o := range d.seen {
-			if o.Seen && o.Epoch > d.layout.Epoch {
-				r.Behind(o.Epoch)
-			}
-		}
+		r.overtaken(d.layout.Epoch, d.seen)
 	}
 	if !step.Done {
 		d.settleAt, d.settling = 0, 0
@@ -224,6 +220,15 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 		}
 	}
 	return step, errs
+}
+
+// overtaken notes the later epochs that shards have shown.
+func (r *Register) overtaken(epoch int64, seen []shard.Observation) {
+	for _, o := range seen {
+		if o.Seen && o.Epoch > epoch {
+			r.Behind(o.Epoch)
+		}
+	}
 }
 
 // visit proposes the layout to the shards that are due, or to all, and notes what they hold. With
@@ -266,7 +271,7 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 	reply, err := d.register.Limit.Propose(ctx, o)
 	now := d.register.now()
 	if err == nil {
-		d.seen[i] = Observed(s, &reply)
+		d.seen[i] = observed(s, &reply)
 	}
 	wait := time.Duration(-1)
 	if err == nil && reply.Epoch == d.layout.Epoch {
@@ -317,8 +322,8 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 	return min(r.Next, refresh)
 }
 
-// Observed is what a shard's reply to a proposal tells of it.
-func Observed(s shard.Shard, r *script.TakeReply) shard.Observation {
+// observed is what a shard's reply to a proposal tells of it.
+func observed(s shard.Shard, r *script.TakeReply) shard.Observation {
 	return shard.Observation{
 		Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0,
 		Fresh: r.Status == script.Fresh, Gave: r.Gave, Unused: unusedOf(s, *r),
