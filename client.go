@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -24,7 +25,7 @@ type Client struct {
 	lanes    *lane.Env     // what all lanes share
 	records  *register.Env // what all registers share
 	tel      *telemetry.Telemetry
-	visitors *visitors // other participants that are remembered
+	visitors *memory.Visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -49,7 +50,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:      cfg,
 		clock:    clock.Clock{Base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
-		visitors: newVisitors(),
+		visitors: memory.NewVisitors(),
 		limiters: make(map[string]*core),
 		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),

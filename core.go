@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -31,8 +32,8 @@ type core struct {
 	accounts accounts
 	local    ownPart
 	alone    alone
-	refunded tickets
-	reserved reserved
+	refunded memory.Tickets[ticketKey]
+	reserved memory.Reserved[*Reservation]
 	bookings atomic.Uint64 // so far; makes tickets unique
 	metrics  *telemetry.Limiter
 	collect  chan struct{} // holds one token: one collection at a time

@@ -115,7 +115,7 @@ func (f *Family) Limiter(key string) *Limiter {
 		return c.limiter()
 	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
-	c.family, c.metrics, c.refunded.most = f, f.core.metrics, keyTickets
+	c.family, c.metrics, c.refunded.Most = f, f.core.metrics, keyTickets
 	c.declared = f.core.declaration()
 	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
 		c = old // another caller was faster
