@@ -40,16 +40,9 @@ type core struct {
 	ahead    atomic.Pointer[outlook]
 
 	mu       sync.Mutex
-	declared Limit                // by the code, at the highest revision
-	lanes    map[place]*lane.Lane // every lane ever made, so that its memory survives a new layout
-	missing  map[string]bool      // nodes of layouts that are not in the Config, of which the log was told
-}
-
-// place identifies a shard.
-type place struct {
-	slot      int
-	node      string
-	algorithm string
+	declared Limit                     // by the code, at the highest revision
+	lanes    map[shard.Site]*lane.Lane // every lane ever made, so that its memory survives a new layout
+	missing  map[string]bool           // nodes of layouts that are not in the Config, of which the log was told
 }
 
 // table is a layout with the lanes to its shards. It never changes; a new
@@ -169,15 +162,15 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 // leave tells the lanes that the layout has no live shard for: calls that are on their way to them
 // find what is there, and claim nothing. c.mu is held.
 func (c *core) leave(layout shard.Layout) {
-	live := make(map[place]bool)
+	live := make(map[shard.Site]bool)
 	for _, s := range layout.Live() {
-		live[placeOf(s)] = true
+		live[s.Site()] = true
 	}
 	for at, l := range c.lanes {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		left := shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm, Start: shard.Unknown}
+		left := shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Start: shard.Unknown}
 		if t, err := c.termsFor(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 			l.Terms.Store(t)
 		}
@@ -239,12 +232,10 @@ func (c *core) abandon() {
 	}
 }
 
-func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
-
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
 // nothing.
 func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
-	at := placeOf(s)
+	at := s.Site()
 	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
@@ -261,7 +252,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 		l.Follows(old)
 	}
 	if c.lanes == nil {
-		c.lanes = make(map[place]*lane.Lane)
+		c.lanes = make(map[shard.Site]*lane.Lane)
 	}
 	c.lanes[at] = l
 	return l

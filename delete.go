@@ -69,7 +69,7 @@ func (c *core) stored(ctx context.Context) (*table, error) {
 		t = c.table.Load()
 	}
 	if t == nil {
-		return nil, unavailable(c.record().Absence())
+		return nil, register.Unavailable(c.record().Absence())
 	}
 	return t, nil
 }
@@ -81,5 +81,5 @@ func unreached(err error) error {
 		errors.Is(err, context.Canceled) {
 		return err
 	}
-	return unavailable(err)
+	return register.Unavailable(err)
 }

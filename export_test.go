@@ -49,7 +49,7 @@ func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered i
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.
-func (s *Set) Waiting() int { return s.line.len() }
+func (s *Set) Waiting() int { return s.line.Len() }
 
 // NotBefore is when the head of the line can be served at the earliest.
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }

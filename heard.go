@@ -89,9 +89,7 @@ func (c *core) Returned() {
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
 func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
-	for _, p := range parts {
-		d.addPart(p, 0)
-	}
+	d.addParts(parts, 0)
 	lost = c.giveBack(d)
 	c.accounts.wake() // somebody may have been refused meanwhile
 	return lost

@@ -12,7 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Limiter is a handle on one named limit. It is safe for concurrent use, and
@@ -205,7 +204,7 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 				err = op(ctx, ln)
 			}
 			if err != nil {
-				errs[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err}
+				errs[i] = c.FailedAt(s.Site().Location, err)
 			}
 		})
 	}

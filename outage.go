@@ -1,9 +1,8 @@
 package shardlimit
 
 import (
-	"fmt"
-
 	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -39,15 +38,7 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 	default:
 		cause = t.absence(c.client.now())
 	}
-	return Decision{}, unavailable(cause)
-}
-
-// unavailable is ErrUnavailable with what is behind it, if that is known.
-func unavailable(cause error) error {
-	if cause == nil {
-		return ErrUnavailable
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	return Decision{}, register.Unavailable(cause)
 }
 
 // absence tells why no shard was asked: foreign state, of which somebody should

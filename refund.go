@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
-	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
 // keyTickets is how many refunds of a key of a family a process remembers.
@@ -131,7 +130,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 
 func (d *Decision) parts() []lane.Part {
 	if d.lease != nil {
-		return d.lease.slice(striped.Pile{Place: int64(d.ticket), N: d.Granted})
+		return lane.Cut(d.lease.grant.parts(), int64(d.ticket), d.Granted)
 	}
 	if d.first.N == 0 {
 		return nil

@@ -2,8 +2,8 @@ package memory
 
 import "sync"
 
-// MostTickets is how many refunds of decisions that are still in their window are remembered, unless
-// Tickets.Most says otherwise. One takes about 120 bytes.
+// MostTickets is how many refunds of decisions that are still in their window are remembered,
+// unless Tickets.Most says otherwise. One takes about 120 bytes.
 const MostTickets = 16_384
 
 // Tickets remembers which decisions were refunded, so that each is refunded once however often it

@@ -87,7 +87,7 @@ func (r *Register) find(ctx context.Context) error {
 		errors.Is(err, ErrUnreadable) {
 		return nil // it is known, or not stored, or at least its record can be dropped
 	}
-	return errors.Join(unavailable(err), context.Cause(ctx))
+	return errors.Join(Unavailable(err), context.Cause(ctx))
 }
 
 // drop removes the record everywhere, and reports whether any place of it could be reached. It

@@ -252,7 +252,7 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 		wg.Go(func() {
 			if err := d.ask(ctx, i, s, floor, all); err != nil {
 				mu.Lock()
-				errs = append(errs, d.register.Limit.FailedAt(shard.Location{Slot: s.Slot, Node: s.Node}, err))
+				errs = append(errs, d.register.Limit.FailedAt(s.Site().Location, err))
 				mu.Unlock()
 			}
 		})

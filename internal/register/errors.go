@@ -25,8 +25,8 @@ var (
 	errOvertaken = errors.New("shards obey a later layout than the record has; a process that knows it is waited for")
 )
 
-// unavailable is ErrUnavailable with what is behind it, if that is known.
-func unavailable(cause error) error {
+// Unavailable is ErrUnavailable with what is behind it, if that is known.
+func Unavailable(cause error) error {
 	if cause == nil {
 		return ErrUnavailable
 	}

@@ -18,7 +18,8 @@ type Key interface {
 	Adopt(l shard.Layout) error
 	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
 	FailedAt(at shard.Location, err error) error
-	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is gone.
+	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is
+	// gone.
 	FreeAt(s shard.Shard) (at int64, ok bool)
 	// Raised tells that there may be room where there was none.
 	Raised()
@@ -125,7 +126,7 @@ func offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observa
 		wg.Go(func() {
 			reply, err := k.Propose(ctx, o)
 			if err != nil {
-				failures[i] = k.FailedAt(shard.Location{Slot: s.Slot, Node: s.Node}, err)
+				failures[i] = k.FailedAt(s.Site().Location, err)
 				return
 			}
 			seen[i] = observed(s, &reply)

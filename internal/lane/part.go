@@ -6,6 +6,40 @@ import (
 	"sync"
 )
 
+// Part is what one shard granted.
+type Part struct {
+	Seat *Seat // where, and of whom
+	At   int64 // the shard's own time of the grant, microseconds
+	N    int64
+	From int64 // since when the participant holds them, on the process' clock
+}
+
+// Cut returns n of the permits of parts, from a place in their order on: those that there are.
+func Cut(parts []Part, place, n int64) (cut []Part) {
+	for _, p := range parts {
+		if from, to := max(place, 0), min(place+n, p.N); from < to {
+			piece := p
+			piece.N = to - from
+			cut = append(cut, piece)
+		}
+		place -= p.N
+	}
+	return cut
+}
+
+// Join appends parts to others. Those in a row that one shard granted at one time become one part,
+// so that they go back together.
+func Join(parts []Part, more ...Part) []Part {
+	for _, next := range more {
+		if k := len(parts) - 1; k >= 0 && parts[k].Seat == next.Seat && parts[k].At == next.At {
+			parts[k].N += next.N
+		} else {
+			parts = append(parts, next)
+		}
+	}
+	return parts
+}
+
 // Returned is how the return of one part ended.
 type Returned struct {
 	Unsent bool // the command surely was not executed
