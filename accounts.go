@@ -21,7 +21,7 @@ func (as *accounts) of(who participant) *account {
 		return own
 	}
 	a := as.other(who)
-	as.own.core.client.visitors.saw(as, who.name)
+	as.own.core.client.visitors.Saw(as, who.name)
 	return a
 }
 
@@ -39,8 +39,8 @@ func (as *accounts) other(who participant) *account {
 	return a
 }
 
-// forget ends what is remembered of a participant.
-func (as *accounts) forget(name string) {
+// ForgetVisitor ends what is remembered of a participant.
+func (as *accounts) ForgetVisitor(name string) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	delete(as.others, name)
@@ -49,7 +49,7 @@ func (as *accounts) forget(name string) {
 // close forgets every participant but the process itself.
 func (as *accounts) close() {
 	for _, a := range as.all()[1:] {
-		as.own.core.client.visitors.leave(as, a.name)
+		as.own.core.client.visitors.Leave(as, a.name)
 	}
 }
 

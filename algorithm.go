@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -48,8 +49,8 @@ const (
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"sliding_log", "sliding_counter", "fixed_window", "token_bucket",
-	"leaky_bucket"}
+var algorithmNames = [algorithms]string{register.SlidingLog, register.SlidingCounter, register.FixedWindow,
+	register.TokenBucket, register.LeakyBucket}
 
 // String returns the name under which the algorithm is stored and reported.
 func (a Algorithm) String() string {
@@ -65,7 +66,7 @@ func algorithmNamed(name string) (Algorithm, error) {
 			return Algorithm(a), nil
 		}
 	}
-	return algorithms, fmt.Errorf("%w: algorithm %q", errUnreadable, name)
+	return algorithms, fmt.Errorf("%w: algorithm %q", register.ErrUnreadable, name)
 }
 
 // bursty reports whether the algorithm has a Burst.

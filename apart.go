@@ -29,7 +29,7 @@ func (a *alone) of(c *Client, participant string) *local.Engine {
 		return &a.mine
 	}
 	e := a.other(c, participant)
-	c.visitors.saw(a, participant)
+	c.visitors.Saw(a, participant)
 	return e
 }
 
@@ -47,8 +47,8 @@ func (a *alone) other(c *Client, participant string) *local.Engine {
 	return e
 }
 
-// forget ends what is remembered of a participant.
-func (a *alone) forget(participant string) {
+// ForgetVisitor ends what is remembered of a participant.
+func (a *alone) ForgetVisitor(participant string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.others, participant)
@@ -60,7 +60,7 @@ func (a *alone) close(c *Client) {
 	names := slices.Collect(maps.Keys(a.others))
 	a.mu.Unlock()
 	for _, name := range names {
-		c.visitors.leave(a, name)
+		c.visitors.Leave(a, name)
 	}
 }
 
@@ -89,7 +89,7 @@ func (a *account) peekApart(limit Limit, epoch int64) State {
 	c.Refresh()
 	p := c.alone.of(c.client, a.name).Peek(limit.here())
 	st := State{
-		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().participants.Load(),
+		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
 	st.releases = forecast.Releases(p.Beside, p.Closed, 0, limit.most())

@@ -86,6 +86,6 @@ func (v *view) open(i int, now, size int64, done *tried) bool {
 // turn is the place in the order of the shard whose turn it is, or k turns later.
 func (t *table) turn(now, k int64) int {
 	shards := int64(len(t.order))
-	reach := (crowd*shards-1)/max(t.participants.Load(), 1) + 1
+	reach := (crowd*shards-1)/max(t.record.Participants(), 1) + 1
 	return int((now/int64(turn) + k) % min(max(reach, preferred), shards))
 }

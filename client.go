@@ -8,9 +8,10 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Client holds the connections to the nodes and everything that is known of
@@ -21,9 +22,10 @@ type Client struct {
 	clock    clock.Clock
 	who      participant // the process itself
 	nodes    *node.Fleet
-	lanes    *lane.Env // what all lanes share
+	lanes    *lane.Env     // what all lanes share
+	records  *register.Env // what all registers share
 	tel      *telemetry.Telemetry
-	visitors *visitors // other participants that are remembered
+	visitors *memory.Visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -48,7 +50,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:      cfg,
 		clock:    clock.Clock{Base: time.Now()},
 		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
-		visitors: newVisitors(),
+		visitors: memory.NewVisitors(),
 		limiters: make(map[string]*core),
 		revived:  make(map[*core]bool),
 		families: make(map[string]*Family),
@@ -62,6 +64,7 @@ func New(cfg Config) (*Client, error) {
 		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
+	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed}
 	return c, nil
 }
 
@@ -104,7 +107,7 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err != nil {
 		return nil, err
 	}
-	if err := co.register.join(ctx, limit); err != nil {
+	if err := co.join(ctx, limit); err != nil {
 		return nil, err
 	}
 	return co.limiter(), nil
@@ -125,8 +128,12 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	c.mu.Unlock()
 	if co == nil {
 		co = newCore(c, name, "n:"+name)
-		co.register = newRegister(co, false)
-		limit, err := co.register.look(ctx)
+		co.registered(false)
+		layout, err := co.register.Look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		limit, err := limitOf(*layout)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +141,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 			return nil, err
 		}
 	}
-	if err := co.register.join(ctx, co.declaration()); err != nil {
+	if err := co.join(ctx, co.declaration()); err != nil {
 		return nil, err
 	}
 	return co.limiter(), nil
@@ -152,7 +159,7 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 		co = newCore(c, name, "n:"+name)
 		co.declared = limit
 		co.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
-		co.register = newRegister(co, false)
+		co.registered(false)
 		c.limiters[name] = co
 	}
 	return co, nil
@@ -216,10 +223,6 @@ func (c *Client) everyFamily() []*Family {
 	return all
 }
 
-// patience is how long one exchange may take that declares, changes, resets or deletes a limit:
-// these are rare, and may have to connect first.
-func (c *Client) patience() time.Duration { return max(leastPatience, c.cfg.CallTimeout) }
-
 // spawn runs a task that ends with the Client. It reports false if that is closed.
 func (c *Client) spawn(task func(ctx context.Context)) bool {
 	c.mu.Lock()
@@ -229,31 +232,6 @@ func (c *Client) spawn(task func(ctx context.Context)) bool {
 	}
 	c.tasks.Go(func() { task(c.ctx) })
 	return true
-}
-
-// newLimitParticipants is how many participants a limit is taken to have of which nobody knows
-// yet who will use it.
-const newLimitParticipants = 16
-
-// arrange places the shards of a limit that so many participants are expected to share.
-func (c *Client) arrange(ctx context.Context, id string, limit Limit, participants int64) []shard.Shard {
-	nodes := c.nodes.Roster()
-	open := nodes.Open()
-	n := limit.Shards
-	if n == 0 {
-		servers := 0
-		for _, nd := range open {
-			servers += nodes.Node(nd.Name).Masters(ctx)
-		}
-		n = min(shard.Auto(limit.Permits, servers, participants), MaxShards)
-	}
-	return arrangeOver(id, limit, n, open)
-}
-
-// arrangeOver places n shards, or fewer if there would be no permit, or no part of the burst, for
-// each.
-func arrangeOver(id string, limit Limit, n int, nodes []shard.Node) []shard.Shard {
-	return shard.Arrange(id, limit.Permits, shard.Fit(limit.most(), n, shard.Slots), nodes)
 }
 
 // quarantines reports whether a shard that lost its memory must wait.

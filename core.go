@@ -2,12 +2,13 @@ package shardlimit
 
 import (
 	"cmp"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/memory"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -22,34 +23,26 @@ type core struct {
 
 	// Only for a key of a family:
 	family  *Family
-	invalid error                   // why the key cannot be used
-	from    atomic.Pointer[table]   // the family's table that this one's was made from
-	move    atomic.Pointer[keyMove] // nil until the key has had to move
+	invalid error                         // why the key cannot be used
+	from    atomic.Pointer[table]         // the family's table that this one's was made from
+	move    atomic.Pointer[register.Move] // nil until the key has had to move
 
 	table    atomic.Pointer[table] // nil until the limit has been declared or joined
-	register *register             // nil for a key of a family
-	deletion deletion              // never of a family or a key
+	register *register.Register    // nil for a key of a family
 	accounts accounts
 	local    ownPart
 	alone    alone
-	refunded tickets
-	reserved reserved
+	refunded memory.Tickets[ticketKey]
+	reserved memory.Reserved[*Reservation]
 	bookings atomic.Uint64 // so far; makes tickets unique
 	metrics  *telemetry.Limiter
 	collect  chan struct{} // holds one token: one collection at a time
 	ahead    atomic.Pointer[outlook]
 
 	mu       sync.Mutex
-	declared Limit                // by the code, at the highest revision
-	lanes    map[place]*lane.Lane // every lane ever made, so that its memory survives a new layout
-	missing  map[string]bool      // nodes of layouts that are not in the Config, of which the log was told
-}
-
-// place identifies a shard.
-type place struct {
-	slot      int
-	node      string
-	algorithm string
+	declared Limit                     // by the code, at the highest revision
+	lanes    map[shard.Site]*lane.Lane // every lane ever made, so that its memory survives a new layout
+	missing  map[string]bool           // nodes of layouts that are not in the Config, of which the log was told
 }
 
 // table is a layout with the lanes to its shards. It never changes; a new
@@ -63,7 +56,7 @@ type table struct {
 	memory int64        // nanoseconds after which what was granted is free again
 	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
 
-	participants *atomic.Int64 // how many processes use the limit, as last heard
+	record *register.Register // that holds the layout, or what it follows from
 }
 
 func newCore(c *Client, name, id string) *core {
@@ -92,45 +85,12 @@ func (c *core) declaration() Limit {
 	return c.declared
 }
 
-// adopt makes the layout the one this process works with, unless it has a newer one.
-func (c *core) adopt(layout shard.Layout) error {
-	limit, err := limitOf(layout)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deletion.is() {
-		return errDeleted // while the layout was on its way
-	}
-	old := c.table.Load()
-	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
-		return nil
-	}
-	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
-		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
-	}
-	t, err := c.newTable(layout, limit)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	c.table.Store(t)
-	c.metrics.CountsBy(limit.Algorithm.String())
-	if old != nil && old.layout.Epoch != layout.Epoch {
-		c.accounts.open(t) // a raised limit may have room where there was none
-		c.ahead.Store(nil)
-		c.accounts.upset()
-		c.accounts.retire(t)
-	}
-	return nil
-}
-
 // newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
 func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	live := layout.Live()
 	c.leave(layout)
 	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
-		participants: &c.record().participants}
+		record: c.record()}
 	for _, s := range live {
 		terms, err := c.termsFor(layout, s)
 		if err != nil {
@@ -202,15 +162,15 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 // leave tells the lanes that the layout has no live shard for: calls that are on their way to them
 // find what is there, and claim nothing. c.mu is held.
 func (c *core) leave(layout shard.Layout) {
-	live := make(map[place]bool)
+	live := make(map[shard.Site]bool)
 	for _, s := range layout.Live() {
-		live[placeOf(s)] = true
+		live[s.Site()] = true
 	}
 	for at, l := range c.lanes {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		left := shard.Shard{Slot: at.slot, Node: at.node, Algorithm: at.algorithm, Start: shard.Unknown}
+		left := shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Start: shard.Unknown}
 		if t, err := c.termsFor(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 			l.Terms.Store(t)
 		}
@@ -240,12 +200,16 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	return terms.Proposal()
 }
 
+// headKeep is how much longer than two windows the head of a live shard is kept, so that a rest
+// makes no shard absent.
+const headKeep = 24 * time.Hour
+
 // keep is how much longer than two windows a shard's state lives after its last use. A family
 // has so many keys that those of live shards do not outlive what they tell.
 func (c *core) keep(s shard.Shard) time.Duration {
 	switch {
 	case s.Share == 0:
-		return stateKeep
+		return register.StateKeep
 	case c.family != nil:
 		return time.Second
 	}
@@ -268,12 +232,10 @@ func (c *core) abandon() {
 	}
 }
 
-func placeOf(s shard.Shard) place { return place{s.Slot, s.Node, s.Algorithm} }
-
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
 // nothing.
 func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
-	at := placeOf(s)
+	at := s.Site()
 	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
@@ -290,14 +252,14 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 		l.Follows(old)
 	}
 	if c.lanes == nil {
-		c.lanes = make(map[place]*lane.Lane)
+		c.lanes = make(map[shard.Site]*lane.Lane)
 	}
 	c.lanes[at] = l
 	return l
 }
 
 // record is the register that holds the limit: the family's for a key.
-func (c *core) record() *register {
+func (c *core) record() *register.Register {
 	if c.family != nil {
 		return c.family.core.register
 	}

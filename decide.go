@@ -99,16 +99,11 @@ func (a *account) informed(ctx context.Context, first *call, d *Decision, err er
 		return err
 	}
 	newer, r := c.table.Load(), c.record()
-	if newer == t && (d.source == telemetry.Memory || r.highest.Load() <= t.layout.Epoch) {
+	if newer == t && (d.source == telemetry.Memory || r.Highest() <= t.layout.Epoch) {
 		return nil
 	}
-	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.informing.CompareAndSwap(false, true) {
-		// one call does it for all
-		left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
-		within, cancel := context.WithTimeout(ctx, left)
-		_ = r.confirm(within)
-		cancel()
-		r.informing.Store(false)
+	left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
+	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.ConfirmForAll(ctx, left) {
 		newer = c.current()
 	}
 	if newer == nil || newer.layout.Epoch <= t.layout.Epoch {
@@ -190,8 +185,8 @@ func (c *core) current() *table {
 	t := c.known()
 	if t == nil && c.family != nil {
 		c.family.core.current()
-	} else if t == nil && !c.deletion.is() {
-		c.register.syncSoon()
+	} else if t == nil && !c.register.Deleted() {
+		c.register.SyncSoon()
 	}
 	return t
 }

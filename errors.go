@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // Errors of this package. Test for them with errors.Is. A denial is never an
@@ -23,7 +24,7 @@ var (
 	// granted.
 	ErrExceedsLimit = errors.New("shardlimit: more permits than the limit has")
 	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed.
-	ErrUnavailable = errors.New("shardlimit: no shard answered")
+	ErrUnavailable = register.ErrUnavailable
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
 	// up at once.
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
@@ -34,14 +35,14 @@ var (
 	// the decision was, so its permits come back when they leave the window. See Limiter.Refund.
 	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
-	ErrNotFound = errors.New("shardlimit: no such limit")
+	ErrNotFound = register.ErrNotFound
 	// ErrNodeIdentity: a server is in use under another node name, by another process or by another
 	// Node of the Config, so it is not used under this one. It is the cause of a ShardError or
 	// ErrUnavailable, and is returned by SetNodes. The text has both names: set Node.Name to the
 	// same in every process, and list each server once.
 	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
-	ErrClosed = errors.New("shardlimit: client is closed")
+	ErrClosed = register.ErrClosed
 	// ErrFamilyLimit: the limit of one key of a Family cannot be changed or deleted by itself.
 	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
 )

@@ -33,11 +33,7 @@ func (l *Limiter) HaltLease() {
 func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.now() - d.first.From) }
 
 // Stale has the limiter believe that its layout was last confirmed too long ago.
-func (l *Limiter) Stale() {
-	r := l.core.record()
-	r.belief.Store(nil)
-	r.askedAt.Store(0)
-}
+func (l *Limiter) Stale() { l.core.record().Doubt() }
 
 // Apart drives a limit of Scope PerParticipant as other participants: it
 // returns how many permits each of them was granted of n, and how many of them
@@ -53,7 +49,7 @@ func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered i
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.
-func (s *Set) Waiting() int { return s.line.len() }
+func (s *Set) Waiting() int { return s.line.Len() }
 
 // NotBefore is when the head of the line can be served at the earliest.
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }

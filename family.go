@@ -44,7 +44,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	if err != nil {
 		return nil, err
 	}
-	if err := f.core.register.join(ctx, limit); err != nil {
+	if err := f.core.join(ctx, limit); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -73,7 +73,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	f := &Family{core: newCore(c, name, "f:"+name), keys: keys, proposals: proposals}
 	f.core.declared = limit
 	f.core.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
-	f.core.register = newRegister(f.core, true)
+	f.core.registered(true)
 	c.families[name] = f
 	return f, nil
 }
@@ -97,7 +97,7 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
-	return f.core.register.change(ctx, limit, nil)
+	return f.core.register.Change(ctx, limit.wanted())
 }
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
@@ -115,7 +115,7 @@ func (f *Family) Limiter(key string) *Limiter {
 		return c.limiter()
 	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
-	c.family, c.metrics, c.refunded.most = f, f.core.metrics, keyTickets
+	c.family, c.metrics, c.refunded.Most = f, f.core.metrics, keyTickets
 	c.declared = f.core.declaration()
 	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
 		c = old // another caller was faster
@@ -144,7 +144,7 @@ func (f *Family) update(c *core) {
 	c.declare(ft.limit)
 	layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
 	if err == nil {
-		err = c.adopt(layout)
+		err = c.Adopt(layout)
 	}
 	if err != nil {
 		f.core.client.cfg.Logger.Error("family has no usable layout", "family", f.core.name, "err", err)

@@ -32,17 +32,17 @@ func noTerms(algorithm string) *lane.Terms {
 }
 
 // Refresh has the limit's record read again in good time.
-func (c *core) Refresh() { c.record().refresh() }
+func (c *core) Refresh() { c.record().Refresh() }
 
 // KnownFor is how long the limit is known to have existed.
-func (c *core) KnownFor() time.Duration { return c.record().age() }
+func (c *core) KnownFor() time.Duration { return c.record().Age() }
 
 // Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
-func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().believed(epoch, elapsed) }
+func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believed(epoch, elapsed) }
 
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
 func (c *core) Confirm(ctx context.Context) error {
-	if err := c.record().confirm(ctx); err != nil {
+	if err := c.record().Confirm(ctx); err != nil {
 		return err
 	}
 	c.current() // a key's layout follows from its family's, which may have become another one
@@ -55,13 +55,13 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares
 		// the limit next must find ours there: now, and not when this process happens to read it
 		// again.
-		c.record().syncSoon()
+		c.record().SyncSoon()
 	}
 	if n.Status == script.Lost {
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag(), "node", l.Node.Name)
 	}
 	if t := c.table.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
-		c.record().behind(n.Epoch)
+		c.record().Behind(n.Epoch)
 	}
 }
 
@@ -83,15 +83,13 @@ func (c *core) Elsewhere(l *lane.Lane) (n int64) {
 // Returned tells that permits came back to a shard.
 func (c *core) Returned() {
 	c.ahead.Store(nil)
-	c.record().stir()
+	c.record().Stir()
 }
 
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
 func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
-	for _, p := range parts {
-		d.addPart(p, 0)
-	}
+	d.addParts(parts, 0)
 	lost = c.giveBack(d)
 	c.accounts.wake() // somebody may have been refused meanwhile
 	return lost

@@ -52,17 +52,17 @@ var breakages = []breakage{
 		edits: []edit{
 			{"return l.epoch == t.layout.Epoch && l.slept == slept",
 				"return (BROKEN || l.epoch == t.layout.Epoch) && l.slept == slept"},
-			{"c.record().highest.Load() > l.epoch ||", "!BROKEN && c.record().highest.Load() > l.epoch ||"},
+			{"c.record().Highest() > l.epoch ||", "!BROKEN && c.record().Highest() > l.epoch ||"},
 			{"\t\tc.accounts.retire(t)\n", "\t\tif !BROKEN {\n\t\t\tc.accounts.retire(t)\n\t\t}\n"},
 		},
 	},
 	{
 		name: "two layouts stay after a record was lost", theme: "records", kind: "over", seeds: []uint64{42},
 		edits: []edit{
-			{"if t := r.core.table.Load(); t != nil {\n\t\tconsider(t.layout)",
-				"if t := r.core.table.Load(); t != nil && !BROKEN {\n\t\tconsider(t.layout)"},
+			{"if t := r.Limit.Layout(); t != nil {\n\t\tconsider(*t)",
+				"if t := r.Limit.Layout(); t != nil && !BROKEN {\n\t\tconsider(*t)"},
 			{"r.confirmed(layout.Epoch, sent)\n\tif !layout.Settled",
-				"r.confirmed(layout.Epoch, sent)\n\tif BROKEN {\n\t\tr.confirmed(r.core.table.Load().layout.Epoch, " +
+				"r.confirmed(layout.Epoch, sent)\n\tif BROKEN {\n\t\tr.confirmed(r.Limit.Layout().Epoch, " +
 					"sent)\n\t}\n\tif !layout.Settled"},
 		},
 	},

@@ -115,7 +115,7 @@ func (ls *leases) size(t *table) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := t.free() / (2 * ls.account.core.record().participants.Load())
+	fair := t.free() / (2 * ls.account.core.record().Participants())
 	return min(need, fair)
 }
 
@@ -132,7 +132,7 @@ func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
 	c := ls.account.core
 	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since,
 		size: grant.Granted, grant: grant}
-	if l.until <= c.client.now() || c.record().highest.Load() > l.epoch || c.client.suspended() != slept {
+	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != slept {
 		// or the answer took longer than the lease
 		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
 		return
@@ -210,35 +210,14 @@ func (ls *leases) learn(l *lease, left int64) {
 	ls.mu.Unlock()
 }
 
-// slice returns where the permits of the lease at these places came from.
-func (l *lease) slice(p striped.Pile) (parts []lane.Part) {
-	var begin int64
-	for _, g := range l.grant.parts() {
-		end := begin + g.N
-		if from, to := max(begin, p.Place), min(end, p.Place+p.N); from < to {
-			parts = append(parts, lane.Part{Seat: g.Seat, At: g.At, N: to - from, From: g.From})
-		}
-		begin = end
-	}
-	return parts
-}
-
-// origin is slice for several piles in the order of their places. Those that
-// one shard granted at one time are one part, so that they go back together.
+// origin is where the permits of the lease in these piles came from, which are in the order of
+// their places.
 func (l *lease) origin(piles []striped.Pile) (d Decision) {
 	var parts []lane.Part
 	for _, p := range piles {
-		for _, next := range l.slice(p) {
-			if k := len(parts) - 1; k >= 0 && parts[k].Seat == next.Seat && parts[k].At == next.At {
-				parts[k].N += next.N
-			} else {
-				parts = append(parts, next)
-			}
-		}
+		parts = lane.Join(parts, lane.Cut(l.grant.parts(), p.Place, p.N)...)
 	}
-	for _, p := range parts {
-		d.addPart(p, 0)
-	}
+	d.addParts(parts, 0)
 	return d
 }
 
@@ -246,10 +225,13 @@ func (l *lease) origin(piles []striped.Pile) (d Decision) {
 func (d *Decision) firstOf(n int64) Decision {
 	own := *d
 	own.Granted, own.first, own.more = 0, lane.Part{}, nil
-	for _, p := range d.parts() {
-		p.N = min(p.N, n)
-		n -= p.N
-		own.addPart(p, d.ticket)
-	}
+	own.addParts(lane.Cut(d.parts(), 0, n), d.ticket)
 	return own
+}
+
+// last is the part of a decision that makes up its last n permits.
+func (d *Decision) last(n int64) (rest Decision) {
+	rest.engine = d.engine
+	rest.addParts(lane.Cut(d.parts(), d.Granted-n, n), 0)
+	return rest
 }

@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"fmt"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // Bounds of a Limit. They keep every number that a script handles far inside
@@ -56,7 +58,7 @@ func scopeNamed(name string) (Scope, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: scope %q", errUnreadable, name)
+	return 0, fmt.Errorf("%w: scope %q", register.ErrUnreadable, name)
 }
 
 // Limit is how many permits may be admitted per window, and how that is counted.

@@ -11,7 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/shard"
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // Limiter is a handle on one named limit. It is safe for concurrent use, and
@@ -144,10 +144,10 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
-	if err := l.core.register.revive(ctx); err != nil {
+	if err := l.core.register.Revive(ctx); err != nil {
 		return unreached(err)
 	}
-	return l.core.register.change(ctx, limit, nil)
+	return l.core.register.Change(ctx, limit.wanted())
 }
 
 // Reset forgets all usage, and lifts a quarantine: the whole limit is free at
@@ -158,8 +158,8 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}
-	defer l.core.record().stir()
-	return l.core.everyShard(ctx, l.core.client.patience(), func(ctx context.Context, ln *lane.Lane) error {
+	defer l.core.record().Stir()
+	return l.core.everyShard(ctx, l.core.client.records.Patience(), func(ctx context.Context, ln *lane.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {
 			l.core.ahead.Store(nil)
@@ -204,7 +204,7 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 				err = op(ctx, ln)
 			}
 			if err != nil {
-				errs[i] = &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err}
+				errs[i] = c.FailedAt(s.Site().Location, err)
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		if c.client.closed.Load() {
 			return State{}, ErrClosed
 		}
-		if errors.Is(err, errDeleted) {
+		if errors.Is(err, register.ErrDeleted) {
 			return State{}, err
 		}
 		limit := c.declaration()
@@ -235,7 +235,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		return l.account.peekApart(t.limit, t.layout.Epoch), nil
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled,
-		Participants: c.record().participants.Load()}
+		Participants: c.record().Participants()}
 	st.Shards = make([]ShardState, len(t.layout.Shards))
 	ahead := make([][]forecast.Release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // checkNodes returns a copy of nodes with every default filled in.
@@ -118,7 +119,7 @@ func (l *Limiter) Rebalance(ctx context.Context) error {
 	if err := l.ownLimit("Rebalance"); err != nil {
 		return err
 	}
-	return l.core.register.rebalance(ctx)
+	return l.core.register.Rebalance(ctx)
 }
 
 // Rebalance calls Limiter.Rebalance for every limit, and Family.Rebalance for every family, that
@@ -138,7 +139,7 @@ func (c *Client) Rebalance(ctx context.Context) error {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			if err := co.register.rebalance(ctx); err != nil && !errors.Is(err, errDeleted) {
+			if err := co.register.Rebalance(ctx); err != nil && !errors.Is(err, register.ErrDeleted) {
 				errs[i] = fmt.Errorf("limiter %q: %w", co.name, err)
 			}
 		})

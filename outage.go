@@ -1,9 +1,8 @@
 package shardlimit
 
 import (
-	"fmt"
-
 	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -35,19 +34,11 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 	switch {
 	case cause != nil:
 	case t == nil:
-		cause = c.record().absence()
+		cause = c.record().Absence()
 	default:
 		cause = t.absence(c.client.now())
 	}
-	return Decision{}, unavailable(cause)
-}
-
-// unavailable is ErrUnavailable with what is behind it, if that is known.
-func unavailable(cause error) error {
-	if cause == nil {
-		return ErrUnavailable
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	return Decision{}, register.Unavailable(cause)
 }
 
 // absence tells why no shard was asked: foreign state, of which somebody should
@@ -81,7 +72,7 @@ func (lo *ownPart) decide(d *Decision, limit Limit, n int64, upTo bool) {
 // part is what this process may admit: the limit divided by the participants last
 // heard of, or by those that are expected if these are more, at least one permit.
 func (lo *ownPart) part(limit Limit) Limit {
-	participants := max(lo.core.record().participants.Load(), lo.core.client.cfg.Participants)
+	participants := max(lo.core.record().Participants(), lo.core.client.cfg.Participants)
 	limit.Permits = max(1, limit.Permits/participants)
 	if limit.Burst > 0 {
 		limit.Burst = max(1, limit.Burst/participants)

@@ -170,19 +170,6 @@ func (q *queue) hand(d Decision, singles bool) {
 	}
 }
 
-// last is the part of a decision that makes up its last n permits.
-func (d *Decision) last(n int64) (rest Decision) {
-	parts := d.parts()
-	for i := len(parts) - 1; i >= 0 && n > 0; i-- {
-		p := parts[i]
-		p.N = min(p.N, n)
-		n -= p.N
-		rest.addPart(p, 0)
-	}
-	rest.engine = d.engine
-	return rest
-}
-
 // dismissHopeless ends the waiting of those whose deadline comes before their
 // permits can, given that the head was denied until next. If that is the head
 // itself, the one behind it asks next: it may want less.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -23,14 +24,14 @@ func storedLayouts(tb testing.TB) (blobs [][]byte) {
 		if a.bursty() {
 			limit.Burst = 50
 		}
-		at := arrangeOver("n:l", limit, 3, []shard.Node{{Name: "n0", Weight: 1}, {Name: "n1", Weight: 1}})
-		l, err := shard.New(7, specOf(limit), at)
+		at := shard.Arrange("n:l", limit.Permits, 3, []shard.Node{{Name: "n0", Weight: 1}, {Name: "n1", Weight: 1}})
+		l, err := shard.New(7, limit.wanted().Spec, at)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		other := limit
 		other.Algorithm, other.Burst = (a+1)%algorithms, 0
-		next, err := l.Change(8, specOf(other), at[:1:1])
+		next, err := l.Change(8, other.wanted().Spec, at[:1:1])
 		if err != nil {
 			next = l
 		}
@@ -68,11 +69,8 @@ func TestAnyBytesInARecordAreRefusedOrUsed(t *testing.T) {
 // useRecord reports whether the bytes were a layout that can be used.
 func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 	t.Helper()
-	layout, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: blob})
-	if err != nil {
-		if !errors.Is(err, errUnreadable) {
-			t.Errorf("%q: error of another kind: %v", blob, err)
-		}
+	var layout shard.Layout
+	if json.Unmarshal(blob, &layout) != nil {
 		return false
 	}
 	c := offline(t)
@@ -80,8 +78,8 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := co.adopt(*layout); err != nil {
-		if !errors.Is(err, errUnreadable) || co.table.Load() != nil {
+	if err := co.Adopt(layout); err != nil {
+		if !errors.Is(err, register.ErrUnreadable) || co.table.Load() != nil {
 			t.Errorf("%q: adopted with %v", blob, err)
 		}
 		return false
@@ -131,7 +129,5 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	co.complete(&d, t, 0, now)
 	co.local.part(t.limit)
 	t.limit.soonest(max(n, 1))
-	newDriver(co.register, t.layout).layout.Plan(nil)
 	co.renew()
-	_, _ = co.register.anchorFor(t.layout), co.register.homes()
 }

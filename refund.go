@@ -3,13 +3,23 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/striped"
+	"github.com/shardlimit/shardlimit/internal/local"
 )
+
+// keyTickets is how many refunds of a key of a family a process remembers.
+const keyTickets = 256
+
+// ticketKey says which part of which decision was refunded.
+type ticketKey struct {
+	first  *lane.Seat // with lease and number: which decision
+	lease  *lease
+	engine *local.Engine
+	number uint64
+	part   int // which of its parts, of which two may be of one shard
+}
 
 // refund gives back what the decision was granted, once. A part that surely was
 // not given back, because its node is away, may be tried again. due is when
@@ -21,7 +31,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
 	if d.engine != nil {
-		unused, tooOld := c.refunded.claim(now, d.until, ticketKey{engine: d.engine, number: d.ticket})
+		unused, tooOld := c.refunded.Claim(now, d.until, ticketKey{engine: d.engine, number: d.ticket})
 		if tooOld {
 			return ErrRefundTooOld
 		}
@@ -36,7 +46,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	for i := range parts {
 		all[i] = ticketKey{first: d.first.Seat, lease: d.lease, number: d.ticket, part: i}
 	}
-	unused, tooOld := c.refunded.claim(now, d.until, all...)
+	unused, tooOld := c.refunded.Claim(now, d.until, all...)
 	if tooOld {
 		return ErrRefundTooOld
 	}
@@ -51,12 +61,12 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
 	var errs []error
-	for i, r := range refundAll(ctx, mine, due) {
-		if r.err != nil {
-			errs = append(errs, mine[i].Seat.Lane.Fail(r.err))
+	for i, r := range lane.RefundAll(ctx, mine, due) {
+		if r.Err != nil {
+			errs = append(errs, mine[i].Seat.Lane.Fail(r.Err))
 		}
-		if r.unsent {
-			c.refunded.release(keys[i])
+		if r.Unsent {
+			c.refunded.Release(keys[i])
 		}
 	}
 	if len(errs) > 0 {
@@ -64,42 +74,6 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	}
 	c.accounts.wake()
 	return nil
-}
-
-// returned is how the return of one part ended.
-type returned struct {
-	unsent bool // the command surely was not executed
-	err    error
-}
-
-// refundAll gives back parts of what shards granted, all shards at once. Of parts of one shard the
-// newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is
-// not asked.
-func refundAll(ctx context.Context, parts []lane.Part, due int64) []returned {
-	all := make([]returned, len(parts))
-	newest := func(s *lane.Seat, before int) int { // its place
-		for before--; before >= 0 && parts[before].Seat != s; before-- {
-		}
-		return before
-	}
-	var wg sync.WaitGroup
-	for i, p := range parts {
-		if slices.ContainsFunc(parts[i+1:], func(later lane.Part) bool { return later.Seat == p.Seat }) {
-			continue
-		}
-		back := func() {
-			for k := i; k >= 0; k = newest(p.Seat, k) {
-				all[k].unsent, all[k].err = p.Seat.Refund(ctx, parts[k], due)
-			}
-		}
-		if i == len(parts)-1 {
-			back()
-		} else {
-			wg.Go(back)
-		}
-	}
-	wg.Wait()
-	return all
 }
 
 // handBack is giveBack on behalf of a call that began at since. It goes on in
@@ -144,11 +118,11 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))
 	defer cancel()
 	parts := d.parts()
-	for i, r := range refundAll(ctx, parts, due) {
-		if r.err != nil {
+	for i, r := range lane.RefundAll(ctx, parts, due) {
+		if r.Err != nil {
 			lost += parts[i].N
 			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", parts[i].N,
-				"err", r.err)
+				"err", r.Err)
 		}
 	}
 	return lost
@@ -156,7 +130,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 
 func (d *Decision) parts() []lane.Part {
 	if d.lease != nil {
-		return d.lease.slice(striped.Pile{Place: int64(d.ticket), N: d.Granted})
+		return lane.Cut(d.lease.grant.parts(), int64(d.ticket), d.Granted)
 	}
 	if d.first.N == 0 {
 		return nil

@@ -1,20 +1,14 @@
 package shardlimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
-
-// maxReservations bounds how many reservations of a limit a process remembers as outstanding.
-const maxReservations = 4096
 
 // Reservation is permits that may be used from a known instant on. They are
 // counted in every window that holds that instant, so use them when it comes:
@@ -57,7 +51,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if err := c.refund(ctx, r.decision, r.due); err != nil {
 		return err
 	}
-	c.reserved.remove(r)
+	c.reserved.Remove(r)
 	return nil
 }
 
@@ -141,8 +135,8 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 		}
 		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
 	}
-	if !c.reserved.room(now, n, c.permits(t)/c.record().participants.Load()) {
-		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.total(now))
+	if !c.reserved.Room(now, n, c.permits(t)/c.record().Participants()) {
+		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.Sum(now))
 	}
 	r := &Reservation{decision: d, n: n}
 	if d.engine == nil {
@@ -204,7 +198,7 @@ func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.reserved.add(r)
+	c.reserved.Add(r, r.due, r.n)
 	return r, nil
 }
 
@@ -221,53 +215,3 @@ func bookLocal(d *Decision, n, deadline int64) (due int64, err error) {
 	d.ticket, d.until, d.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}
 	return due, nil
 }
-
-// reserved is what this process has reserved and is not due yet.
-type reserved struct {
-	mu    sync.Mutex
-	ahead []*Reservation // in order of when they are due
-	sum   int64
-}
-
-// room reports whether n more permits may be reserved, if all together may be so many.
-func (o *reserved) room(now, n, most int64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sweep(now)
-	return len(o.ahead) == 0 || o.sum+n <= most && len(o.ahead) < maxReservations
-}
-
-func (o *reserved) total(now int64) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sweep(now)
-	return o.sum
-}
-
-func (o *reserved) add(r *Reservation) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(o.ahead, r.due+1, byDue)
-	o.ahead = slices.Insert(o.ahead, i, r)
-	o.sum += r.n
-}
-
-func (o *reserved) remove(r *Reservation) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if i := slices.Index(o.ahead, r); i >= 0 {
-		o.ahead = slices.Delete(o.ahead, i, i+1)
-		o.sum -= r.n
-	}
-}
-
-// sweep forgets what is due. o.mu is held.
-func (o *reserved) sweep(now int64) {
-	i, _ := slices.BinarySearchFunc(o.ahead, now+1, byDue)
-	for _, r := range o.ahead[:i] {
-		o.sum -= r.n
-	}
-	o.ahead = slices.Delete(o.ahead, 0, i)
-}
-
-func byDue(r *Reservation, due int64) int { return cmp.Compare(r.due, due) }

@@ -339,3 +339,9 @@ func (d *Decision) addPart(p lane.Part, ticket uint64) {
 	}
 	d.Granted += p.N
 }
+
+func (d *Decision) addParts(parts []lane.Part, ticket uint64) {
+	for _, p := range parts {
+		d.addPart(p, ticket)
+	}
+}

@@ -3,13 +3,13 @@ package shardlimit
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -17,11 +17,11 @@ import (
 // every shard is there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
-	heard := new(atomic.Int64)
-	heard.Store(int64(participants))
+	record := register.New(&register.Env{}, register.Subject{})
+	record.Count(int64(participants))
 	tables := make([]*view, participants)
 	for p := range tables {
-		t := &table{participants: heard}
+		t := &table{record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
 			t.order = append(t.order, l)
@@ -69,7 +69,7 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 		{1, 64, 64}, {10, 12, 12}, {1000, 12, 3}, {125, 12, 12}, {500, 12, 6}, {10_000, 64, 2}, {5, 1, 1}, {5, 2, 2},
 	} {
 		table := fleetOf(1, fleet.shards)[0]
-		table.participants.Store(int64(fleet.participants))
+		table.record.Count(int64(fleet.participants))
 		places := map[int]bool{}
 		for k := range 1000 {
 			places[table.choose(int64(turn)*int64(k), 1, new(tried))] = true
@@ -89,7 +89,7 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 func TestChooseVisitsEveryShardOnce(t *testing.T) {
 	for _, participants := range []int64{1, 50, 1000} {
 		table := fleetOf(1, 24)[0]
-		table.participants.Store(participants)
+		table.record.Count(participants)
 		for k := range 50 {
 			at := int64(turn)*int64(k) + 1
 			var done tried

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/internal/turns"
 )
 
 // Set is several limits that a call must pass together, such as so many per
@@ -23,7 +24,7 @@ type Set struct {
 	limiters []*Limiter // no two of one limit
 	invalid  error      // why it cannot be used
 
-	line      turns
+	line      turns.Line
 	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
 }
 
@@ -85,7 +86,7 @@ func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
 // ErrWaitTooLong comes at once if it is certain that the permits cannot come before the deadline of
 // ctx.
 func (s *Set) WaitN(ctx context.Context, n int64) error {
-	if s.line.len() == 0 {
+	if s.line.Len() == 0 {
 		d, err := s.AllowN(ctx, n)
 		if err != nil {
 			return err
@@ -101,7 +102,7 @@ func (s *Set) WaitN(ctx context.Context, n int64) error {
 	}
 	ctx, stop := s.untilClosed(ctx)
 	defer stop()
-	leave, err := s.line.join(ctx)
+	leave, err := s.line.Join(ctx)
 	if err != nil {
 		return err
 	}

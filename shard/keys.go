@@ -95,10 +95,10 @@ func oneByOne(l, next Layout) bool {
 	}
 	for _, s := range next.Shards {
 		is += burstOf(s)
-		if i, ok := at[s.place()]; ok && s.Share > 0 {
+		if i, ok := at[s.Site()]; ok && s.Share > 0 {
 			share += max(s.Share, l.Shards[i].Share)
 			burst += max(burstOf(s), burstOf(l.Shards[i]))
-			delete(at, s.place())
+			delete(at, s.Site())
 		} else if s.Share > 0 {
 			share += s.Share
 			burst += burstOf(s)

@@ -140,7 +140,7 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 func withLeaving(shards, old []Shard, held func(Shard) int64) []Shard {
 	listed := places(shards)
 	for _, s := range old {
-		if _, ok := listed[s.place()]; !ok {
+		if _, ok := listed[s.Site()]; !ok {
 			shards = append(shards, Shard{Slot: s.Slot, Node: s.Node, Algorithm: s.Algorithm, Start: held(s)})
 		}
 	}
@@ -155,7 +155,7 @@ func (l Layout) held() func(Shard) int64 {
 	}
 	at := places(l.Shards)
 	return func(s Shard) int64 {
-		if i, ok := at[s.place()]; ok {
+		if i, ok := at[s.Site()]; ok {
 			return l.Shards[i].Share
 		}
 		return 0
@@ -193,8 +193,8 @@ func (l Layout) Live() []Shard {
 
 // Index returns the index in Shards of the shard of an algorithm at (slot, node), or -1.
 func (l Layout) Index(slot int, node, algorithm string) int {
-	at := site{Location{slot, node}, algorithm}
-	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.place() == at })
+	at := Site{Location{slot, node}, algorithm}
+	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.Site() == at })
 }
 
 // Validate returns an error that wraps ErrInvalidLayout unless l could have come from New,
@@ -265,12 +265,12 @@ func text(s string) bool { return len(s) <= MaxText && utf8.ValidString(s) }
 
 func (l Layout) validateShards() error {
 	rest, burst, leaving := l.Permits, l.Burst, false
-	seen := make(map[site]bool, len(l.Shards))
+	seen := make(map[Site]bool, len(l.Shards))
 	for i, s := range l.Shards {
 		if err := s.validate(l.Settled); err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
 		}
-		if seen[s.place()] {
+		if seen[s.Site()] {
 			return fmt.Errorf("shard %d: %q has slot %d twice", i, s.Node, s.Slot)
 		}
 		if s.Share > 0 && s.Algorithm != l.Algorithm {
@@ -280,7 +280,7 @@ func (l Layout) validateShards() error {
 			return fmt.Errorf("shard %d: a burst of %d, with %d left of %d", i, s.Burst, burst, l.Burst)
 		}
 		burst -= s.Burst
-		seen[s.place()] = true
+		seen[s.Site()] = true
 		if leaving && s.Share > 0 {
 			return fmt.Errorf("shard %d: live after a leaving one", i)
 		}
@@ -343,13 +343,14 @@ func (s Spec) live(shards []Shard) []Shard {
 	return copied
 }
 
-// site is what identifies a shard.
-type site struct {
+// Site is what identifies a shard.
+type Site struct {
 	Location
-	algorithm string
+	Algorithm string
 }
 
-func (s Shard) place() site { return site{Location{s.Slot, s.Node}, s.Algorithm} }
+// Site returns what identifies the shard.
+func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm} }
 
 // checked returns l if it is valid.
 func (l Layout) checked() (Layout, error) {
@@ -369,10 +370,10 @@ func withStart(shards []Shard, start func(Shard) int64) []Shard {
 }
 
 // places returns the index of every shard by its place.
-func places(shards []Shard) map[site]int {
-	at := make(map[site]int, len(shards))
+func places(shards []Shard) map[Site]int {
+	at := make(map[Site]int, len(shards))
 	for i, s := range shards {
-		at[s.place()] = i
+		at[s.Site()] = i
 	}
 	return at
 }
@@ -382,7 +383,7 @@ func places(shards []Shard) map[site]int {
 func sameShares(a, b []Shard) bool {
 	at := places(a)
 	for _, s := range b {
-		if i, ok := at[s.place()]; !ok || a[i].Share != s.Share || a[i].Burst != s.Burst {
+		if i, ok := at[s.Site()]; !ok || a[i].Share != s.Share || a[i].Burst != s.Burst {
 			return false
 		}
 	}

@@ -106,11 +106,3 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
 	}
 }
-
-// Part is what one shard granted.
-type Part struct {
-	Seat *Seat // where, and of whom
-	At   int64 // the shard's own time of the grant, microseconds
-	N    int64
-	From int64 // since when the participant holds them, on the process' clock
-}

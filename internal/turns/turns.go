@@ -1,4 +1,5 @@
-package shardlimit
+// Package turns lets callers have their turn one after the other.
+package turns
 
 import (
 	"context"
@@ -6,22 +7,22 @@ import (
 	"sync"
 )
 
-// turns is a queue of callers of whom one at a time has its turn: first come,
-// first served.
-type turns struct {
+// Line is a queue of callers of whom one at a time has its turn: first come, first served. It is
+// safe for concurrent use.
+type Line struct {
 	mu    sync.Mutex
 	order []chan struct{} // closed when its owner's turn has come: that of the first is
 }
 
-// len is how many callers are in the line.
-func (l *turns) len() int {
+// Len is how many callers are in the line.
+func (l *Line) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.order)
 }
 
-// join waits for the caller's turn, at most until ctx ends. Who got it must leave.
-func (l *turns) join(ctx context.Context) (leave func(), err error) {
+// Join waits for the caller's turn, at most until ctx ends. Who got it must leave.
+func (l *Line) Join(ctx context.Context) (leave func(), err error) {
 	turn := make(chan struct{})
 	l.mu.Lock()
 	l.order = append(l.order, turn)
@@ -38,7 +39,7 @@ func (l *turns) join(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-func (l *turns) leave(turn chan struct{}) {
+func (l *Line) leave(turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.order, turn)

@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -31,13 +31,13 @@ type belief struct {
 
 // believe notes that the record held a layout of this epoch when it was read or written; sent is
 // when that began.
-func (r *register) believe(epoch, sent int64) {
+func (r *Register) believe(epoch, sent int64) {
 	r.belief.Store(&belief{epoch: epoch, until: sent + int64(confirmFor)})
 }
 
-// believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
+// Believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
 // of a later one.
-func (r *register) believed(epoch, elapsed int64) int64 {
+func (r *Register) Believed(epoch, elapsed int64) int64 {
 	b := r.belief.Load()
 	if b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until {
 		return 0
@@ -45,15 +45,21 @@ func (r *register) believed(epoch, elapsed int64) int64 {
 	return b.until
 }
 
-// confirm makes sure that the layout of this process is the one in the record, or becomes it, at
+// Doubt has the layout counted as confirmed too long ago. It is for tests.
+func (r *Register) Doubt() {
+	r.belief.Store(nil)
+	r.askedAt.Store(0)
+}
+
+// Confirm makes sure that the layout of this process is the one in the record, or becomes it, at
 // most until ctx ends.
-func (r *register) confirm(ctx context.Context) error {
+func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() {
 		return nil
 	}
-	if failed := r.failedAt.Load(); failed != 0 && r.core.client.now()-failed < int64(confirmPause) {
-		r.syncSoon()
-		return r.absence()
+	if failed := r.failedAt.Load(); failed != 0 && r.now()-failed < int64(confirmPause) {
+		r.SyncSoon()
+		return r.Absence()
 	}
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -69,8 +75,21 @@ func (r *register) confirm(ctx context.Context) error {
 	return err
 }
 
+// ConfirmForAll is Confirm for at most so long, on behalf of all calls that were denied under a
+// layout that is not the last one. It reports false if another call is about it.
+func (r *Register) ConfirmForAll(ctx context.Context, most time.Duration) bool {
+	if !r.informing.CompareAndSwap(false, true) {
+		return false
+	}
+	defer r.informing.Store(false)
+	within, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_ = r.Confirm(within) // the denial stands
+	return true
+}
+
 // current reports whether the layout of this process may be relied on.
-func (r *register) current() bool {
-	t := r.core.table.Load()
-	return t != nil && r.believed(t.layout.Epoch, r.core.client.elapsed()) != 0
+func (r *Register) current() bool {
+	t := r.Limit.Layout()
+	return t != nil && r.Believed(t.Epoch, r.elapsed()) != 0
 }

@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// change stores a new layout for the limit and starts the move of its capacity.
+// Change stores a new layout for the limit and starts the move of its capacity.
 // It returns when every shard that can be reached has adopted the layout or a later one.
-func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) bool) error {
-	next, err := r.propose(ctx, limit, unless)
+func (r *Register) Change(ctx context.Context, want Wanted) error { return r.change(ctx, want, nil) }
+
+func (r *Register) change(ctx context.Context, want Wanted, unless func(shard.Layout) bool) error {
+	next, err := r.propose(ctx, want, unless)
 	if err != nil || next == nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (r *register) change(ctx context.Context, limit Limit, unless func(Limit) b
 
 // putInForce tells every shard of a new layout, and starts the move of its capacity. It returns nil
 // when all of them have adopted it, or a later one that the record knows.
-func (r *register) putInForce(ctx context.Context, next shard.Layout) error {
+func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 	if next.Settled {
 		return nil // nothing moves
 	}
@@ -44,38 +44,37 @@ func (r *register) putInForce(ctx context.Context, next shard.Layout) error {
 
 // propose writes the layout for a limit as the successor of the stored one,
 // again and again while other processes do the same. It returns nil if unless
-// says of the stored limit that nothing is to be done.
-func (r *register) propose(ctx context.Context, limit Limit, unless func(Limit) bool) (*shard.Layout, error) {
-	return r.succeed(ctx, func(t *table) (*shard.Layout, error) {
-		if unless != nil && unless(t.limit) {
+// says of the stored one that nothing is to be done.
+func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.Layout) bool) (*shard.Layout, error) {
+	return r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
+		if unless != nil && unless(old) {
 			return nil, nil
 		}
-		if r.family {
-			limit.Shards = t.limit.Shards // the keys of a family never change how many shards they have
+		if r.Family {
+			want.Shards = len(old.Live()) // the keys of a family never change how many shards they have
+			want.Auto = false
 		}
-		limit.Revision = max(limit.Revision, t.limit.Revision) // else code of that revision would undo the change
-		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), specOf(limit),
-			r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
-		if err == nil && r.family {
-			next.Keys, err = r.keysFor(t.layout, specOf(limit), nil)
+		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
+		next, err := r.known(old).Change(r.nextEpoch(old), want.Spec, r.arrange(ctx, want, r.participants.Load()))
+		if err == nil && r.Family {
+			next.Keys, err = r.keysFor(old, want.Spec, nil)
 		}
 		return &next, err
 	})
 }
 
-// rebalance arranges the same limit over the nodes as they are now.
-func (r *register) rebalance(ctx context.Context) error {
-	next, err := r.succeed(ctx, func(t *table) (*shard.Layout, error) {
-		if r.family {
-			return r.rearrange(t.layout)
+// Rebalance arranges the same limit over the nodes as they are now.
+func (r *Register) Rebalance(ctx context.Context) error {
+	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
+		if r.Family {
+			return r.rearrange(old)
 		}
-		spec, limit := t.layout.Spec(), t.limit
-		if spec.Auto {
-			limit.Shards = 0
+		same := Wanted{Spec: old.Spec(), Shards: len(old.Live())}
+		if same.Auto {
+			same.Shards = 0
 		}
-		next, err := r.known(t.layout).Change(r.nextEpoch(t.layout), spec,
-			r.core.client.arrange(ctx, r.core.id, limit, r.participants.Load()))
-		if err == nil && next.Settled && r.anchorFor(t.layout) == t.layout.Anchor {
+		next, err := r.known(old).Change(r.nextEpoch(old), same.Spec, r.arrange(ctx, same, r.participants.Load()))
+		if err == nil && next.Settled && r.anchorFor(old) == old.Anchor {
 			return nil, nil // everything is where it should be
 		}
 		return &next, err
@@ -88,13 +87,13 @@ func (r *register) rebalance(ctx context.Context) error {
 
 // nextEpoch is the epoch of a change that follows a layout: the time of the node that anchors it.
 // So a change is later than every one that a lost record forgot, and no two have the same epoch.
-func (r *register) nextEpoch(layout shard.Layout) int64 {
+func (r *Register) nextEpoch(layout shard.Layout) int64 {
 	return max(layout.Epoch+1, r.highest.Load()+1, r.clock.Load())
 }
 
 // known is the layout as far as it is in force: while shards obey a later one, what they hold is
 // unknown.
-func (r *register) known(layout shard.Layout) shard.Layout {
+func (r *Register) known(layout shard.Layout) shard.Layout {
 	layout.Settled = layout.Settled && r.highest.Load() <= layout.Epoch
 	return layout
 }
@@ -102,7 +101,8 @@ func (r *register) known(layout shard.Layout) shard.Layout {
 // succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again
 // while other processes change it too. Of one process only one does this at a time: each attempt
 // but one would be in vain.
-func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layout, error)) (*shard.Layout, error) {
+func (r *Register) succeed(ctx context.Context,
+	follow func(old shard.Layout) (*shard.Layout, error)) (*shard.Layout, error) {
 	select {
 	case r.proposing <- struct{}{}:
 		defer func() { <-r.proposing }()
@@ -110,22 +110,23 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 		return nil, context.Cause(ctx)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		sent := r.core.client.elapsed()
-		if err := r.sync(ctx); errors.Is(err, errDeleted) {
+		sent := r.elapsed()
+		if err := r.sync(ctx); errors.Is(err, ErrDeleted) {
 			return nil, err
 		} else if err != nil && !errors.Is(err, errOvertaken) { // a change is later than whatever shards obey
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		t := r.core.table.Load()
+		t := r.Limit.Layout()
 		if t == nil {
-			return nil, errDeleted // just now
+			return nil, ErrDeleted // just now
 		}
-		next, err := follow(t)
+		old := *t
+		next, err := follow(old)
 		if err != nil || next == nil {
 			return nil, err
 		}
-		*next = next.AnchoredAt(r.anchorFor(t.layout), t.layout)
-		agreed, err := r.store(ctx, t.layout, *next)
+		*next = next.AnchoredAt(r.anchorFor(old), old)
+		agreed, err := r.store(ctx, old, *next)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
@@ -141,28 +142,18 @@ func (r *register) succeed(ctx context.Context, follow func(*table) (*shard.Layo
 
 // driveSoon takes part in a change that another process began: rarely, and the
 // more rarely the more processes there are, because any of them will do.
-func (r *register) driveSoon() { r.driveOn(false) }
+func (r *Register) driveSoon() { r.driveOn(false) }
 
 // step looks at every shard, raises what may be raised, and settles the layout
 // when all capacity has arrived. Any number of processes may do this at once.
-func (r *register) step(ctx context.Context, layout shard.Layout) (shard.Step, []error) {
+func (r *Register) step(ctx context.Context, layout shard.Layout) (shard.Step, []error) {
 	return newDriver(r, layout).round(ctx, true)
 }
 
-// propose offers a layout to a shard without asking for permits.
-func (c *core) propose(ctx context.Context, l *lane.Lane, layout shard.Layout, s shard.Shard, floor int64,
-	gift script.Gift) (script.TakeReply, error) {
-	proposal, err := c.proposal(layout, s, floor)
-	if err != nil {
-		return script.TakeReply{}, err
-	}
-	return l.Propose(ctx, &lane.Terms{Epoch: layout.Epoch, Window: layout.Span(), Proposal: proposal}, gift)
-}
-
 // settle stores that all capacity has arrived.
-func (r *register) settle(ctx context.Context, layout shard.Layout) error {
+func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
 	settled := layout.Settle()
-	sent := r.core.client.elapsed()
+	sent := r.elapsed()
 	agreed, err := r.store(ctx, layout, settled)
 	if err != nil {
 		return err
@@ -175,8 +166,8 @@ func (r *register) settle(ctx context.Context, layout shard.Layout) error {
 
 // adoptAs makes a layout that this process has stored the one it works with; sent is when it began
 // to.
-func (r *register) adoptAs(layout shard.Layout, sent int64) error {
-	if err := r.core.adopt(layout); err != nil {
+func (r *Register) adoptAs(layout shard.Layout, sent int64) error {
+	if err := r.Limit.Adopt(layout); err != nil {
 		return err
 	}
 	r.confirmed(layout.Epoch, sent)
@@ -185,7 +176,7 @@ func (r *register) adoptAs(layout shard.Layout, sent int64) error {
 
 // store replaces a layout by the next, as an exchange of its own, and reports whether that may be
 // used.
-func (r *register) store(ctx context.Context, old, next shard.Layout) (agreed bool, err error) {
+func (r *Register) store(ctx context.Context, old, next shard.Layout) (agreed bool, err error) {
 	if err := r.begin(ctx); err != nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -18,7 +17,7 @@ const (
 	leadMost    = 250 * time.Millisecond // longest of the least pauses between two looks at a shard
 	awayMost    = 4 * time.Second        // longest pause before a shard that does not answer is asked again
 	followEvery = 15 * time.Second       // longest pause before a process that does not lead reads the record again
-	refreshLess = stateKeep / 2          // a shard is asked so long before its state could expire
+	refreshLess = StateKeep / 2          // a shard is asked so long before its state could expire
 	steps       = 128                    // looks in a window at a share that falls all the time
 	never       = math.MaxInt64
 )
@@ -26,7 +25,7 @@ const (
 // driver moves the capacity of one unsettled layout. It remembers when each shard can have
 // something new, and asks no shard before. It belongs to one goroutine.
 type driver struct {
-	register *register
+	register *Register
 	layout   shard.Layout
 	seen     []shard.Observation
 	gifts    []shard.Gift    // what comes with the floors of the visit under way
@@ -37,7 +36,7 @@ type driver struct {
 }
 
 // newDriver returns a driver that is to ask every shard at once.
-func newDriver(r *register, layout shard.Layout) *driver {
+func newDriver(r *Register, layout shard.Layout) *driver {
 	n := len(layout.Shards)
 	return &driver{register: r, layout: layout, seen: make([]shard.Observation, n), due: make([]int64, n),
 		pause: make([]time.Duration, n)}
@@ -45,25 +44,25 @@ func newDriver(r *register, layout shard.Layout) *driver {
 
 // driveOn moves capacity in the background until the layout is settled. The process that made
 // the layout leads; the others look on, and finish what it leaves.
-func (r *register) driveOn(leading bool) {
-	t := r.core.table.Load()
+func (r *Register) driveOn(leading bool) {
+	t := r.Limit.Layout()
 	if leading && t != nil {
-		r.leads.Store(t.layout.Epoch)
+		r.leads.Store(t.Epoch)
 	}
 	// The driver reads the record itself, which comes back here: that is no reason to look again.
-	if leading || t == nil || r.driven.Load() != t.layout.Epoch {
+	if leading || t == nil || r.driven.Load() != t.Epoch {
 		r.poke()
 	}
 	if !r.driving.CompareAndSwap(false, true) {
 		return
 	}
-	if !r.core.client.spawn(r.drive) {
+	if !r.env.Nodes.Spawn(r.drive) {
 		r.driving.Store(false)
 	}
 }
 
-// stir has the driver look at once at the shards that give capacity up: permits came back to them.
-func (r *register) stir() {
+// Stir has the driver look at once at the shards that give capacity up: permits came back to them.
+func (r *Register) Stir() {
 	if r.driving.Load() {
 		r.stirred.Store(true)
 		r.poke()
@@ -71,31 +70,31 @@ func (r *register) stir() {
 }
 
 // poke has the driver look whether there is another layout or a reason to ask shards.
-func (r *register) poke() {
+func (r *Register) poke() {
 	select {
 	case r.poked <- struct{}{}:
 	default:
 	}
 }
 
-func (r *register) drive(ctx context.Context) {
+func (r *Register) drive(ctx context.Context) {
 	defer func() {
 		r.driving.Store(false)
-		if t := r.core.table.Load(); ctx.Err() == nil && t != nil && !t.layout.Settled {
+		if t := r.Limit.Layout(); ctx.Err() == nil && t != nil && !t.Settled {
 			r.driveSoon() // it came just now
 		}
 	}()
 	var d *driver
 	for {
-		t := r.core.table.Load()
-		if t == nil || t.layout.Settled {
+		t := r.Limit.Layout()
+		if t == nil || t.Settled {
 			return
 		}
-		leading := r.leads.Load() == t.layout.Epoch
-		if d == nil || d.layout.Epoch != t.layout.Epoch {
-			d = newDriver(r, t.layout)
-			r.driven.Store(t.layout.Epoch)
-			d.postpone(r.rhythm(t.limit.Per, leading))
+		leading := r.leads.Load() == t.Epoch
+		if d == nil || d.layout.Epoch != t.Epoch {
+			d = newDriver(r, *t)
+			r.driven.Store(t.Epoch)
+			d.postpone(r.rhythm(t.Window, leading))
 		}
 		if !d.sleep(ctx, leading) {
 			return
@@ -103,7 +102,7 @@ func (r *register) drive(ctx context.Context) {
 		if r.stirred.Swap(false) {
 			d.stir()
 		}
-		if now := r.core.table.Load(); now == nil || now.layout.Epoch != d.layout.Epoch || leading && !d.ready() {
+		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch || leading && !d.ready() {
 			continue
 		}
 		if !leading {
@@ -119,7 +118,7 @@ func (r *register) drive(ctx context.Context) {
 
 // rhythm is the least time between two looks at a shard: of a process that leads, or of one that
 // follows.
-func (r *register) rhythm(window time.Duration, leading bool) time.Duration {
+func (r *Register) rhythm(window time.Duration, leading bool) time.Duration {
 	if leading {
 		return min(max(window/64, 2*time.Millisecond), leadMost)
 	}
@@ -131,7 +130,7 @@ func (r *register) rhythm(window time.Duration, leading bool) time.Duration {
 // sleep waits until a shard is to be asked, or somebody pokes. It reports false if ctx ended.
 // Who follows reads the record now and then, too.
 func (d *driver) sleep(ctx context.Context, leading bool) bool {
-	now := d.register.core.client.now()
+	now := d.register.now()
 	wake := d.next()
 	if !leading {
 		pause := d.register.rhythm(d.layout.Window, false)
@@ -157,8 +156,8 @@ func (d *driver) follow(ctx context.Context) bool {
 	if d.register.sync(ctx) != nil {
 		return false
 	}
-	t := d.register.core.table.Load()
-	return t != nil && !t.layout.Settled && t.layout.Epoch == d.layout.Epoch
+	t := d.register.Limit.Layout()
+	return t != nil && !t.Settled && t.Epoch == d.layout.Epoch
 }
 
 // next is when the driver has something to do.
@@ -170,16 +169,16 @@ func (d *driver) next() int64 {
 	return at
 }
 
-func (d *driver) ready() bool { return d.next() <= d.register.core.client.now() }
+func (d *driver) ready() bool { return d.next() <= d.register.now() }
 
 // postpone leaves all shards alone for a while.
 func (d *driver) postpone(pause time.Duration) {
 	for i := range d.due {
-		d.due[i] = d.register.core.client.now() + int64(pause)
+		d.due[i] = d.register.now() + int64(pause)
 	}
 }
 
-// stir makes the shards due that still hold more than they are to have.
+// Stir makes the shards due that still hold more than they are to have.
 func (d *driver) stir() {
 	for i, s := range d.layout.Shards {
 		if d.pause[i] == 0 && d.seen[i].Seen && d.seen[i].Share > s.Share {
@@ -204,38 +203,42 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 		step = d.layout.Plan(d.seen)
 	}
 	if step.Superseded {
-		for _, o := range d.seen {
-			if o.Seen && o.Epoch > d.layout.Epoch {
-				r.behind(o.Epoch)
-			}
-		}
+		r.overtaken(d.layout.Epoch, d.seen)
 	}
 	if !step.Done {
 		d.settleAt, d.settling = 0, 0
-	} else if now := r.core.client.now(); now >= d.settleAt {
+	} else if now := r.now(); now >= d.settleAt {
 		err := r.settle(ctx, d.layout)
 		if err != nil {
 			errs = append(errs, err)
 			step.Done = false
 		}
-		if t := r.core.table.Load(); err != nil || t != nil && !t.layout.Settled {
+		if t := r.Limit.Layout(); err != nil || t != nil && !t.Settled {
 			// or others were faster, with something else
 			d.settling = d.longer(d.settling)
-			d.settleAt = r.core.client.now() + int64(d.settling)
+			d.settleAt = r.now() + int64(d.settling)
 		}
 	}
 	return step, errs
 }
 
+// overtaken notes the later epochs that shards have shown.
+func (r *Register) overtaken(epoch int64, seen []shard.Observation) {
+	for _, o := range seen {
+		if o.Seen && o.Epoch > epoch {
+			r.Behind(o.Epoch)
+		}
+	}
+}
+
 // visit proposes the layout to the shards that are due, or to all, and notes what they hold. With
 // floors it proposes these, to the shards that have one and answered when they were last asked.
 func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
-	c := d.register.core
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
-	began := c.client.now()
-	opening := d.layout.Opening(d.layout.Algorithm == TokenBucket.String())
+	began := d.register.now()
+	opening := d.layout.Opening(d.layout.Algorithm == TokenBucket)
 	for i, s := range d.layout.Shards {
 		floor := opening[i]
 		switch {
@@ -249,7 +252,7 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 		wg.Go(func() {
 			if err := d.ask(ctx, i, s, floor, all); err != nil {
 				mu.Lock()
-				errs = append(errs, &ShardError{Limiter: c.name, Shard: shard.Tag(s.Slot), Node: s.Node, Err: err})
+				errs = append(errs, d.register.Limit.FailedAt(s.Site().Location, err))
 				mu.Unlock()
 			}
 		})
@@ -261,16 +264,12 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 // ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is
 // believed to be away.
 func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
-	c := d.register.core
-	reply, err := script.TakeReply{}, node.ErrAway
-	if l := c.laneTo(s); l != nil && (forced || l.Usable(c.client.now())) {
-		gift := script.Gift{}
-		if d.gifts != nil {
-			gift = script.Gift(d.gifts[i])
-		}
-		reply, err = c.propose(ctx, l, d.layout, s, floor, gift)
+	o := &Offer{Layout: d.layout, Shard: s, Floor: floor, Forced: forced}
+	if d.gifts != nil {
+		o.Gift = script.Gift(d.gifts[i])
 	}
-	now := c.client.now()
+	reply, err := d.register.Limit.Propose(ctx, o)
+	now := d.register.now()
 	if err == nil {
 		d.seen[i] = observed(s, &reply)
 	}
@@ -311,7 +310,7 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 		return never
 	case r.Share == r.Target:
 		return refresh
-	case s.Algorithm == TokenBucket.String() || s.Algorithm == LeakyBucket.String():
+	case s.Algorithm == TokenBucket || s.Algorithm == LeakyBucket:
 		// falls all the time, or when all is over
 		if r.Reset <= 0 {
 			return d.layout.Span() / steps

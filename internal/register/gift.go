@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"github.com/shardlimit/shardlimit/script"
@@ -9,7 +9,7 @@ import (
 // nil under other algorithms. That a shard was not used for long is told by its absence only in the
 // first step: later it may have given up what it had, and have expired.
 func giftsOf(layout shard.Layout, seen []shard.Observation, raise []int64, first bool) []shard.Gift {
-	if layout.Algorithm != TokenBucket.String() {
+	if layout.Algorithm != TokenBucket {
 		return nil
 	}
 	for i := range seen {
@@ -26,7 +26,7 @@ func unusedOf(s shard.Shard, reply script.TakeReply) int64 {
 		return 0
 	}
 	switch s.Algorithm {
-	case SlidingLog.String(), SlidingCounter.String(), LeakyBucket.String():
+	case SlidingLog, SlidingCounter, LeakyBucket:
 		return max(s.Start-reply.Share, 0)
 	}
 	return 0

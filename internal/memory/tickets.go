@@ -1,51 +1,35 @@
-package shardlimit
+package memory
 
-import (
-	"sync"
+import "sync"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/local"
-)
+// MostTickets is how many refunds of decisions that are still in their window are remembered,
+// unless Tickets.Most says otherwise. One takes about 120 bytes.
+const MostTickets = 16_384
 
-// How many refunds of decisions that are still in their window a process remembers, of a limit and
-// of a key of a family. One takes about 120 bytes.
-const (
-	mostTickets = 16_384
-	keyTickets  = 256
-)
-
-// tickets remembers which decisions were refunded, so that each is refunded once however often it
+// Tickets remembers which decisions were refunded, so that each is refunded once however often it
 // was copied. A grant that has left its window cannot be refunded any more, so neither need it be
 // remembered. Of more than it may remember it forgets those that leave their window first, and
-// refuses from then on every decision that leaves no later.
-type tickets struct {
-	most int // 0: mostTickets
+// refuses from then on every decision that leaves no later. It is safe for concurrent use.
+type Tickets[K comparable] struct {
+	Most int // 0: MostTickets
 
 	mu   sync.Mutex
-	used map[ticketKey]bool
-	ends []ticketEnd // a heap: none ends before its parent; some may be of tickets that were released
-	mark int64       // what ends no later may have been forgotten
-}
-
-type ticketKey struct {
-	first  *lane.Seat // with lease and number: which decision
-	lease  *lease
-	engine *local.Engine
-	number uint64
-	part   int // which of its parts, of which two may be of one shard
+	used map[K]bool
+	ends []ticketEnd[K] // a heap: none ends before its parent; some may be of tickets that were released
+	mark int64          // what ends no later may have been forgotten
 }
 
 // ticketEnd says until when a ticket matters.
-type ticketEnd struct {
-	key   ticketKey
+type ticketEnd[K comparable] struct {
+	key   K
 	until int64
 }
 
-// claim reports which tickets of one decision, that ends then, were not used before, and uses
+// Claim reports which tickets of one decision, that ends then, were not used before, and uses
 // them. tooOld tells that they may have been used and forgotten: then none is used now. All parts
 // of a decision are claimed together, because what the first makes to be forgotten may be the
 // decision itself.
-func (t *tickets) claim(now, until int64, keys ...ticketKey) (unused []bool, tooOld bool) {
+func (t *Tickets[K]) Claim(now, until int64, keys ...K) (unused []bool, tooOld bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.ends) > 0 && t.ends[0].until <= now {
@@ -55,17 +39,17 @@ func (t *tickets) claim(now, until int64, keys ...ticketKey) (unused []bool, too
 	if until <= t.mark {
 		return unused, true
 	}
-	most := t.most
+	most := t.Most
 	if most == 0 {
-		most = mostTickets
+		most = MostTickets
 	}
 	if t.used == nil {
-		t.used = make(map[ticketKey]bool)
+		t.used = make(map[K]bool)
 	}
 	for i, k := range keys {
 		if unused[i] = !t.used[k]; unused[i] {
 			t.used[k] = true
-			t.push(ticketEnd{k, until})
+			t.push(ticketEnd[K]{k, until})
 		}
 	}
 	for len(t.ends) > most {
@@ -75,14 +59,15 @@ func (t *tickets) claim(now, until int64, keys ...ticketKey) (unused []bool, too
 	return unused, false
 }
 
-func (t *tickets) release(k ticketKey) {
+// Release has a ticket be one that was not used.
+func (t *Tickets[K]) Release(k K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.used, k)
 }
 
 // push adds an end. t.mu is held.
-func (t *tickets) push(e ticketEnd) {
+func (t *Tickets[K]) push(e ticketEnd[K]) {
 	t.ends = append(t.ends, e)
 	i := len(t.ends) - 1
 	for i > 0 && t.ends[i].until < t.ends[(i-1)/2].until {
@@ -92,10 +77,10 @@ func (t *tickets) push(e ticketEnd) {
 }
 
 // pop forgets the ticket that ends first. t.mu is held.
-func (t *tickets) pop() {
+func (t *Tickets[K]) pop() {
 	delete(t.used, t.ends[0].key)
 	last := len(t.ends) - 1
-	t.ends[0], t.ends[last] = t.ends[last], ticketEnd{}
+	t.ends[0], t.ends[last] = t.ends[last], ticketEnd[K]{}
 	t.ends = t.ends[:last]
 	for i := 0; ; {
 		least := i

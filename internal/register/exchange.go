@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // sync learns the layout from the record: joins it, declares it if there is
 // none, and mends the record where it was lost.
-func (r *register) sync(ctx context.Context) error {
+func (r *Register) sync(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -26,13 +26,13 @@ func (r *register) sync(ctx context.Context) error {
 }
 
 // syncInTurn is sync for whoever holds the turn.
-func (r *register) syncInTurn(ctx context.Context) error {
+func (r *Register) syncInTurn(ctx context.Context) error {
 	// from here on: waiting for its turn is no fault of Redis
-	ctx, cancel := context.WithTimeout(ctx, r.core.client.patience())
+	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
-	until := r.core.client.now() + int64(newFor)
+	until := r.now() + int64(newFor)
 	for round := 0; ; round++ {
-		r.strict = r.core.client.now() < until
+		r.strict = r.now() < until
 		agreed, err := r.exchange(ctx)
 		if agreed || err != nil {
 			return err
@@ -48,8 +48,8 @@ func (r *register) syncInTurn(ctx context.Context) error {
 
 // exchange is one round of sync. If it finds that the places of the record do not agree, it does
 // what it can about that and reports false: only the next round can tell.
-func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
-	sent, heard := r.core.client.elapsed(), r.highest.Load() // what shards show later may be in the record by then
+func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
+	sent, heard := r.elapsed(), r.highest.Load() // what shards show later may be in the record by then
 	found, at := r.survey(ctx)
 	anchor := &found[at]
 	if anchor.err == nil {
@@ -64,8 +64,8 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	switch {
 	case layout == nil && anchor.err != nil:
 		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
-	case layout == nil && r.core.deletion.is():
-		return false, errDeleted
+	case layout == nil && r.deletion.is():
+		return false, ErrDeleted
 	case r.strict && !allRead(found):
 		return false, nil
 	case layout == nil:
@@ -82,13 +82,13 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 	}
 	r.noteAge(found)
 	r.undelete() // somebody has declared it again
-	if err := r.core.adopt(*layout); err != nil {
+	if err := r.Limit.Adopt(*layout); err != nil {
 		return false, err
 	}
 	if anchor.err != nil {
 		return false, fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
 	}
-	r.participants.Store(max(1, anchor.record.Participants))
+	r.Count(anchor.record.Participants)
 	r.confirmed(layout.Epoch, sent)
 	if !layout.Settled {
 		r.driveSoon()
@@ -99,26 +99,25 @@ func (r *register) exchange(ctx context.Context) (agreed bool, err error) {
 // declare writes the first record of the limit: what this process still knows
 // of it if the record was lost, else what the code declares. If another process
 // was faster, its record is the result.
-func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout, bool, error) {
+func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout, bool, error) {
 	var layout shard.Layout
-	if t := r.core.table.Load(); t != nil {
-		layout = t.layout
-		if r.family && layout.Keys == nil {
+	if t := r.Limit.Layout(); t != nil {
+		layout = *t
+		if r.Family && layout.Keys == nil {
 			var err error
 			if layout, err = r.withKeys(layout); err != nil {
 				return nil, false, err
 			}
 		}
 	} else {
-		limit := r.core.declaration()
+		want := r.Limit.Declared()
 		var err error
-		layout, err = shard.New(anchor.record.Now, specOf(limit),
-			r.core.client.arrange(ctx, r.core.id, limit, newLimitParticipants))
+		layout, err = shard.New(anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants))
 		if err != nil {
 			return nil, false, err
 		}
-		if r.family {
-			layout.Keys = r.firstKeys(limit)
+		if r.Family {
+			layout.Keys = r.firstKeys(want)
 		}
 	}
 	layout = layout.AnchoredAt(anchor.place, layout)
@@ -129,7 +128,7 @@ func (r *register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 // mend repairs the record: an anchor or copy that lost it, two anchors, or a record that is older
 // than what this process, or a shard, knows. heard is the highest epoch that a shard had shown
 // before the record was read.
-func (r *register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout,
+func (r *Register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout,
 	heard int64) (*shard.Layout, bool, error) {
 	anchor := &found[at]
 	best, others := r.foremost(found, *layout)
@@ -161,26 +160,25 @@ func (r *register) mend(ctx context.Context, found []reading, at int, layout *sh
 // recover makes the successor of a layout that no shard obeys any more, if those who may know a
 // later one have had their time. Whatever shards hold is unknown, so it begins by asking every one.
 // It gives way to whoever knows the later layout and comes after all, see shard.Layout.Outranks.
-func (r *register) recover(layout shard.Layout, heard int64) (shard.Layout, error) {
-	now := r.core.client.now()
+func (r *Register) recover(layout shard.Layout, heard int64) (shard.Layout, error) {
+	now := r.now()
 	if r.outdated == 0 {
 		r.outdated = now
 	}
 	if time.Duration(now-r.outdated) < outdatedFor {
-		if err := r.core.adopt(layout); err != nil {
+		if err := r.Limit.Adopt(layout); err != nil {
 			return shard.Layout{}, err
 		}
 		return shard.Layout{}, errOvertaken
 	}
-	r.core.client.cfg.Logger.Warn("the record of a limiter is older than what its shards obey, and nobody knows "+
-		"better; it goes on as recorded",
-		"limiter", r.core.name)
+	r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
+		"recorded")
 	return layout.Merge(heard + epochLeap)
 }
 
 // noteAge learns since when the limit exists from the oldest record.
-func (r *register) noteAge(found []reading) {
-	now := r.core.client.now()
+func (r *Register) noteAge(found []reading) {
+	now := r.now()
 	for _, f := range found {
 		if f.err == nil && f.record.Exists {
 			born := now - int64(f.record.Age) // below 0 if it is older than the client

@@ -1,4 +1,7 @@
-package shardlimit
+// Package memory is what a process remembers in bounded memory beside what it knows of shards:
+// which decisions were refunded, what is reserved and not due yet, and which participants it calls
+// for.
+package memory
 
 import (
 	"hash/maphash"
@@ -14,43 +17,45 @@ const (
 	visitorStripes = 16 // so that callers seldom wait for each other
 )
 
-// visitors are the participants that a Client remembers, least recently used first out.
-type visitors struct {
+// Visitors are the participants that a Client remembers, least recently used first out. They are
+// safe for concurrent use.
+type Visitors struct {
 	seed    maphash.Seed
 	stripes [visitorStripes]*lru.Cache[visitor, struct{}]
 }
 
 // visitor is a participant of one limit.
 type visitor struct {
-	host host
+	host Host
 	name string
 }
 
-// host is what a limit keeps of its visitors.
-type host interface{ forget(name string) }
+// Host is what a limit keeps of its visitors.
+type Host interface{ ForgetVisitor(name string) }
 
-func newVisitors() *visitors {
-	vs := &visitors{seed: maphash.MakeSeed()}
+// NewVisitors returns those of a Client that has seen none.
+func NewVisitors() *Visitors {
+	vs := &Visitors{seed: maphash.MakeSeed()}
 	for i := range vs.stripes {
 		vs.stripes[i], _ = lru.NewWithEvict(mostVisitors/visitorStripes, // fails only for a size below 1
-			func(v visitor, _ struct{}) { v.host.forget(v.name) })
+			func(v visitor, _ struct{}) { v.host.ForgetVisitor(v.name) })
 	}
 	return vs
 }
 
-// saw notes that a participant is used, after the host has it. It may have the host forget it or
+// Saw notes that a participant is used, after the host has it. It may have the host forget it or
 // another one: a host must not hold its lock.
-func (vs *visitors) saw(h host, name string) {
+func (vs *Visitors) Saw(h Host, name string) {
 	v := visitor{h, name}
 	vs.stripe(v).Add(v, struct{}{})
 }
 
-// leave has the host forget a participant.
-func (vs *visitors) leave(h host, name string) {
+// Leave has the host forget a participant.
+func (vs *Visitors) Leave(h Host, name string) {
 	v := visitor{h, name}
 	vs.stripe(v).Remove(v)
 }
 
-func (vs *visitors) stripe(v visitor) *lru.Cache[visitor, struct{}] {
+func (vs *Visitors) stripe(v visitor) *lru.Cache[visitor, struct{}] {
 	return vs.stripes[maphash.Comparable(vs.seed, v)%visitorStripes]
 }

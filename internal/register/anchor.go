@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func leads(found []reading, from, to shard.Location) bool {
 // foremost returns the layout that is to go on, given the newest one of the record, and those that
 // it has to take into account. They are none, and it is that one, unless this process or a place
 // knows a layout that the record forgot: then records were lost or came back from a snapshot.
-func (r *register) foremost(found []reading, newest shard.Layout) (best shard.Layout, others []shard.Layout) {
+func (r *Register) foremost(found []reading, newest shard.Layout) (best shard.Layout, others []shard.Layout) {
 	best = newest
 	consider := func(l shard.Layout) {
 		switch {
@@ -76,8 +76,8 @@ func (r *register) foremost(found []reading, newest shard.Layout) (best shard.La
 			consider(*f.layout)
 		}
 	}
-	if t := r.core.table.Load(); t != nil {
-		consider(t.layout)
+	if t := r.Limit.Layout(); t != nil {
+		consider(*t)
 	}
 	return best, others
 }
@@ -85,16 +85,15 @@ func (r *register) foremost(found []reading, newest shard.Layout) (best shard.La
 // merge makes one layout of several, for the first of them goes on. Nobody knows which of them
 // shards have obeyed, so the new one lists the shards of all and begins by asking every one of
 // them.
-func (r *register) merge(ctx context.Context, best shard.Layout, anchor *reading, rivals []*reading,
+func (r *Register) merge(ctx context.Context, best shard.Layout, anchor *reading, rivals []*reading,
 	others []shard.Layout) error {
 	if len(others) > 0 {
-		r.core.client.cfg.Logger.Warn("the record of a limiter was lost or is older than what was in force; it is "+
-			"replaced",
-			"limiter", r.core.name, "anchor", anchor.place.Node)
+		r.warn("the record of a limiter was lost or is older than what was in force; it is replaced",
+			"anchor", anchor.place.Node)
 	}
 	for _, rival := range rivals {
-		r.core.client.cfg.Logger.Warn("limiter had two layouts; they become one", "limiter", r.core.name,
-			"anchor", anchor.place.Node, "rival", rival.layout.Anchor.Node)
+		r.warn("limiter had two layouts; they become one", "anchor", anchor.place.Node, "rival",
+			rival.layout.Anchor.Node)
 	}
 	merged, err := r.union(best, r.anchorFor(best), append(others, layoutsOf(rivals)...))
 	if err != nil {
@@ -120,7 +119,7 @@ func layoutsOf(found []*reading) (layouts []shard.Layout) {
 }
 
 // union is the layout that follows one and others, to be anchored at a place.
-func (r *register) union(layout shard.Layout, anchor shard.Location, others []shard.Layout) (shard.Layout, error) {
+func (r *Register) union(layout shard.Layout, anchor shard.Location, others []shard.Layout) (shard.Layout, error) {
 	epoch := max(layout.Epoch, r.highest.Load())
 	for _, other := range others {
 		epoch = max(epoch, other.Epoch)
@@ -137,16 +136,15 @@ func (r *register) union(layout shard.Layout, anchor shard.Location, others []sh
 
 // takeOver gives the limit an anchor that this process knows, if every other place of the record
 // can be read. Else the limiter goes on with the layout without being able to confirm or change it.
-func (r *register) takeOver(ctx context.Context, found []reading, layout shard.Layout) (agreed bool, err error) {
+func (r *Register) takeOver(ctx context.Context, found []reading, layout shard.Layout) (agreed bool, err error) {
 	here := r.homes()[0]
 	at := slices.IndexFunc(found, func(f reading) bool { return f.place == here })
 	if at < 0 || !allRead(found) { // below 0: the nodes were changed just now
 		return true, nil
 	}
 	home := found[at]
-	r.core.client.cfg.Logger.Warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is "+
-		"anchored anew",
-		"limiter", r.core.name, "node", layout.Anchor.Node)
+	r.warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
+		"node", layout.Anchor.Node)
 	best, others := r.foremost(found, layout)
 	next, err := r.union(best, home.place, append(others, layoutsOf(rivalsOf(found, layout))...))
 	if err != nil {
@@ -158,8 +156,8 @@ func (r *register) takeOver(ctx context.Context, found []reading, layout shard.L
 
 // anchorFor is where the layout that follows another is to be anchored: where that one is, unless
 // the node is to go.
-func (r *register) anchorFor(layout shard.Layout) shard.Location {
-	if at := r.anchorOf(layout); r.core.client.nodes.Roster().Keeps(at.Node) {
+func (r *Register) anchorFor(layout shard.Layout) shard.Location {
+	if at := r.anchorOf(layout); r.env.Nodes.Roster().Keeps(at.Node) {
 		return at
 	}
 	return r.homes()[0]

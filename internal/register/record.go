@@ -1,4 +1,4 @@
-package shardlimit
+package register
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -27,14 +26,14 @@ type reading struct {
 	err    error
 }
 
-// places are where the record is to be by the nodes of this process, the home of a new one
+// everyPlace is where the record is to be by the nodes of this process, the home of a new one
 // first; then where it may be left of nodes that drain, and where it was last known to be anchored.
-func (r *register) places() []shard.Location {
-	nodes := r.core.client.nodes.Roster()
+func (r *Register) everyPlace() []shard.Location {
+	nodes := r.env.Nodes.Roster()
 	places := r.homes()
-	more := shard.Anchors(r.core.id, nodes.All())
-	if t := r.core.table.Load(); t != nil && t.layout.Anchor.Node != "" {
-		more = append(more, t.layout.Anchor)
+	more := shard.Anchors(r.ID, nodes.All())
+	if t := r.Limit.Layout(); t != nil && t.Anchor.Node != "" {
+		more = append(more, t.Anchor)
 	}
 	for _, p := range more {
 		if !slices.Contains(places, p) {
@@ -45,32 +44,32 @@ func (r *register) places() []shard.Location {
 }
 
 // homes are the first of the places: where the record is kept.
-func (r *register) homes() []shard.Location {
-	return shard.Anchors(r.core.id, r.core.client.nodes.Roster().Open())
+func (r *Register) homes() []shard.Location {
+	return shard.Anchors(r.ID, r.env.Nodes.Roster().Open())
 }
 
 // anchor is where the record is believed to be replaced.
-func (r *register) anchor() shard.Location {
-	if t := r.core.table.Load(); t != nil {
-		return r.anchorOf(t.layout)
+func (r *Register) anchor() shard.Location {
+	if t := r.Limit.Layout(); t != nil {
+		return r.anchorOf(*t)
 	}
 	return r.homes()[0]
 }
 
 // anchorOf is the anchor that a layout names. One that was stored before layouts did
 // is where all nodes together say.
-func (r *register) anchorOf(layout shard.Layout) shard.Location {
+func (r *Register) anchorOf(layout shard.Layout) shard.Location {
 	if layout.Anchor.Node == "" {
-		return shard.Anchors(r.core.id, r.core.client.nodes.Roster().All())[0]
+		return shard.Anchors(r.ID, r.env.Nodes.Roster().All())[0]
 	}
 	return layout.Anchor
 }
 
 // survey reads every place, and follows the record from there to its anchor, whose reading is
 // found[at].
-func (r *register) survey(ctx context.Context) (found []reading, at int) {
-	places, here := r.places(), r.anchor()
-	if r.core.client.nodes.Node(here.Node) == nil {
+func (r *Register) survey(ctx context.Context) (found []reading, at int) {
+	places, here := r.everyPlace(), r.anchor()
+	if r.env.Nodes.Node(here.Node) == nil {
 		here = places[0]
 	}
 	found = make([]reading, len(places))
@@ -111,33 +110,16 @@ func (r *register) survey(ctx context.Context) (found []reading, at int) {
 const anchorHops = 4
 
 // read reads one place of the record; as a participant only the anchor.
-func (r *register) read(ctx context.Context, place shard.Location, participate bool) reading {
+func (r *Register) read(ctx context.Context, place shard.Location, participate bool) reading {
 	got := reading{place: place}
 	req := script.ReadRecordRequest{}
 	if participate {
-		req.Participant = r.core.client.cfg.Participant
+		req.Participant = r.env.Participant
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()
 	}
-	c := r.core.client
-	within, cancel := context.WithTimeout(ctx, max(c.cfg.CallTimeout, readPatience))
-	defer cancel()
-	n, ref, err := r.at(place)
-	if err == nil {
-		var call node.Call
-		within, call, err = n.BeginUnlessAway(within, place.Slot, r.about(telemetry.ReadRecord, place), hasTime(ctx))
-		if err == nil {
-			got.record, err = call.Scripts.ReadRecord(within, ref, req)
-			if ctx.Err() != nil {
-				call.Excuse()
-			}
-			call.Finish(within, err)
-		}
-	}
-	if err == nil {
-		n.ServerClock(place.Slot).Learn(c.elapsed(), got.record.Now)
-	}
-	if got.err = err; err == nil && got.record.Exists {
+	got.record, got.err = r.places.read(ctx, place, req)
+	if got.err == nil && got.record.Exists {
 		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
 			got.layout.Anchor = r.anchorOf(*got.layout)
 		}
@@ -145,61 +127,10 @@ func (r *register) read(ctx context.Context, place shard.Location, participate b
 	return got
 }
 
-// readPatience is how long one place of a record may take to answer, unless calls may take longer.
-const readPatience = 250 * time.Millisecond
-
-// hasTime reports whether there is time for a place that does not answer. A call for permits, which
-// waits for a record only if a shard has no state, leaves it to others to find out whether a node
-// is back.
-func hasTime(ctx context.Context) bool {
-	until, ok := ctx.Deadline()
-	return !ok || time.Until(until) > readPatience
-}
-
-// at is the node and the keys of one place of the record.
-func (r *register) at(p shard.Location) (*node.Node, script.RecordRef, error) {
-	ref := script.RecordKeys(r.core.client.cfg.KeyPrefix, shard.Tag(p.Slot), r.core.id)
-	if n := r.core.client.nodes.Node(p.Node); n != nil {
-		return n, ref, nil
-	}
-	return nil, ref, node.ErrStranger
-}
-
-func (r *register) about(op telemetry.Operation, p shard.Location) telemetry.Call {
-	return telemetry.Call{Operation: op, Limiter: r.core.metrics, Shard: shard.Tag(p.Slot)}
-}
-
-// run makes one call to a place of the record.
-func (r *register) run(ctx context.Context, op telemetry.Operation, p shard.Location,
-	do func(context.Context, *script.Endpoint, script.RecordRef) error) error {
-	n, ref, err := r.at(p)
-	if err != nil {
-		return err
-	}
-	ctx, call, err := n.Begin(ctx, p.Slot, r.about(op, p), readPatience, nil)
-	if err != nil {
-		return err
-	}
-	err = do(ctx, call.Scripts, ref)
-	call.Finish(ctx, err)
-	return err
-}
-
-// put writes one place of the record, if the epoch there is the expected one.
-func (r *register) put(ctx context.Context, p shard.Location,
-	req script.WriteRecordRequest) (record script.Record, written bool, err error) {
-	err = r.run(ctx, telemetry.WriteRecord, p,
-		func(ctx context.Context, e *script.Endpoint, ref script.RecordRef) (err error) {
-			record, written, err = e.WriteRecord(ctx, ref, req)
-			return err
-		})
-	return record, written, err
-}
-
-func (r *register) keep() time.Duration {
-	keep := recordKeep + 2*r.core.declaration().Per
-	if t := r.core.table.Load(); t != nil {
-		keep = max(keep, recordKeep+2*t.limit.Per)
+func (r *Register) keep() time.Duration {
+	keep := recordKeep + 2*r.Limit.Declared().Window
+	if t := r.Limit.Layout(); t != nil {
+		keep = max(keep, recordKeep+2*t.Window)
 	}
 	return keep
 }
@@ -220,11 +151,11 @@ func newest(found []reading) (*shard.Layout, error) {
 
 func decodeLayout(record script.Record) (*shard.Layout, error) {
 	if len(record.Blob) > script.MaxBlob {
-		return nil, fmt.Errorf("%w: it has %d bytes", errUnreadable, len(record.Blob))
+		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(record.Blob))
 	}
 	var layout shard.Layout
 	if err := json.Unmarshal(record.Blob, &layout); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return &layout, nil
 }
@@ -238,7 +169,7 @@ func newer(a, b script.Record) bool {
 // now by this call. agreed is false if another layout was found at any of them, whose order with
 // this one is not known or that is newer: then the layout is not to be used before the record was
 // read again.
-func (r *register) write(ctx context.Context, at shard.Location, expect int64,
+func (r *Register) write(ctx context.Context, at shard.Location, expect int64,
 	layout shard.Layout) (written, agreed bool, err error) {
 	layout = r.asStored(layout)
 	req, err := r.request(layout)
@@ -246,7 +177,7 @@ func (r *register) write(ctx context.Context, at shard.Location, expect int64,
 		return false, false, err
 	}
 	req.Expect = expect
-	_, written, err = r.put(ctx, at, req)
+	_, written, err = r.places.write(ctx, at, req)
 	if err != nil || !written {
 		return false, false, err
 	}
@@ -255,28 +186,28 @@ func (r *register) write(ctx context.Context, at shard.Location, expect int64,
 
 // asStored is the form in which a layout is stored: that of a family is settled
 // at once, because its keys begin with whatever share it says.
-func (r *register) asStored(layout shard.Layout) shard.Layout {
-	if r.family {
+func (r *Register) asStored(layout shard.Layout) shard.Layout {
+	if r.Family {
 		return layout.Settle()
 	}
 	return layout
 }
 
-func (r *register) request(layout shard.Layout) (script.WriteRecordRequest, error) {
+func (r *Register) request(layout shard.Layout) (script.WriteRecordRequest, error) {
 	blob, err := json.Marshal(layout)
 	return script.WriteRecordRequest{
 		Epoch:   layout.Epoch,
 		Settled: layout.Settled,
 		Blob:    blob,
 		Keep:    recordKeep + 2*layout.Window,
-		BornAge: r.age(),
+		BornAge: r.Age(),
 	}, err
 }
 
 // writeCopies brings the anchor and the copies up to date, but those that are up to date already.
 // One that cannot be reached stays behind; whoever reads it later mends it. It reports whether all
 // that could be reached lead to the layout's anchor now.
-func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ...shard.Location) bool {
+func (r *Register) writeCopies(ctx context.Context, layout shard.Layout, done ...shard.Location) bool {
 	req, err := r.request(layout)
 	if err != nil {
 		return false
@@ -294,7 +225,7 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 			if epoch, read := r.there[p]; read {
 				req.Expect = epoch // somebody may have begun there meanwhile: that must not be covered up
 			}
-			record, written, err := r.put(ctx, p, req)
+			record, written, err := r.places.write(ctx, p, req)
 			if err != nil && r.strict && !errors.Is(err, node.ErrStranger) {
 				disputed.Store(true)
 			}
@@ -308,35 +239,4 @@ func (r *register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 	}
 	wg.Wait()
 	return !disputed.Load()
-}
-
-func specOf(l Limit) shard.Spec {
-	return shard.Spec{
-		Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
-		Lease: l.Lease,
-		Scope: l.Scope.stored(), Auto: l.Shards == 0,
-	}
-}
-
-// limitOf is the limit of a layout. One that no version could have declared is unreadable.
-func limitOf(l shard.Layout) (Limit, error) {
-	algorithm, err := algorithmNamed(l.Algorithm)
-	scope, unknown := scopeNamed(l.Scope)
-	limit := Limit{
-		Scope:     scope,
-		Permits:   l.Permits,
-		Per:       l.Window,
-		Algorithm: algorithm,
-		Burst:     l.Burst,
-		Shards:    len(l.Live()),
-		Lease:     l.Lease,
-		Revision:  l.Revision,
-	}
-	if err = errors.Join(err, unknown); err != nil {
-		return limit, err
-	}
-	if err := limit.validate(); err != nil {
-		return limit, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	return limit, nil
 }

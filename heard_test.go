@@ -1,0 +1,98 @@
+package shardlimit
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// joinedOn is a process of its own that has joined a limit on a server.
+func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, limit Limit) *core {
+	t.Helper()
+	c, err := New(Config{CallTimeout: time.Second, Nodes: []Node{{Name: "n", Redis: rueidis.ClientOption{
+		InitAddress: []string{"n:1"}, ForceSingleClient: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	l, err := c.Limiter(t.Context(), name, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.core
+}
+
+// A shard that has lost its memory is told of, and the record is read again, whichever call finds
+// it: also one that asks for no permits.
+func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		c := joinedOn(t, redis, "l", Limit{Permits: 100, Per: time.Minute, Shards: 1})
+		var log bytes.Buffer
+		c.client.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if d, err := c.limiter().Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		layout := c.table.Load().layout
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}:h:") {
+				redis.Del(key)
+			}
+		}
+		asked := c.register.Believed(layout.Epoch, c.client.elapsed())
+		time.Sleep(time.Second)
+		offer := &register.Offer{Layout: layout, Shard: layout.Shards[0]}
+		if reply, err := c.Propose(t.Context(), offer); err != nil || reply.Status != script.Lost {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		synctest.Wait()
+		if !strings.Contains(log.String(), "lost its memory") {
+			t.Errorf("the log says %q", log.String())
+		}
+		if c.register.Believed(layout.Epoch, c.client.elapsed()) == asked {
+			t.Error("the record was not read again")
+		}
+	})
+}
+
+// Foreign data under a shard's keys keeps calls for permits away, also if a look finds it first.
+func TestForeignDataThatALookFindsKeepsCallsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		c := joinedOn(t, redis, "l", Limit{Permits: 100, Per: time.Minute, Shards: 1})
+		if _, err := c.limiter().Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, ":h:") {
+				redis.Del(key)
+				_, _ = redis.Lpush(key, "mine")
+			}
+		}
+		l := c.table.Load().lanes[0]
+		if _, err := l.Peek(t.Context(), time.Second); !errors.Is(err, script.ErrForeignState) {
+			t.Fatalf("got %v", err)
+		}
+		if now := c.client.now(); l.Ready(now) || l.Shunning(now) == nil {
+			t.Error("calls are still sent there")
+		}
+	})
+}

@@ -1,0 +1,32 @@
+package register
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// newLimitParticipants is how many participants a limit is taken to have of which nobody knows
+// yet who will use it.
+const newLimitParticipants = 16
+
+// arrange places the shards of a limit that so many participants are expected to share.
+func (r *Register) arrange(ctx context.Context, want Wanted, participants int64) []shard.Shard {
+	nodes := r.env.Nodes.Roster()
+	open := nodes.Open()
+	n := want.Shards
+	if n == 0 {
+		servers := 0
+		for _, nd := range open {
+			servers += nodes.Node(nd.Name).Masters(ctx)
+		}
+		n = min(shard.Auto(want.Permits, servers, participants), shard.MaxLive)
+	}
+	return want.over(r.ID, n, open)
+}
+
+// over places n shards, or fewer if there would be no permit, or no part of the burst, for each.
+func (w Wanted) over(id string, n int, nodes []shard.Node) []shard.Shard {
+	return shard.Arrange(id, w.Permits, shard.Fit(cmp.Or(w.Burst, w.Permits), n, shard.Slots), nodes)
+}

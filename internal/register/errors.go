@@ -1,0 +1,34 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that callers of the public package see.
+var (
+	// ErrUnavailable: Redis could not be asked.
+	ErrUnavailable = errors.New("shardlimit: no shard answered")
+	// ErrNotFound: no limit of that name is stored.
+	ErrNotFound = errors.New("shardlimit: no such limit")
+	// ErrClosed: the process needs its nodes no more.
+	ErrClosed = errors.New("shardlimit: client is closed")
+	// ErrDeleted: this process has deleted the limit, and nobody has declared it since.
+	ErrDeleted = fmt.Errorf("%w: it was deleted", ErrNotFound)
+	// ErrUnreadable: what is stored is not what this version could have stored.
+	ErrUnreadable = errors.New("the layout that is stored for this limit cannot be read by this version")
+)
+
+var (
+	errNoRecord  = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
+	errDisputed  = errors.New("the places of the limit's layout keep changing; try again")
+	errOvertaken = errors.New("shards obey a later layout than the record has; a process that knows it is waited for")
+)
+
+// Unavailable is ErrUnavailable with what is behind it, if that is known.
+func Unavailable(cause error) error {
+	if cause == nil {
+		return ErrUnavailable
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+}

@@ -1,0 +1,168 @@
+package register
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Key is one key of a family, as its process uses it.
+type Key interface {
+	// Layout, Adopt, Propose and FailedAt are as for a Limit.
+	Layout() *shard.Layout
+	Adopt(l shard.Layout) error
+	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
+	FailedAt(at shard.Location, err error) error
+	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is
+	// gone.
+	FreeAt(s shard.Shard) (at int64, ok bool)
+	// Raised tells that there may be room where there was none.
+	Raised()
+	// Arrived tells that every shard of the layout has its share.
+	Arrived()
+	// Shut has the outage policy answer for the key while it is under the layout of this epoch,
+	// because of a shard that cannot be asked what is in use. With nil it opens the key.
+	Shut(epoch int64, cause error)
+}
+
+// Move moves the capacity of one key of a family to where it is to be. Nothing drives it: each
+// step is part of a call for the key, in any process.
+type Move struct {
+	turn  chan struct{} // holds one token: one step at a time
+	after atomic.Int64  // no step before that, on the client's clock
+	epoch atomic.Int64  // the layout that was stepped through last
+}
+
+// NewMove returns a move of which no step was made.
+func NewMove() *Move { return &Move{turn: make(chan struct{}, 1)} }
+
+// Follow makes a step of a key's move if it is time for one. Calls that come before the first step
+// has ended wait for it.
+func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
+	t := k.Layout()
+	if !m.due(t, r.now()) || !m.begin(ctx, t.Epoch, r.env.Nodes.CallTimeout/2) {
+		return
+	}
+	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
+		r.stepKey(ctx, m, k, *t)
+	}
+	<-m.turn
+}
+
+// due reports whether a step is to be made under the layout at this time.
+func (m *Move) due(l *shard.Layout, now int64) bool {
+	return !l.Settled && (now >= m.after.Load() || m.epoch.Load() != l.Epoch)
+}
+
+// begin takes the token, and waits for it if nothing is known of the layout of this epoch.
+func (m *Move) begin(ctx context.Context, epoch int64, most time.Duration) bool {
+	select {
+	case m.turn <- struct{}{}:
+		return true
+	default:
+	}
+	if m.epoch.Load() == epoch {
+		return false
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case m.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+	case <-late.C:
+	}
+	return false
+}
+
+// stepKey asks the shards of an unsettled key what they hold, and raises those that may be raised.
+func (r *Register) stepKey(caller context.Context, m *Move, k Key, layout shard.Layout) {
+	ctx, cancel := context.WithTimeout(caller, r.env.Nodes.CallTimeout/2)
+	defer cancel()
+	seen := make([]shard.Observation, len(layout.Shards))
+	err := offer(ctx, k, layout, seen, nil)
+	step := layout.Plan(seen)
+	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
+		if e := offer(ctx, k, layout, seen, step.Raise); e != nil {
+			err = e
+		}
+		step = layout.Plan(seen)
+		k.Raised()
+	}
+	switch {
+	case step.Superseded:
+		r.overtaken(layout.Epoch, seen)
+	case step.Done:
+		if err = k.Adopt(layout.Settle()); err == nil {
+			k.Arrived()
+			return
+		}
+	}
+	if caller.Err() != nil {
+		return // it may be its fault that a shard did not answer
+	}
+	k.Shut(layout.Epoch, stuck(layout, seen, err))
+	m.after.Store(r.nextStep(k, layout, seen))
+	m.epoch.Store(layout.Epoch)
+}
+
+// offer proposes the layout to its shards at once, with the floors if there are any, and notes
+// what they hold. It returns why one did not answer.
+func offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation, floors []int64) error {
+	var wg sync.WaitGroup
+	failures := make([]error, len(layout.Shards))
+	for i, s := range layout.Shards {
+		o := &Offer{Layout: layout, Shard: s}
+		if floors != nil {
+			if o.Floor = floors[i]; o.Floor == 0 {
+				continue
+			}
+		}
+		wg.Go(func() {
+			reply, err := k.Propose(ctx, o)
+			if err != nil {
+				failures[i] = k.FailedAt(s.Site().Location, err)
+				return
+			}
+			seen[i] = observed(s, &reply)
+		})
+	}
+	wg.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stuck returns why a key has nothing where it is to be: where it was cannot be asked, and nobody
+// knows what is in use there. It is nil if the key has something.
+func stuck(layout shard.Layout, seen []shard.Observation, cause error) error {
+	for i := range layout.Live() {
+		if seen[i].Share > 0 {
+			return nil
+		}
+	}
+	return cause
+}
+
+// nextStep is when a step can do more: when the first permit leaves a shard that gives its share
+// up, but not more often than a driver looks.
+func (r *Register) nextStep(k Key, layout shard.Layout, seen []shard.Observation) int64 {
+	now := r.now()
+	next, waits := now, false
+	for i, s := range layout.Shards {
+		if o := seen[i]; o.Seen && o.Share > s.Share {
+			if at, ok := k.FreeAt(s); ok && (!waits || at < next) {
+				next, waits = at, true
+			}
+		}
+	}
+	return max(next, now+int64(r.rhythm(layout.Window, true)))
+}

@@ -1,0 +1,125 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// This file is about what the record of a family says of its keys: over which nodes they are
+// placed. No process places a key over its own nodes, because those may differ from another's.
+
+// withKeys returns the layout that follows one of a family which does not say how keys are
+// arranged. Such a layout was stored by a version whose processes placed keys over all their nodes.
+func (r *Register) withKeys(layout shard.Layout) (shard.Layout, error) {
+	next, err := layout.Renumber(r.nextEpoch(layout))
+	if err == nil {
+		next.Keys, err = layout.AdoptKeys(len(layout.Live()), r.env.Nodes.Roster().All())
+	}
+	return next, err
+}
+
+// firstKeys returns how the keys of a family are arranged that nobody has used before.
+func (r *Register) firstKeys(want Wanted) *shard.Keys {
+	keys, _ := shard.Layout{}.KeysAfter(want.Spec,
+		shard.Arrangement{Shards: want.Shards, Nodes: r.env.Nodes.Roster().Open()})
+	return keys // there is nothing before it, so there is no error
+}
+
+// keysFor returns how keys are to be arranged under the limit that follows a layout, over the
+// nodes given, or those of the layout if there are none.
+func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.Node) (*shard.Keys, error) {
+	if layout.Keys == nil {
+		return nil, errors.Join(ErrUnavailable, errDisputed) // the next look at the record gives it keys
+	}
+	if nodes == nil {
+		nodes = layout.Keys.Nodes
+	}
+	return layout.KeysAfter(spec, shard.Arrangement{Shards: layout.Keys.Shards, Nodes: nodes})
+}
+
+// rearrange is what follows a family's layout when its keys are to be placed over the nodes of
+// this process that do not drain; nil if they are.
+func (r *Register) rearrange(layout shard.Layout) (*shard.Layout, error) {
+	keys, err := r.keysFor(layout, layout.Spec(), r.env.Nodes.Roster().Open())
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(keys.Nodes, layout.Keys.Nodes) && r.anchorFor(layout) == layout.Anchor {
+		return nil, nil
+	}
+	next, err := layout.Change(r.nextEpoch(layout), layout.Spec(), layout.Live())
+	next.Keys = keys
+	return &next, err
+}
+
+// tend does what time brings to the record of a family: it gives one that has none the
+// arrangement of its keys, notes since when the present one is in force, and forgets those before
+// when nothing can be held under them any more. It reports false if another process was faster.
+//
+// The clock is that of the anchor's node, and the time that of a reading: so the record was
+// written before it, however long that took.
+func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
+	layout *shard.Layout) (*shard.Layout, bool, error) {
+	if !r.Family || anchor.layout == nil || anchor.record.Epoch != layout.Epoch || anchor.layout.Epoch != layout.Epoch {
+		return layout, true, nil
+	}
+	next, keys := *anchor.layout, anchor.layout.Keys
+	var err error
+	switch {
+	case keys == nil:
+		next, err = r.withKeys(next)
+	case !keys.Moving():
+		return layout, true, nil
+	case keys.SinceAt != anchor.place.Node:
+		since := *keys
+		since.Since, since.SinceAt = anchor.record.Now, anchor.place.Node
+		next.Keys = &since
+	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !everywhere(found, layout.Epoch):
+		return layout, true, nil
+	default:
+		next, err = next.Renumber(r.nextEpoch(next))
+		next.Keys = &shard.Keys{Arrangement: keys.Arrangement}
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, next)
+	next = r.asStored(next)
+	return &next, agreed, err
+}
+
+// leftAfter is how long after a change of a family nothing can be held any more where its keys
+// were before. By then no process believes in the layout before, and what it granted last,
+// in a lease or ahead of time, has left the window.
+func leftAfter(layout *shard.Layout) time.Duration {
+	lasts := lastsUnder(layout.Spec())
+	for _, p := range layout.Keys.Before {
+		lasts = max(lasts, lastsUnder(p.Spec))
+	}
+	return confirmFor + lasts + time.Second
+}
+
+// lastsUnder is how long what was granted under a limit may matter: while it is in the window,
+// up to which it may have been reserved or held, and until a bucket that it emptied is full.
+func lastsUnder(s shard.Spec) time.Duration {
+	windows := 2.0
+	if s.Algorithm == FixedWindow {
+		windows = 9 // one may be reserved seven windows ahead
+	}
+	if s.Burst > s.Permits {
+		windows += float64(s.Burst) / float64(s.Permits)
+	}
+	return time.Duration(windows*float64(s.Window)) + s.Lease
+}
+
+// everywhere reports whether every place of the record that this process knows tells of the epoch.
+func everywhere(found []reading, epoch int64) bool {
+	return !slices.ContainsFunc(found, func(f reading) bool {
+		return !errors.Is(f.err, node.ErrStranger) && (f.err != nil || f.record.Epoch != epoch)
+	})
+}

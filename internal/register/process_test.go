@@ -1,0 +1,119 @@
+package register
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// process is a limit in a process of its own, that has nothing but the register.
+type process struct {
+	env      *Env
+	declared Wanted
+	layout   atomic.Pointer[shard.Layout]
+	register *Register
+}
+
+// processOn is a process that has joined a limit on a server.
+func processOn(t *testing.T, redis *miniredis.Miniredis, declared Wanted) *process {
+	t.Helper()
+	p := offline(t, declared, func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		return redis.Dial()
+	})
+	if err := p.register.Join(t.Context()); err != nil || p.Layout() == nil {
+		t.Fatalf("%+v, %v", p.Layout(), err)
+	}
+	return p
+}
+
+// offline is a process that has not asked its nodes for anything.
+func offline(tb testing.TB, declared Wanted,
+	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)) *process {
+	tb.Helper()
+	s := node.Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		CallTimeout: time.Second, Spawn: func(func(context.Context)) bool { return false }}
+	var err error
+	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
+		tb.Fatal(err)
+	}
+	fleet := node.NewFleet(s, []node.Spec{{Name: "n", Weight: 1, Option: rueidis.ClientOption{
+		InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: dial}}})
+	tb.Cleanup(fleet.Close)
+	p := &process{env: &Env{Nodes: fleet, Participant: "p", Closed: new(atomic.Bool)}, declared: declared}
+	p.register = New(p.env, Subject{Limit: p, Name: "l", ID: "n:l",
+		Metrics: telemetry.NewLimiter("l", SlidingLog)})
+	return p
+}
+
+// wanted is a sliding log of so many permits a second.
+func wanted(permits int64, shards int) Wanted {
+	return Wanted{Spec: shard.Spec{Permits: permits, Window: time.Second, Algorithm: SlidingLog}, Shards: shards}
+}
+
+func (p *process) Declared() Wanted                           { return p.declared }
+func (p *process) Layout() *shard.Layout                      { return p.layout.Load() }
+func (p *process) Drop(context.Context) error                 { return nil }
+func (p *process) Forget()                                    { p.layout.Store(nil) }
+func (p *process) Remember()                                  {}
+func (p *process) FailedAt(_ shard.Location, err error) error { return err }
+
+func (p *process) Adopt(l shard.Layout) error {
+	if old := p.layout.Load(); old == nil || old.Epoch < l.Epoch || old.Epoch == l.Epoch && !old.Settled {
+		p.layout.Store(&l)
+	}
+	return nil
+}
+
+func (p *process) Propose(ctx context.Context, o *Offer) (reply script.TakeReply, err error) {
+	proposal, err := script.Terms{Epoch: o.Layout.Epoch, Target: o.Shard.Share, Floor: o.Floor,
+		Window: o.Layout.Window, Keep: StateKeep}.Proposal()
+	if err != nil {
+		return reply, err
+	}
+	err = p.ask(ctx, o.Shard, func(ctx context.Context, e *script.Endpoint, ref script.ShardRef) (err error) {
+		reply, err = e.Take(ctx, ref, &script.TakeRequest{Proposal: proposal})
+		return err
+	})
+	return reply, err
+}
+
+// epochAt is the epoch that a shard obeys.
+func (p *process) epochAt(t *testing.T, s shard.Shard) (epoch int64) {
+	t.Helper()
+	if err := p.ask(t.Context(), s, func(ctx context.Context, e *script.Endpoint, ref script.ShardRef) error {
+		r, err := e.Peek(ctx, ref)
+		epoch = r.Epoch
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return epoch
+}
+
+func (p *process) ask(ctx context.Context, s shard.Shard,
+	do func(context.Context, *script.Endpoint, script.ShardRef) error) error {
+	ctx, call, err := p.env.Nodes.Node(s.Node).Begin(ctx, s.Slot,
+		telemetry.Call{Operation: telemetry.Propose, Limiter: p.register.Metrics}, 0, nil)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, call.Scripts, script.ShardKeys("", shard.Tag(s.Slot), "n:l"))
+	call.Finish(ctx, err)
+	return err
+}

@@ -1,0 +1,62 @@
+package register
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Whatever bytes stand in a record, they are refused with a typed error, or a layout whose anchor
+// can be told and whose change can be driven, without a panic.
+func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
+	p := offline(t, wanted(100, 3), nil)
+	nodes := p.env.Nodes.Roster().All()
+	first, err := shard.New(7, wanted(100, 3).Spec, wanted(100, 3).over("n:l", 3, nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := first.Change(8, shard.Spec{Permits: 50, Window: time.Minute, Algorithm: TokenBucket},
+		wanted(50, 2).over("n:l", 2, nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, read := rand.New(rand.NewPCG(1, 2)), 0
+	for _, layout := range []shard.Layout{first, next} {
+		blob, err := json.Marshal(layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range extent.Some(400) {
+			altered := slices.Clone(blob)
+			for range rng.IntN(3) {
+				altered[rng.IntN(len(altered))] = "0123456789-\"x"[rng.IntN(13)]
+			}
+			got, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: altered})
+			if err != nil {
+				if !errors.Is(err, ErrUnreadable) {
+					t.Errorf("%q: error of another kind: %v", altered, err)
+				}
+				continue
+			}
+			read++
+			p.layout.Store(got)
+			newDriver(p.register, *got).layout.Plan(nil)
+			if len(p.register.homes()) == 0 || p.register.anchorFor(*got).Node == "" {
+				t.Errorf("%q: no place for it", altered)
+			}
+		}
+	}
+	if read == 0 {
+		t.Error("no layout was read")
+	}
+	if _, err := decodeLayout(script.Record{Blob: make([]byte, script.MaxBlob+1)}); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("one that is too long: %v", err)
+	}
+}

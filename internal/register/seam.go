@@ -1,0 +1,65 @@
+package register
+
+import (
+	"context"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Limit is the limit that a record tells of, as its process uses it. A register asks and tells it
+// something with an exchange or a step of a change, never with a call for permits.
+type Limit interface {
+	// Declared is the limit as the code declares it, at the highest revision.
+	Declared() Wanted
+	// Layout is the layout that the process works with, nil if it has none. It never changes.
+	Layout() *shard.Layout
+	// Adopt makes a layout the one that the process works with, unless it has a newer one. The
+	// error is ErrUnreadable for a layout that no version could have declared, and ErrDeleted after
+	// a deletion.
+	Adopt(l shard.Layout) error
+	// Propose makes an offer to a shard, without asking for permits.
+	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
+	// Drop removes the shards of the layout.
+	Drop(ctx context.Context) error
+	// Forget is for a limit that was deleted: there is no layout, and nothing is known of shards.
+	Forget()
+	// Remember is for a limit that was deleted and is declared again.
+	Remember()
+	// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
+	FailedAt(at shard.Location, err error) error
+}
+
+// Offer is a layout as one of its shards hears of it.
+type Offer struct {
+	Layout shard.Layout
+	Shard  shard.Shard
+	Floor  int64 // the share that the shard may put in force at once
+	Gift   script.Gift
+	Forced bool // it is sent also to a node that is believed to be away
+}
+
+// Subject says which limit a register is of.
+type Subject struct {
+	Limit   Limit
+	Name    string // as people know it
+	ID      string // as it stands in Redis keys
+	Family  bool   // the record of a family: settled at once, because its keys never move capacity
+	Metrics *telemetry.Limiter
+}
+
+// Wanted is a limit as somebody wants it to be.
+type Wanted struct {
+	shard.Spec
+	Shards int // over which it is split; 0: as many as suit it
+}
+
+// The names under which records hold the algorithms.
+const (
+	SlidingLog     = "sliding_log"
+	SlidingCounter = "sliding_counter"
+	FixedWindow    = "fixed_window"
+	TokenBucket    = "token_bucket"
+	LeakyBucket    = "leaky_bucket"
+)

@@ -1,0 +1,152 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// This file is what a limit is to the register of its layout.
+
+// registered gives a core the register of its own record.
+func (c *core) registered(family bool) {
+	c.register = register.New(c.client.records, register.Subject{
+		Limit: c, Name: c.name, ID: c.id, Family: family, Metrics: c.metrics})
+}
+
+// join makes the limiter usable, as it is stored or as declared.
+func (c *core) join(ctx context.Context, limit Limit) error {
+	c.declare(limit)
+	if t := c.table.Load(); t != nil && limit.Revision <= t.limit.Revision {
+		return nil
+	}
+	return c.register.Join(ctx)
+}
+
+// Declared is the limit as the code declares it, at the highest revision.
+func (c *core) Declared() register.Wanted { return c.declaration().wanted() }
+
+// Layout is the layout of the table in force, nil if there is none.
+func (c *core) Layout() *shard.Layout {
+	if t := c.table.Load(); t != nil {
+		return &t.layout
+	}
+	return nil
+}
+
+// Adopt makes the layout the one this process works with, unless it has a newer one.
+func (c *core) Adopt(layout shard.Layout) error {
+	limit, err := limitOf(layout)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.register != nil && c.register.Deleted() {
+		return register.ErrDeleted // while the layout was on its way
+	}
+	old := c.table.Load()
+	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
+		return nil
+	}
+	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
+		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
+	}
+	t, err := c.newTable(layout, limit)
+	if err != nil {
+		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+	}
+	c.table.Store(t)
+	c.metrics.CountsBy(limit.Algorithm.String())
+	if old != nil && old.layout.Epoch != layout.Epoch {
+		c.accounts.open(t) // a raised limit may have room where there was none
+		c.ahead.Store(nil)
+		c.accounts.upset()
+		c.accounts.retire(t)
+	}
+	return nil
+}
+
+// Propose makes an offer to a shard, without asking for permits.
+func (c *core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply, error) {
+	l := c.laneTo(o.Shard)
+	if l == nil || !o.Forced && !l.Usable(c.client.now()) {
+		return script.TakeReply{}, node.ErrAway
+	}
+	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
+	if err != nil {
+		return script.TakeReply{}, err
+	}
+	return l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal}, o.Gift)
+}
+
+// Drop removes the shards of the layout.
+func (c *core) Drop(ctx context.Context) error {
+	return c.everyShard(ctx, c.client.records.Patience(),
+		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
+}
+
+// Forget is for a limit that was deleted: there is no table, and nothing is known of shards.
+func (c *core) Forget() {
+	c.mu.Lock()
+	t := c.table.Swap(nil)
+	for _, ln := range c.lanes {
+		ln.Forget(c.client.now())
+	}
+	c.mu.Unlock()
+	if t != nil {
+		c.accounts.open(t)
+	}
+	c.ahead.Store(nil)
+	c.client.forget(c)
+	c.accounts.upset()
+}
+
+// Remember is for a limit that was deleted and is declared again.
+func (c *core) Remember() { c.client.remember(c) }
+
+// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
+func (c *core) FailedAt(at shard.Location, err error) error {
+	return &ShardError{Limiter: c.name, Shard: shard.Tag(at.Slot), Node: at.Node, Err: err}
+}
+
+// wanted is the limit as a register knows it.
+func (l Limit) wanted() register.Wanted {
+	return register.Wanted{
+		Spec: shard.Spec{
+			Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
+			Lease: l.Lease,
+			Scope: l.Scope.stored(), Auto: l.Shards == 0,
+		},
+		Shards: l.Shards,
+	}
+}
+
+// limitOf is the limit of a layout. One that no version could have declared is unreadable.
+func limitOf(l shard.Layout) (Limit, error) {
+	algorithm, err := algorithmNamed(l.Algorithm)
+	scope, unknown := scopeNamed(l.Scope)
+	limit := Limit{
+		Scope:     scope,
+		Permits:   l.Permits,
+		Per:       l.Window,
+		Algorithm: algorithm,
+		Burst:     l.Burst,
+		Shards:    len(l.Live()),
+		Lease:     l.Lease,
+		Revision:  l.Revision,
+	}
+	if err = errors.Join(err, unknown); err != nil {
+		return limit, err
+	}
+	if err := limit.validate(); err != nil {
+		return limit, fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+	}
+	return limit, nil
+}
