@@ -57,6 +57,9 @@ func (c *core) FreeAt(s shard.Shard) (at int64, ok bool) {
 	return l.FreeAt(), true
 }
 
+// Update takes over the layout that the family's record gives the key.
+func (c *core) Update() { c.family.update(c) }
+
 // Raised tells that there may be room where there was none.
 func (c *core) Raised() { c.ahead.Store(nil) }
 

@@ -21,6 +21,8 @@ type Key interface {
 	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is
 	// gone.
 	FreeAt(s shard.Shard) (at int64, ok bool)
+	// Update takes over the layout that the family's record gives the key.
+	Update()
 	// Raised tells that there may be room where there was none.
 	Raised()
 	// Arrived tells that every shard of the layout has its share.
@@ -48,8 +50,14 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	if !m.due(t, r.now()) || !m.begin(ctx, t.Epoch, r.env.Nodes.CallTimeout/2) {
 		return
 	}
+	// Where keys were before is forgotten after a while. So a process that rested must not raise a
+	// shard under the layout that it knows: nobody who moves the key later would ask that shard.
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout/2)
+	defer cancel()
+	doubt := r.Confirm(within)
+	k.Update()
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
-		r.stepKey(ctx, m, k, *t)
+		r.stepKey(ctx, m, k, *t, doubt)
 	}
 	<-m.turn
 }
@@ -80,14 +88,17 @@ func (m *Move) begin(ctx context.Context, epoch int64, most time.Duration) bool 
 	return false
 }
 
-// stepKey asks the shards of an unsettled key what they hold, and raises those that may be raised.
-func (r *Register) stepKey(caller context.Context, m *Move, k Key, layout shard.Layout) {
+// stepKey asks the shards of an unsettled key what they hold, and raises those that may be raised
+// unless there is a doubt that the layout is the last one.
+func (r *Register) stepKey(caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
 	ctx, cancel := context.WithTimeout(caller, r.env.Nodes.CallTimeout/2)
 	defer cancel()
 	seen := make([]shard.Observation, len(layout.Shards))
 	err := offer(ctx, k, layout, seen, nil)
 	step := layout.Plan(seen)
-	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
+	if doubt != nil {
+		err = doubt
+	} else if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
 		if e := offer(ctx, k, layout, seen, step.Raise); e != nil {
 			err = e
 		}
