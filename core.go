@@ -189,13 +189,11 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
 		Quarantine: c.client.quarantines(layout.Window),
 	}
-	if c.family != nil {
-		return c.family.proposal(terms)
-	}
-	// A key of a family is told of a layout by whoever calls for it, perhaps long after another
-	// one.
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true
+	}
+	if c.family != nil {
+		return c.family.proposal(terms)
 	}
 	return terms.Proposal()
 }

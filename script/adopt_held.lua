@@ -1,8 +1,8 @@
 --@needs sub target
 --@sets ceiling
 -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is
--- less than the target. What an old snapshot brought back, beyond what the layout before left to
--- the shard, is in force elsewhere now.
+-- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
+-- the layout before left to the shard, is in force elsewhere now.
 local kept = sub(ARGV[2], @terms.held) + 0
 if kept >= 0 and kept < target then
   ceiling = kept

@@ -452,9 +452,9 @@ elseif epoch < proposed then
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   -- [adopt_held.lua]
-  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is less
-  -- than the target. What an old snapshot brought back, beyond what the layout before left to the
-  -- shard, is in force elsewhere now.
+  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is
+  -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
+  -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
   if kept >= 0 and kept < target then
     ceiling = kept

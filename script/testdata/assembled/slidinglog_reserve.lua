@@ -166,9 +166,9 @@ elseif epoch < proposed then
     span = window
   end
   -- [adopt_held.lua]
-  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is less
-  -- than the target. What an old snapshot brought back, beyond what the layout before left to the
-  -- shard, is in force elsewhere now.
+  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is
+  -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
+  -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
   if kept >= 0 and kept < target then
     ceiling = kept
@@ -227,8 +227,9 @@ local used = (total - base) % TURN
 --       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
---         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything; life: time to live of log and accounts ms; to the end, not padded: time
---         to live of the head ms
+--         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
+--         life: time to live of log and accounts ms; to the end, not padded: time to live of the
+--         head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
 --        73 life(13)  86 head_life(to the end)
 if damaged then
