@@ -84,10 +84,11 @@ func (w *world) place(s step) {
 	if h == nil {
 		return
 	}
+	family := p.families[l.name()]
 	w.give(p, s.List)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = p.families[l.name()].Rebalance(ctx)
+	_ = family.Rebalance(ctx)
 	w.event("place", l)
 }
 
