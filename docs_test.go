@@ -2,9 +2,11 @@ package shardlimit_test
 
 import (
 	"cmp"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -153,6 +155,112 @@ func TestEveryPackageHasAComment(t *testing.T) {
 	for dir, has := range comments {
 		if !has {
 			t.Errorf("no comment of the package in %s", dir)
+		}
+	}
+}
+
+// Each question of a contributor is answered by one file, which has what the table says.
+func TestFilesThatAnswerQuestionsHaveWhatIsLookedFor(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| [^|]+\\? \\| `([^`|]+)` \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text),
+		-1)
+	if len(rows) < 10 {
+		t.Fatalf("%d questions", len(rows))
+	}
+	for _, row := range rows {
+		path := row[1]
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[2], -1)
+		if len(names) == 0 {
+			t.Errorf("%s: nothing to look for", path)
+		}
+		for _, name := range names {
+			found := strings.Contains(string(text), name[1])
+			if filepath.Ext(path) == ".go" {
+				found = declares(t, path, name[1])
+			}
+			if !found {
+				t.Errorf("%s has no %s", path, name[1])
+			}
+		}
+	}
+}
+
+// declares reports whether a file declares a function, method, type, constant or variable.
+func declares(t *testing.T, path, name string) bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.Name == name {
+				return true
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					if s.Name.Name == name {
+						return true
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, func(n *ast.Ident) bool { return n.Name == name }) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// The table of packages says what each imports of ours: a package by its name, or the root.
+func TestTheTableOfImportsIsTrue(t *testing.T) {
+	const module = "github.com/shardlimit/shardlimit"
+	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\| ([^|]+) \\|$").
+		FindAllStringSubmatch(document(t, "architecture.md"), -1)
+	if len(rows) < 20 {
+		t.Fatalf("%d packages", len(rows))
+	}
+	for _, row := range rows {
+		imported := map[string]bool{}
+		err := filepath.WalkDir(row[1], func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, s := range file.Imports {
+				of, ours := strings.CutPrefix(strings.Trim(s.Path.Value, `"`), module)
+				if !ours || strings.HasPrefix(of, "/"+row[1]) {
+					continue
+				}
+				imported[cmp.Or(strings.TrimPrefix(strings.TrimPrefix(of, "/"), "internal/"), "root")] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		if row[2] != "nothing of ours" {
+			said = strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ")
+		}
+		slices.Sort(said)
+		if got := slices.Sorted(maps.Keys(imported)); !slices.Equal(got, said) {
+			t.Errorf("%s imports %v, the table says %v", row[1], got, said)
 		}
 	}
 }

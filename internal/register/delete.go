@@ -12,7 +12,7 @@ import (
 // This file is about limits that this process deletes, and declares again.
 
 // deletion is whether a limit was deleted by this process and not declared since. A deleted limit
-// has no table. It is declared anew by the next call for permits, never in the background.
+// has no layout. It is declared anew by the next call for permits, never in the background.
 type deletion struct {
 	mu      sync.Mutex
 	deleted bool

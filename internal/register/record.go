@@ -15,7 +15,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file reads and writes the places of a register's record.
+// This file reads and writes the record at all its places; place.go does so at one.
 
 // reading is what one place of the record held.
 type reading struct {

@@ -13,10 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// How much longer than two windows things are kept. The head of a live shard is kept for headKeep,
-// so that a rest makes no shard absent. A shard that gave its capacity away remembers that for
-// stateKeep; that is more than confirmFor, so whoever is behind still finds the memory of it, or
-// must confirm its layout first.
+// How much longer than two windows things are kept. A shard that gave its capacity away remembers
+// that for StateKeep. That is more than confirmFor: whoever is behind still finds the memory of it,
+// or must confirm its layout first.
 const (
 	StateKeep      = time.Minute
 	recordKeep     = 7 * 24 * time.Hour // and two windows
