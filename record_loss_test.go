@@ -7,52 +7,27 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
 // snapshot is the records of limits on a server, as they were at one time.
-type snapshot map[string]map[string]string
+type snapshot struct{ redissim.Image }
 
 func isRecord(key string) bool { return strings.Contains(key, "}:r:") }
 
 // recordsOn takes a snapshot of a server's records.
-func recordsOn(t *testing.T, m *miniredis.Miniredis) snapshot {
+func recordsOn(t *testing.T, m *redissim.Server) snapshot {
 	t.Helper()
-	taken := make(snapshot)
-	for _, key := range m.Keys() {
-		if !isRecord(key) {
-			continue
-		}
-		fields, err := m.HKeys(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		taken[key] = make(map[string]string)
-		for _, f := range fields {
-			taken[key][f] = m.HGet(key, f)
-		}
-	}
-	if len(taken) == 0 {
+	taken := snapshot{m.Save(isRecord)}
+	if len(taken.Image) == 0 {
 		t.Fatal("there are no records on the server")
 	}
 	return taken
 }
 
 // restore puts a server's records back to a snapshot; the rest stays as it is.
-func (s snapshot) restore(m *miniredis.Miniredis) {
-	for _, key := range m.Keys() {
-		if isRecord(key) {
-			m.Del(key)
-		}
-	}
-	for key, fields := range s {
-		for f, v := range fields {
-			m.HSet(key, f, v)
-		}
-	}
-}
+func (s snapshot) restore(m *redissim.Server) { m.Load(s.Image, isRecord) }
 
 // layoutChanges make the second layout of a limit out of the first.
 var layoutChanges = map[string]struct {
@@ -139,7 +114,7 @@ func TestAfterAllRecordsAreLostTheNewestLayoutThatSomebodyKnowsGoesOn(t *testing
 				want := c.change(t, f, client, newer)
 				time.Sleep(soon) // the change has settled; the other process has been idle all the time
 				for _, m := range servers {
-					m.FlushAll()
+					m.Flush()
 				}
 				callers := newDemand(t, pace, older)
 				time.Sleep(2 * time.Second)
@@ -158,7 +133,7 @@ func TestADeclarationAfterALossDoesNotUndoAChange(t *testing.T) {
 		knows := limiter(t, f.client(t), "l", twenty)
 		want := changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
 		time.Sleep(soon)
-		servers[0].FlushAll()
+		servers[0].Flush()
 		endInOne(t, want, limiter(t, f.client(t), "l", twenty), knows)
 	})
 }
