@@ -19,6 +19,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's.
@@ -59,7 +60,7 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 		node.redis.Restart() // it has just been started
 		dial := fronted(t, node.hook)
 		broken = append(broken, node)
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: slim(rueidis.ClientOption{
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: redistest.Slim(rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
 			Dialer: net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
 			DialCtxFn: func(context.Context, string, *net.Dialer,

@@ -33,14 +33,7 @@ func standalone(tb testing.TB) fleet {
 // are not taken to be away.
 func unhurried(o rueidis.ClientOption) rueidis.ClientOption {
 	o.Dialer.Timeout, o.ConnWriteTimeout = patience, patience
-	return slim(o)
-}
-
-// slim is for connections that carry little: by default each has buffers of a megabyte and 1,024
-// channels, and to make those is most of what a test costs that connects often.
-func slim(o rueidis.ClientOption) rueidis.ClientOption {
-	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 1<<13, 1<<13, 7
-	return o
+	return redistest.Slim(o)
 }
 
 func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
