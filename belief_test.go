@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,11 +273,7 @@ func TestACallThatWasStuckCreatesNothing(t *testing.T) {
 			t.Fatal(d, err)
 		}
 		for _, n := range nodes { // as if nothing had been used yet
-			for _, k := range n.redis.Keys() {
-				if k[len(k)-len(":h:n:l"):] == ":h:n:l" {
-					n.redis.Del(k)
-				}
-			}
+			n.redis.Drop(isHead)
 		}
 		time.Sleep(time.Second)
 		for _, n := range nodes {
@@ -301,11 +298,13 @@ func TestACallThatWasStuckCreatesNothing(t *testing.T) {
 	})
 }
 
+func isHead(key string) bool { return strings.HasSuffix(key, ":h:n:l") }
+
 // heads counts the heads on all nodes.
 func heads(nodes []*bubbleNode) (n int) {
 	for _, node := range nodes {
 		for _, k := range node.redis.Keys() {
-			if len(k) > 7 && k[len(k)-len(":h:n:l"):] == ":h:n:l" {
+			if isHead(k) {
 				n++
 			}
 		}
@@ -318,7 +317,7 @@ func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
 	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			f, nodes := bubbledNodes(t, 2)
-			nodes[1].redis.SetTime(time.Now().Add(away))
+			nodes[1].redis.Step(away)
 			c := f.client(t)
 			defer c.Close()
 			l := limiter(t, c, "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})

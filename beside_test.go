@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // What Peek calls free is what a call is granted, also while permits are reserved for later: those
@@ -62,8 +63,11 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 // more, Peek knows to the microsecond when n permits are free together, and a denied call says the
 // same. Everybody who asks is new, so nothing but the replies can tell.
 func TestPeekKnowsWhenNPermitsComeBesideReservations(t *testing.T) {
-	for _, a := range algorithms {
-		for _, shards := range []int{1, 3} {
+	for i, a := range algorithms {
+		for k, shards := range []int{1, 3} {
+			if !extent.Plays(i + 2*k) { // one goroutine calls
+				continue
+			}
 			if a == shardlimit.SlidingCounter && shards > 1 {
 				continue // what was collected and given back ends a cell later
 			}

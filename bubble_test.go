@@ -18,6 +18,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's.
@@ -32,26 +34,20 @@ func bubbled(t *testing.T, nodes int) fleet {
 
 // bubbleNode is a node of a bubbled fleet that a test can break.
 type bubbleNode struct {
-	redis *miniredis.Miniredis
+	redis *redissim.Server
 	down  atomic.Bool  // it refuses every script
 	stuck atomic.Int64 // how long scripts that come now are on their way, nanoseconds
 }
 
-func (n *bubbleNode) hook(info server.Hook) server.Hook {
-	return func(c *server.Peer, cmd string, args ...string) bool {
-		if info(c, cmd, args...) {
-			return true
-		}
-		if cmd != "EVALSHA" && cmd != "EVAL" {
-			return false
-		}
+func (n *bubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
+	if cmd == "EVALSHA" || cmd == "EVAL" {
 		time.Sleep(time.Duration(n.stuck.Load()))
 		if n.down.Load() {
 			c.WriteError("LOADING it is down")
 			return true
 		}
-		return false
 	}
+	return n.redis.Hook(c, cmd, args...)
 }
 
 // bubbledNodes is bubbled, with a hand on the nodes.
@@ -60,24 +56,18 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 	oneProcessor(t)
 	f, broken := fleet{prefix: "b:"}, []*bubbleNode{}
 	for i := range nodes {
-		redis := miniredis.NewMiniRedis()
-		redis.ClockTTL(true)
-		conn, err := redis.Dial() // starts it, without a port
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.Close()
-		node := &bubbleNode{redis: redis}
-		redis.Server().SetPreHook(node.hook(infoOf(time.Now())))
+		node := &bubbleNode{redis: redissim.NewServer(time.Now)}
+		node.redis.Restart() // it has just been started
+		dial := fronted(t, node.hook)
 		broken = append(broken, node)
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: rueidis.ClientOption{
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: redistest.Slim(rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
 			Dialer: net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
 			DialCtxFn: func(context.Context, string, *net.Dialer,
 				*tls.Config) (net.Conn, error) {
-				return redis.Dial()
+				return dial()
 			},
-		}})
+		})})
 	}
 	return f, broken
 }
@@ -109,25 +99,28 @@ func oneProcessor(t *testing.T) {
 	})
 }
 
+// fronted returns how to connect to a server of which the hook carries out the commands.
+func fronted(tb testing.TB, hook server.Hook) (dial func() (net.Conn, error)) {
+	tb.Helper()
+	front := miniredis.NewMiniRedis()
+	conn, err := front.Dial() // starts it, without a port
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = conn.Close()
+	front.Server().SetPreHook(hook)
+	return front.Dial
+}
+
 // bubbledServers is bubbled with the servers of the nodes.
-func bubbledServers(t *testing.T, nodes int) (fleet, []*miniredis.Miniredis) {
+func bubbledServers(t *testing.T, nodes int) (fleet, []*redissim.Server) {
 	t.Helper()
 	f, made := bubbledNodes(t, nodes)
-	var servers []*miniredis.Miniredis
+	var servers []*redissim.Server
 	for _, n := range made {
 		servers = append(servers, n.redis)
 	}
 	return f, servers
-}
-
-// infoOf answers what scripts ask about a server that has been up since then.
-func infoOf(since time.Time) server.Hook {
-	return func(c *server.Peer, cmd string, _ ...string) bool {
-		if cmd == "INFO" {
-			c.WriteBulk(fmt.Sprintf("uptime_in_seconds:%d\r\n", int64(time.Since(since)/time.Second)))
-		}
-		return cmd == "INFO"
-	}
 }
 
 // demand asks for permits through each limiter in turn, one every pause of the bubble's time, and

@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
 // A later version gives a limit an algorithm that this one does not know. A process of this version
@@ -28,11 +27,8 @@ func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 			t.Errorf("%d of 100 permits while the shards have state", got)
 		}
 		time.Sleep(6 * time.Second) // what was believed before is over
-		for _, key := range servers[0].Keys() {
-			if !strings.Contains(key, "}:r:") {
-				servers[0].Del(key) // as if the later version had taken the capacity, and that had been forgotten
-			}
-		}
+		// as if the later version had taken the capacity, and that had been forgotten
+		servers[0].Drop(func(key string) bool { return !isRecord(key) })
 		for range 60 {
 			if d, _ := l.AllowUpTo(t.Context(), 100); d.Granted > 0 {
 				t.Fatalf("%d permits of a shard that began anew", d.Granted)
@@ -43,21 +39,27 @@ func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 }
 
 // ofTheFuture has the records on a server name another algorithm, as the next layout.
-func ofTheFuture(t *testing.T, m *miniredis.Miniredis) {
+func ofTheFuture(t *testing.T, m *redissim.Server) {
 	t.Helper()
-	for key := range recordsOn(t, m) {
-		now := m.HGet(key, "epoch")
+	for key := range recordsOn(t, m).Image {
+		field := func(name string) string {
+			text, ok := m.Do([]string{"HGET", key, name}).(string)
+			if !ok {
+				t.Fatalf("the record has no %s", name)
+			}
+			return text
+		}
+		now, blob := field("epoch"), field("blob")
 		epoch, err := strconv.ParseInt(now, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		next := strconv.FormatInt(epoch+1, 10)
-		blob := m.HGet(key, "blob")
 		changed := strings.Replace(strings.Replace(blob, `"epoch":`+now, `"epoch":`+next, 1),
 			`"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
 		if len(changed) != len(blob)+len("of_the_future")-len("sliding_log") {
 			t.Fatalf("the record is not as expected: %s", blob)
 		}
-		m.HSet(key, "blob", changed, "epoch", next)
+		m.Do([]string{"HSET", key, "blob", changed, "epoch", next})
 	}
 }

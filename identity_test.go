@@ -167,7 +167,7 @@ func TestANameThatAnotherProcessTookIsNoticed(t *testing.T) {
 		f, servers := bubbledServers(t, 1)
 		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
 		older := limiter(t, f.called("older").client(t), "l", limit)
-		servers[0].FlushAll()
+		servers[0].Flush()
 		newer := limiter(t, f.called("newer").client(t), "l", limit)
 		time.Sleep(5 * time.Minute)
 		if _, err := newer.Allow(t.Context()); err != nil {

@@ -33,7 +33,7 @@ func standalone(tb testing.TB) fleet {
 // are not taken to be away.
 func unhurried(o rueidis.ClientOption) rueidis.ClientOption {
 	o.Dialer.Timeout, o.ConnWriteTimeout = patience, patience
-	return o
+	return redistest.Slim(o)
 }
 
 func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {

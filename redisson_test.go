@@ -33,9 +33,9 @@ func onEither(t *testing.T, test func(t *testing.T, f fleet)) {
 // admin is a connection to the first node past every limiter.
 func (f fleet) admin(tb testing.TB) rueidis.Client {
 	tb.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: f.nodes[0].Redis.InitAddress, ForceSingleClient: true, DisableCache: true,
-	})
+	option := f.nodes[0].Redis
+	option.ForceSingleClient, option.DisableCache = true, true
+	c, err := rueidis.NewClient(option)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,34 +1,41 @@
 package shardlimit_test
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// frozen is nodes whose clocks stand still until they are set.
+// frozen is nodes whose clocks stand still once they are set.
 func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
 	tb.Helper()
+	var now atomic.Pointer[time.Time]
+	clock := func() time.Time {
+		if stands := now.Load(); stands != nil {
+			return *stands
+		}
+		return time.Now()
+	}
 	f.prefix = redistest.Prefix(tb)
-	servers := make([]*miniredis.Miniredis, n)
-	for i := range servers {
-		servers[i] = miniredis.RunT(tb)
+	for i := range n {
+		dial := fronted(tb, redissim.NewServer(clock).Hook)
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: unhurried(rueidis.ClientOption{
-			InitAddress: []string{servers[i].Addr()}, ForceSingleClient: true,
+			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true,
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return dial() },
 		})})
 	}
-	return f, func(now time.Time) {
-		for _, s := range servers {
-			s.SetTime(now)
-		}
-	}
+	return f, func(at time.Time) { now.Store(&at) }
 }
 
 // For every number of permits and of shards: a caller that sleeps RetryAfter and is alone

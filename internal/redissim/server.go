@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Server is one simulated node. It is not safe for concurrent use, but what a Link does holds the
-// lock of the engine.
+// Server is one simulated node. Whatever looks at its keys or changes them holds the lock of the
+// engine.
 type Server struct {
 	clock  func() time.Time
 	offset time.Duration // of the node's TIME from the clock
@@ -63,11 +63,17 @@ func (s *Server) now() int64 { return s.clock().Add(s.offset).UnixMicro() }
 func (s *Server) Step(by time.Duration) { s.offset += by }
 
 // Flush forgets every key, as FLUSHALL does; scripts stay.
-func (s *Server) Flush() { clear(s.keys) }
+func (s *Server) Flush() {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	clear(s.keys)
+}
 
 // Restart forgets what FLUSHALL forgets, and the scripts, and how long the node has been up.
 func (s *Server) Restart() {
-	s.Flush()
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	clear(s.keys)
 	clear(s.loaded)
 	s.since = s.clock()
 }
@@ -77,6 +83,8 @@ type Image map[string]*value
 
 // Save returns an image of the keys that match.
 func (s *Server) Save(match func(key string) bool) Image {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
 	image := Image{}
 	for key := range s.keys {
 		if v := s.get(key); v != nil && match(key) {
@@ -89,7 +97,9 @@ func (s *Server) Save(match func(key string) bool) Image {
 // Load puts back what matches as it was in the image: keys that match and are not in it go. What
 // has expired meanwhile stays away.
 func (s *Server) Load(image Image, match func(key string) bool) {
-	s.Drop(match)
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	s.drop(match)
 	for key, v := range image {
 		if match(key) {
 			s.keys[key] = v.clone()
@@ -99,6 +109,12 @@ func (s *Server) Load(image Image, match func(key string) bool) {
 
 // Drop deletes the keys that match and returns how many there were.
 func (s *Server) Drop(match func(key string) bool) (n int) {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	return s.drop(match)
+}
+
+func (s *Server) drop(match func(key string) bool) (n int) {
 	maps.DeleteFunc(s.keys, func(key string, _ *value) bool {
 		if match(key) {
 			n++
@@ -111,6 +127,9 @@ func (s *Server) Drop(match func(key string) bool) (n int) {
 
 // Keys returns the names of all keys, sorted.
 func (s *Server) Keys() []string {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	maps.DeleteFunc(s.keys, func(key string, _ *value) bool { return s.get(key) == nil })
 	return slices.Sorted(maps.Keys(s.keys))
 }
 

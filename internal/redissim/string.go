@@ -39,6 +39,10 @@ func doSet(s *Server, a []string) any {
 			}
 			v.expires = s.now() + ms*1000
 			i++
+		case "NX":
+			if s.get(a[0]) != nil {
+				return nil
+			}
 		case "KEEPTTL":
 			if old := s.get(a[0]); old != nil {
 				v.expires = old.expires

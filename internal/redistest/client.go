@@ -8,11 +8,18 @@ import (
 
 // ClientOption is a rueidis configuration for this one server.
 func (s *Server) ClientOption() rueidis.ClientOption {
-	return rueidis.ClientOption{
+	return Slim(rueidis.ClientOption{
 		InitAddress:       []string{s.Addr()},
 		ForceSingleClient: true,
 		DisableCache:      true,
-	}
+	})
+}
+
+// Slim is for connections that carry little: by default each has buffers of a megabyte and 1,024
+// channels, and to make those is most of what a test costs that connects often.
+func Slim(o rueidis.ClientOption) rueidis.ClientOption {
+	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 1<<13, 1<<13, 7
+	return o
 }
 
 // Client returns a client of this one server, also of a node of a cluster. tb

@@ -259,11 +259,11 @@ func (s *Sentinel) awaitChange(ctx context.Context, old *Server) error {
 
 // ClientOption is a rueidis configuration that finds the master by the sentinel.
 func (s *Sentinel) ClientOption() rueidis.ClientOption {
-	return rueidis.ClientOption{
+	return Slim(rueidis.ClientOption{
 		InitAddress:  s.Addrs(),
 		DisableCache: true,
 		Sentinel:     rueidis.SentinelOption{MasterSet: masterSet},
-	}
+	})
 }
 
 // Client returns a client of the master, whoever that is. tb closes it.

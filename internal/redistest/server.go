@@ -181,7 +181,7 @@ func adminOption(addr string) rueidis.ClientOption {
 		PipelineMultiplex: -1, // one connection
 	}
 	opt.Dialer.Timeout = time.Second
-	return opt
+	return Slim(opt)
 }
 
 // do sends one administrative command.
