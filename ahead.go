@@ -12,13 +12,13 @@ import (
 // false if nothing could be reserved, and then until when that will be so because its part of the
 // limit is used up or others have booked so much (0: for another reason). upsets is what first told
 // before the head was denied.
-func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64) (done bool, until int64) {
-	c := q.account.core
+func (q *queue) bookAhead(ctx context.Context, t *routes, n int64, upsets uint64) (done bool, until int64) {
+	c := q.member.core
 	w, _ := q.first(n)
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.account.book(ctx, t, n, 0, w.deadline, c.client.now(), 2)
+	d, due, err := q.member.book(ctx, t, n, 0, w.deadline, c.client.now(), 2)
 	if err != nil {
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			return false, paced.until
@@ -50,7 +50,7 @@ func (q *queue) bookAhead(ctx context.Context, t *table, n int64, upsets uint64)
 			return true, 0
 		}
 		if poked {
-			q.account.doubt(t)
+			q.member.forgetDenials(t)
 		}
 		// A reset or refund may have made room for all of them at once.
 		now, err := q.ask(ctx, c.inUse(ctx), n, false)
@@ -77,8 +77,8 @@ func (q *queue) first(n int64) (*waiter, uint64) {
 	return e.Value.(*waiter), q.upsets
 }
 
-// upset has the head of the line look again after usage was forgotten or the limit changed.
-func (q *queue) upset() {
+// restart has the head of the line look again after usage was forgotten or the limit changed.
+func (q *queue) restart() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.upsets++

@@ -39,16 +39,16 @@ type booked struct {
 // that is before the deadline (0: none): on one shard if one has so many, else on several. While
 // participants contend, credit has to pay for them until then, else the error is a *pacedError.
 // windows is for how many windows' worth of permits shards may be booked.
-func (a *account) book(ctx context.Context, t *table,
+func (m *member) book(ctx context.Context, t *routes,
 	n, least, deadline, since, windows int64) (Decision, int64, error) {
-	c := a.core
+	c := m.core
 	var failure error
 	failed := make(map[*lane.Seat]bool)
 	for range bookAttempts {
 		if failure == nil && c.client.now()-since > c.client.lanes.Boarding() {
 			return Decision{}, 0, c.noBooking(ctx, t, lane.ErrTooLate, nil)
 		}
-		at, wanted, err := a.plan(ctx, t, n, since, failed)
+		at, wanted, err := m.plan(ctx, t, n, since, failed)
 		if err != nil {
 			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
 		}
@@ -76,7 +76,7 @@ type partError struct {
 func (e *partError) Unwrap() error { return e.error }
 
 // noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
-func (c *core) noBooking(ctx context.Context, t *table, err, failure error) error {
+func (c *core) noBooking(ctx context.Context, t *routes, err, failure error) error {
 	if e := c.gone(ctx, err); e != nil {
 		return e
 	}
@@ -119,9 +119,9 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
 // plan looks at the shards and chooses which to book, and the instant to book for: of
 // one shard 0, because it knows better itself.
-func (a *account) plan(ctx context.Context, t *table, n, since int64,
+func (m *member) plan(ctx context.Context, t *routes, n, since int64,
 	failed map[*lane.Seat]bool) (at int64, wanted []lane.Part, err error) {
-	c, visit := a.core, a.view(t).visit
+	c, visit := m.core, m.view(t).visit
 	if len(visit) == 1 && !t.split {
 		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
@@ -271,7 +271,7 @@ func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 }
 
 // booking is the decision that stands for the parts, and when they are due.
-func (c *core) booking(t *table, parts []booked) (d Decision, due int64) {
+func (c *core) booking(t *routes, parts []booked) (d Decision, due int64) {
 	now := c.client.now()
 	for _, b := range parts {
 		d.addPart(b.Part, c.bookings.Add(1)|bookingTicket)

@@ -18,7 +18,7 @@ const (
 	turn      = 16 * time.Millisecond
 )
 
-// tried marks the lanes, by their place in table.order, that a call is done with; nil: none.
+// tried marks the lanes, by their place in routes.order, that a call is done with; nil: none.
 type tried [MaxShards / 64]uint64
 
 // add marks a lane. A layout has no more than MaxShards.
@@ -84,8 +84,8 @@ func (v *view) open(i int, now, size int64, done *tried) bool {
 }
 
 // turn is the place in the order of the shard whose turn it is, or k turns later.
-func (t *table) turn(now, k int64) int {
-	shards := int64(len(t.order))
-	reach := (crowd*shards-1)/max(t.record.Participants(), 1) + 1
+func (r *routes) turn(now, k int64) int {
+	shards := int64(len(r.order))
+	reach := (crowd*shards-1)/max(r.record.Participants(), 1) + 1
 	return int((now/int64(turn) + k) % min(max(reach, preferred), shards))
 }

@@ -24,20 +24,20 @@ type core struct {
 	// Only for a key of a family:
 	family  *Family
 	invalid error                         // why the key cannot be used
-	from    atomic.Pointer[table]         // the family's table that this one's was made from
+	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
 
-	table    atomic.Pointer[table] // nil until the limit has been declared or joined
-	register *register.Register    // nil for a key of a family
-	accounts accounts
-	local    ownPart
-	alone    alone
-	refunded memory.Tickets[ticketKey]
-	reserved memory.Reserved[*Reservation]
-	bookings atomic.Uint64 // so far; makes tickets unique
-	metrics  *telemetry.Limiter
-	collect  chan struct{} // holds one token: one collection at a time
-	ahead    atomic.Pointer[outlook]
+	routes         atomic.Pointer[routes] // nil until the limit has been declared or joined
+	register       *register.Register     // nil for a key of a family
+	members        members
+	local          ownPart
+	perParticipant perParticipant
+	refunded       memory.Tickets[ticketKey]
+	reserved       memory.Reserved[*Reservation]
+	bookings       atomic.Uint64 // so far; makes tickets unique
+	metrics        *telemetry.Limiter
+	collect        chan struct{} // holds one token: one collection at a time
+	ahead          atomic.Pointer[outlook]
 
 	mu       sync.Mutex
 	declared Limit                     // by the code, at the highest revision
@@ -45,9 +45,9 @@ type core struct {
 	missing  map[string]bool           // nodes of layouts that are not in the Config, of which the log was told
 }
 
-// table is a layout with the lanes to its shards. It never changes; a new
-// layout is a new table.
-type table struct {
+// routes are a layout with the lanes to its shards. They never change; a new
+// layout has new ones.
+type routes struct {
 	layout shard.Layout
 	limit  Limit
 	lanes  []*lane.Lane // to the live shards, in the order of the layout
@@ -62,13 +62,13 @@ type table struct {
 func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
 	co.local.core = co
-	co.accounts.own = newAccount(co, c.who)
-	co.local.engine.Clock, co.alone.mine.Clock = &c.clock, &c.clock
+	co.members.own = newMember(co, c.who)
+	co.local.engine.Clock, co.perParticipant.mine.Clock = &c.clock, &c.clock
 	return co
 }
 
 // limiter is a handle on the limit for the process itself.
-func (c *core) limiter() *Limiter { return &Limiter{core: c, account: c.accounts.own} }
+func (c *core) limiter() *Limiter { return &Limiter{core: c, member: c.members.own} }
 
 // declare notes what the code declares; a higher revision replaces a lower one.
 func (c *core) declare(limit Limit) {
@@ -85,11 +85,11 @@ func (c *core) declaration() Limit {
 	return c.declared
 }
 
-// newTable makes the table of a layout, and tells the lanes their terms. c.mu is held.
-func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
+// newRoutes makes the routes of a layout, and tells the lanes their terms. c.mu is held.
+func (c *core) newRoutes(layout shard.Layout, limit Limit) (*routes, error) {
 	live := layout.Live()
 	c.leave(layout)
-	t := &table{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
+	t := &routes{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
 		record: c.record()}
 	for _, s := range live {
 		terms, err := c.termsFor(layout, s)
@@ -112,21 +112,21 @@ func (c *core) newTable(layout shard.Layout, limit Limit) (*table, error) {
 	return t, nil
 }
 
-// renew makes the table anew, after the nodes have changed.
+// renew makes the routes anew, after the nodes have changed.
 func (c *core) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.table.Load()
+	old := c.routes.Load()
 	if old == nil {
 		return
 	}
-	t, err := c.newTable(old.layout, old.limit)
+	t, err := c.newRoutes(old.layout, old.limit)
 	if err != nil { // cannot be: it was made before
 		c.client.cfg.Logger.Error("limiter does not see the new nodes", "limiter", c.name, "err", err)
 		return
 	}
-	c.table.Store(t)
-	c.accounts.upset()
+	c.routes.Store(t)
+	c.members.restartWaiters()
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is
@@ -265,8 +265,8 @@ func (c *core) record() *register.Register {
 }
 
 // free adds up what was free on the shards this process has heard from.
-func (t *table) free() (n int64) {
-	for _, l := range t.lanes {
+func (r *routes) free() (n int64) {
+	for _, l := range r.lanes {
 		free, _ := l.Free()
 		n += free
 	}
@@ -274,9 +274,9 @@ func (t *table) free() (n int64) {
 }
 
 // resetAfter is the time until no shard that this process has heard from has a permit in its log.
-func (t *table) resetAfter(now int64) time.Duration {
+func (r *routes) resetAfter(now int64) time.Duration {
 	var last int64
-	for _, l := range t.lanes {
+	for _, l := range r.lanes {
 		last = max(last, l.ResetAt())
 	}
 	return time.Duration(max(0, last-now))

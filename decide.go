@@ -9,11 +9,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// call is a call for permits: its first ask, and the table in force when it began. It lies on the
+// call is a call for permits: its first ask, and the routes in force when it began. It lies on the
 // caller's stack.
 type call struct {
 	lane.Ask
-	table *table
+	routes *routes
 }
 
 // decide is every call that answers at once. since is when it began, 0 for now: a call on several
@@ -22,83 +22,83 @@ type call struct {
 // A Decision is large. On the way of a call that goes well, here and in route.go
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
-func (a *account) decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
+func (m *member) decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
 	first := call{Ask: lane.Ask{N: n, UpTo: upTo, Since: since}}
-	boarded, err := a.begin(ctx, &first, d)
+	boarded, err := m.begin(ctx, &first, d)
 	if boarded {
 		first.Sleep()
-		err = a.end(ctx, &first, d)
+		err = m.end(ctx, &first, d)
 	}
 	return err
 }
 
-// fromLease is decide, all or nothing, for an account that holds a lease: an ask, which
+// fromLease is decide, all or nothing, for a member that holds a lease: an ask, which
 // the lease most probably makes needless, would be a tenth of the cost.
-func (a *account) fromLease(ctx context.Context, n int64, d *Decision) error {
-	since, slept := a.core.client.look()
-	t, err := a.admit(ctx, n, false)
+func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
+	since, slept := m.core.client.look()
+	t, err := m.admit(ctx, n, false)
 	switch {
 	case err != nil:
 		return err
 	case t == nil:
-		err = a.unknown(n, false, d)
+		err = m.unknown(n, false, d)
 	case t.limit.Lease > 0:
-		err = a.leased(ctx, t, n, since, slept, d)
+		err = m.leased(ctx, t, n, since, slept, d)
 	default:
-		err = a.whole(ctx, t, n, since, d)
+		err = m.whole(ctx, t, n, since, d)
 	}
 	if err == nil && d.Granted < n {
-		a.turnedAway(d, n)
+		m.turnedAway(d, n)
 	}
-	a.core.decided(ctx, d, n, since, err)
+	m.core.decided(ctx, d, n, since, err)
 	return err
 }
 
 // begin is decide up to where the caller sleeps. If boarded is false it is over.
 // Else the caller must call sleep and then end.
-func (a *account) begin(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
+func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	n := first.N
 	if first.Since == 0 {
-		first.Since = a.core.client.now()
+		first.Since = m.core.client.now()
 	}
-	t, err := a.admit(ctx, n, first.UpTo)
+	t, err := m.admit(ctx, n, first.UpTo)
 	if err != nil {
 		return false, err
 	}
-	first.table = t
+	first.routes = t
 	switch {
 	case t == nil:
-		err = a.unknown(n, first.UpTo, d)
+		err = m.unknown(n, first.UpTo, d)
 	case first.UpTo:
-		err = a.some(ctx, t, n, first.Since, d)
+		err = m.some(ctx, t, n, first.Since, d)
 	case t.limit.Lease > 0:
-		err = a.leased(ctx, t, n, first.Since, a.core.client.suspended(), d)
+		err = m.leased(ctx, t, n, first.Since, m.core.client.suspended(), d)
 	default:
-		if boarded, err = a.board(ctx, first, d); boarded {
+		if boarded, err = m.board(ctx, first, d); boarded {
 			return true, nil
 		}
 	}
-	err = a.informed(ctx, first, d, err)
-	a.decided(ctx, first, d, err)
+	err = m.informed(ctx, first, d, err)
+	m.decided(ctx, first, d, err)
 	return false, err
 }
 
 // end is the rest of decide, after the caller has slept.
-func (a *account) end(ctx context.Context, first *call, d *Decision) error {
-	err := a.settle(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
-	err = a.informed(ctx, first, d, err)
-	a.decided(ctx, first, d, err)
+func (m *member) end(ctx context.Context, first *call, d *Decision) error {
+	err := m.settle(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
+	err = m.informed(ctx, first, d, err)
+	m.decided(ctx, first, d, err)
 	return err
 }
 
 // informed goes on with a call that got nothing, where a shard has just told it of another layout:
 // what is free may be on shards that this process does not know yet.
-func (a *account) informed(ctx context.Context, first *call, d *Decision, err error) error {
-	c, t := a.core, first.table
+func (m *member) informed(ctx context.Context, first *call, d *Decision, err error) error {
+	c, t := m.core, first.routes
 	if err != nil || d.Granted > 0 || d.Degraded || t == nil {
 		return err
 	}
-	newer, r := c.table.Load(), c.record()
+	newer, r := c.routes.Load(), c.record()
 	if newer == t && (d.source == telemetry.Memory || r.Highest() <= t.layout.Epoch) {
 		return nil
 	}
@@ -111,37 +111,37 @@ func (a *account) informed(ctx context.Context, first *call, d *Decision, err er
 	}
 	*d = Decision{}
 	if first.UpTo {
-		return a.some(ctx, newer, first.N, first.Since, d)
+		return m.some(ctx, newer, first.N, first.Since, d)
 	}
 	if permits := newer.limit.most(); first.N > permits {
 		return c.tooMany(first.N, permits)
 	}
-	return a.exactly(ctx, newer, first.N, first.Since, d)
+	return m.exactly(ctx, newer, first.N, first.Since, d)
 }
 
 // decided tells fairness and telemetry how a call ended.
-func (a *account) decided(ctx context.Context, first *call, d *Decision, err error) {
+func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) {
 	if err == nil && d.Granted < first.N {
-		a.turnedAway(d, first.N)
+		m.turnedAway(d, first.N)
 	}
-	a.core.decided(ctx, d, first.N, first.Since, err)
+	m.core.decided(ctx, d, first.N, first.Since, err)
 }
 
 // unknown decides on a limit that could not be declared yet.
-func (a *account) unknown(n int64, upTo bool, d *Decision) (err error) {
-	*d, err = a.outage(nil, min(n, a.core.declaration().most()), upTo, nil)
+func (m *member) unknown(n int64, upTo bool, d *Decision) (err error) {
+	*d, err = m.outage(nil, min(n, m.core.declaration().most()), upTo, nil)
 	return err
 }
 
-// admit checks a call before anything is sent, and returns the table to use;
+// admit checks a call before anything is sent, and returns the routes to use;
 // nil if the limit could not be declared yet.
-func (a *account) admit(ctx context.Context, n int64, upTo bool) (*table, error) {
-	c := a.core
+func (m *member) admit(ctx context.Context, n int64, upTo bool) (*routes, error) {
+	c := m.core
 	if c.invalid != nil {
 		return nil, c.invalid
 	}
-	if a.invalid != nil {
-		return nil, a.invalid
+	if m.invalid != nil {
+		return nil, m.invalid
 	}
 	if n < 1 {
 		return nil, tooFew(n)
@@ -173,15 +173,15 @@ func (c *core) tooMany(n, permits int64) error {
 }
 
 // permits is how many the limit can grant at once.
-func (c *core) permits(t *table) int64 {
+func (c *core) permits(t *routes) int64 {
 	if t == nil {
 		return c.declaration().most()
 	}
 	return t.limit.most()
 }
 
-// current is the table in force, nil if the limit could not be declared yet or was deleted.
-func (c *core) current() *table {
+// current are the routes in force, nil if the limit could not be declared yet or was deleted.
+func (c *core) current() *routes {
 	t := c.known()
 	if t == nil && c.family != nil {
 		c.family.core.current()
@@ -191,12 +191,12 @@ func (c *core) current() *table {
 	return t
 }
 
-// known is the table in force, as current, but has nothing looked up.
-func (c *core) known() *table {
+// known are the routes in force, as current, but has nothing looked up.
+func (c *core) known() *routes {
 	if c.family != nil {
 		c.family.update(c)
 	}
-	return c.table.Load()
+	return c.routes.Load()
 }
 
 // limitNow is the limit in force, as far as this process has heard.

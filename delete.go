@@ -34,7 +34,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
 // waits for that.
-func (c *core) inUse(ctx context.Context) *table {
+func (c *core) inUse(ctx context.Context) *routes {
 	t := c.current()
 	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
 		return c.follow(ctx)
@@ -43,22 +43,22 @@ func (c *core) inUse(ctx context.Context) *table {
 		return t
 	}
 	if !c.register.Vacant() {
-		return c.table.Load() // it may have been declared just now
+		return c.routes.Load() // it may have been declared just now
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
 	for c.register.Vacant() && c.register.Revive(ctx) == nil {
-		if t = c.table.Load(); t != nil {
+		if t = c.routes.Load(); t != nil {
 			return t
 		} // deleted again
 	}
-	return c.table.Load()
+	return c.routes.Load()
 }
 
-// stored is the table for what looks at a limit or changes what is stored, and does not want
+// stored are the routes for what looks at a limit or changes what is stored, and does not want
 // permits. The error is register.ErrDeleted after Delete, unless another process has declared the
 // limit again; else it tells of Redis.
-func (c *core) stored(ctx context.Context) (*table, error) {
+func (c *core) stored(ctx context.Context) (*routes, error) {
 	t := c.current()
 	if t == nil && c.family == nil && c.register.Deleted() {
 		ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
@@ -66,7 +66,7 @@ func (c *core) stored(ctx context.Context) (*table, error) {
 		if err := c.register.Rejoin(ctx); err != nil {
 			return nil, unreached(err)
 		}
-		t = c.table.Load()
+		t = c.routes.Load()
 	}
 	if t == nil {
 		return nil, register.Unavailable(c.record().Absence())

@@ -8,14 +8,14 @@ import (
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
-func (l *Limiter) Waiting() int { return l.account.queue.len() }
+func (l *Limiter) Waiting() int { return l.member.queue.len() }
 
 // NotBefore is when the head of the line can be served at the earliest, 0 if
 // that is not known.
 func (l *Limiter) NotBefore() int64 {
-	l.account.queue.mu.Lock()
-	defer l.account.queue.mu.Unlock()
-	return l.account.queue.notBefore
+	l.member.queue.mu.Lock()
+	defer l.member.queue.mu.Unlock()
+	return l.member.queue.notBefore
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
@@ -24,7 +24,7 @@ func (c *Client) Suspend(d time.Duration) { c.clock.Suspend(d) }
 
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {
-	if lease := l.account.leases.current.Load(); lease != nil {
+	if lease := l.member.leases.current.Load(); lease != nil {
 		lease.timer.Stop()
 	}
 }
@@ -39,7 +39,7 @@ func (l *Limiter) Stale() { l.core.record().Doubt() }
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
 func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered int) {
-	a := &l.core.alone
+	a := &l.core.perParticipant
 	for _, name := range names {
 		d := Decision{core: l.core}
 		decideHere(a.of(l.core.client, name), &d, l.Limit(), n, true)
@@ -55,16 +55,16 @@ func (s *Set) Waiting() int { return s.line.Len() }
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }
 
 // Forget makes the limiter ask Redis with its next call, whatever it knows to be empty.
-func (l *Limiter) Forget() { l.account.doubt(l.core.table.Load()) }
+func (l *Limiter) Forget() { l.member.forgetDenials(l.core.routes.Load()) }
 
 // Paced is how long no shard wants to see this participant again.
 func (l *Limiter) Paced() time.Duration {
-	a := l.account
-	return a.view(l.core.table.Load()).pause(l.core.client.now())
+	a := l.member
+	return a.view(l.core.routes.Load()).pause(l.core.client.now())
 }
 
 // LocalPermits is this process' part of the limit under FailLocal.
-func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.table.Load().limit).Permits }
+func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.routes.Load().limit).Permits }
 
 // ErrorCode is what a span says of an error of Redis.
 var ErrorCode = telemetry.ErrorCode

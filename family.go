@@ -60,8 +60,8 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 		return f, nil
 	}
 	keys, err := lru.NewWithEvict(familyKeys, func(_ string, c *core) {
-		c.accounts.close()
-		c.alone.close(c.client)
+		c.members.close()
+		c.perParticipant.close(c.client)
 	})
 	if err != nil {
 		return nil, errors.Join(ErrInvalidConfig, err)
@@ -137,7 +137,7 @@ func (f *Family) proposal(terms script.Terms) (*script.Proposal, error) {
 
 // update gives a key the layout that follows from the family's.
 func (f *Family) update(c *core) {
-	ft := f.core.table.Load()
+	ft := f.core.routes.Load()
 	if ft == nil || c.invalid != nil || c.from.Load() == ft {
 		return
 	}

@@ -60,14 +60,14 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 	if n.Status == script.Lost {
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag(), "node", l.Node.Name)
 	}
-	if t := c.table.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
+	if t := c.routes.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
 		c.record().Behind(n.Epoch)
 	}
 }
 
 // Elsewhere is what was free on the other shards of the limit, as last heard.
 func (c *core) Elsewhere(l *lane.Lane) (n int64) {
-	t := c.table.Load()
+	t := c.routes.Load()
 	if t == nil || !t.split {
 		return 0
 	}
@@ -91,7 +91,7 @@ func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
 	lost = c.giveBack(d)
-	c.accounts.wake() // somebody may have been refused meanwhile
+	c.members.wake() // somebody may have been refused meanwhile
 	return lost
 }
 

@@ -50,7 +50,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		if d, err := c.limiter().Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		layout := c.table.Load().layout
+		layout := c.routes.Load().layout
 		for _, key := range redis.Keys() {
 			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}:h:") {
 				redis.Del(key)
@@ -87,7 +87,7 @@ func TestForeignDataThatALookFindsKeepsCallsAway(t *testing.T) {
 				_, _ = redis.Lpush(key, "mine")
 			}
 		}
-		l := c.table.Load().lanes[0]
+		l := c.routes.Load().lanes[0]
 		if _, err := l.Peek(t.Context(), time.Second); !errors.Is(err, script.ErrForeignState) {
 			t.Fatalf("got %v", err)
 		}

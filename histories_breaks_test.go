@@ -53,7 +53,7 @@ var breakages = []breakage{
 			{"return l.epoch == t.layout.Epoch && l.slept == slept",
 				"return (BROKEN || l.epoch == t.layout.Epoch) && l.slept == slept"},
 			{"c.record().Highest() > l.epoch ||", "!BROKEN && c.record().Highest() > l.epoch ||"},
-			{"\t\tc.accounts.retire(t)\n", "\t\tif !BROKEN {\n\t\t\tc.accounts.retire(t)\n\t\t}\n"},
+			{"\t\tc.members.retire(t)\n", "\t\tif !BROKEN {\n\t\t\tc.members.retire(t)\n\t\t}\n"},
 		},
 	},
 	{
@@ -72,7 +72,7 @@ var breakages = []breakage{
 			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {",
 				"if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.table, n, false, lane.ErrTooLate)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.routes, n, false, lane.ErrTooLate)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},

@@ -12,7 +12,7 @@ import (
 
 // keyNodes are the nodes on which keys of the family are or were placed.
 func (f *Family) keyNodes() (names []string) {
-	t := f.core.table.Load()
+	t := f.core.routes.Load()
 	if t == nil || t.layout.Keys == nil {
 		return nil
 	}
@@ -37,15 +37,15 @@ func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Lay
 	return family.ForKey(id)
 }
 
-// follow makes a step of a key's move if it is time for one, and returns the table to use then.
-func (c *core) follow(ctx context.Context) *table {
+// follow makes a step of a key's move if it is time for one, and returns the routes to use then.
+func (c *core) follow(ctx context.Context) *routes {
 	m := c.move.Load()
 	if m == nil {
 		c.move.CompareAndSwap(nil, register.NewMove())
 		m = c.move.Load()
 	}
 	c.record().Follow(ctx, m, c)
-	return c.table.Load()
+	return c.routes.Load()
 }
 
 // FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is gone.
@@ -64,18 +64,18 @@ func (c *core) Update() { c.family.update(c) }
 func (c *core) Raised() { c.ahead.Store(nil) }
 
 // Arrived tells that every shard of the layout has its share.
-func (c *core) Arrived() { c.accounts.upset() }
+func (c *core) Arrived() { c.members.restartWaiters() }
 
 // Shut has the outage policy answer for a key while it is under the layout of this epoch, because
 // of a shard that cannot be asked what is in use. With nil it opens the key.
 func (c *core) Shut(epoch int64, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.table.Load()
+	t := c.routes.Load()
 	if t == nil || t.layout.Epoch != epoch || t.layout.Settled || (cause != nil) == (t.closed != nil) {
 		return
 	}
-	next, err := c.newTable(t.layout, t.limit)
+	next, err := c.newRoutes(t.layout, t.limit)
 	if err != nil { // cannot be: it was made before
 		return
 	}
@@ -83,8 +83,8 @@ func (c *core) Shut(epoch int64, cause error) {
 		next.lanes, next.order = nil, nil
 		next.closed = fmt.Errorf("the key moves to another node: %w", cause)
 	}
-	c.table.Store(next)
-	c.accounts.upset()
+	c.routes.Store(next)
+	c.members.restartWaiters()
 }
 
 // Rebalance places the keys of the family over the nodes of this Client that do not drain, and

@@ -31,7 +31,7 @@ type lease struct {
 // leases decides how much a process holds in advance: as much as it was seen to
 // need in the time of a lease, and little when little is left.
 type leases struct {
-	account *account
+	member  *member
 	current atomic.Pointer[lease]
 	asking  atomic.Bool // one refill at a time
 
@@ -40,30 +40,30 @@ type leases struct {
 }
 
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
-func (a *account) exactly(ctx context.Context, t *table, n, since int64, d *Decision) error {
+func (m *member) exactly(ctx context.Context, t *routes, n, since int64, d *Decision) error {
 	if t.limit.Lease > 0 {
-		return a.leased(ctx, t, n, since, a.core.client.suspended(), d)
+		return m.leased(ctx, t, n, since, m.core.client.suspended(), d)
 	}
-	return a.whole(ctx, t, n, since, d)
+	return m.whole(ctx, t, n, since, d)
 }
 
 // leased is exactly for a limit that has leases. slept is for how long the machine had been
 // suspended at since.
-func (a *account) leased(ctx context.Context, t *table, n, since, slept int64, d *Decision) error {
-	if l := a.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
+func (m *member) leased(ctx context.Context, t *routes, n, since, slept int64, d *Decision) error {
+	if l := m.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
 		if place, left, ok := l.Take(n); ok {
-			a.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
+			m.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
 			return nil
 		}
 	}
-	if ok, err := a.leases.refill(ctx, t, n, since, slept, d); ok {
+	if ok, err := m.leases.refill(ctx, t, n, since, slept, d); ok {
 		return err
 	}
-	return a.whole(ctx, t, n, since, d)
+	return m.whole(ctx, t, n, since, d)
 }
 
 // held fills in the decision for permits of a lease in which left remain.
-func (c *core) held(t *table, l *lease, p striped.Pile, left, now int64, d *Decision) {
+func (c *core) held(t *routes, l *lease, p striped.Pile, left, now int64, d *Decision) {
 	d.Allowed, d.Granted = true, p.N
 	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
 	d.ResetAfter = t.resetAfter(now)
@@ -74,7 +74,7 @@ func (c *core) held(t *table, l *lease, p striped.Pile, left, now int64, d *Deci
 // refill asks for n permits and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, t *table, n, since, slept int64, d *Decision) (ok bool, err error) {
+func (ls *leases) refill(ctx context.Context, t *routes, n, since, slept int64, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
 		return false, nil
 	}
@@ -90,15 +90,15 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since, slept int64, d
 		return false, nil
 	}
 	var all Decision
-	err = ls.account.some(ctx, t, n+extra, since, &all)
+	err = ls.member.some(ctx, t, n+extra, since, &all)
 	switch {
 	case err != nil:
 		return true, err
 	case all.Degraded:
-		ls.account.core.giveBack(all)
+		ls.member.core.giveBack(all)
 		return false, nil // the outage policy decides about n alone
 	case all.Granted < n:
-		ls.account.core.handBack(ctx, all, since)
+		ls.member.core.handBack(ctx, all, since)
 		return false, nil // it may still be that n can be had
 	case all.Granted > n:
 		ls.begin(t, all.last(all.Granted-n), since, slept)
@@ -111,30 +111,30 @@ func (ls *leases) refill(ctx context.Context, t *table, n, since, slept int64, d
 // size is how many permits the next lease should have: what is needed, but no
 // more than a fair part of what is free, so that a process does not hoard what
 // others will be denied.
-func (ls *leases) size(t *table) int64 {
+func (ls *leases) size(t *routes) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := t.free() / (2 * ls.account.core.record().Participants())
+	fair := t.free() / (2 * ls.member.core.record().Participants())
 	return min(need, fair)
 }
 
 // holds reports whether the lease is still what the shards hold it for: the layout is the same, and
 // the machine was not suspended. Else its permits may be free again before the lease seems over.
-func (l *lease) holds(t *table, slept int64) bool {
+func (l *lease) holds(t *routes, slept int64) bool {
 	return l.epoch == t.layout.Epoch && l.slept == slept
 }
 
 // begin puts a lease in force. It ends Lease after the permits were asked for,
 // which is before Lease after they were granted. There is none if a shard is known to be under
 // another layout by now: it may log permits for another span.
-func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
-	c := ls.account.core
+func (ls *leases) begin(t *routes, grant Decision, since, slept int64) {
+	c := ls.member.core
 	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since,
 		size: grant.Granted, grant: grant}
 	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != slept {
 		// or the answer took longer than the lease
-		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(grant) })
+		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant) })
 		return
 	}
 	l.Fill(grant.Granted, runtime.GOMAXPROCS(0))
@@ -144,15 +144,15 @@ func (ls *leases) begin(t *table, grant Decision, since, slept int64) {
 // put makes the lease the current one until it ends.
 func (ls *leases) put(l *lease) {
 	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
-	l.timer.Reset(time.Duration(l.until - ls.account.core.client.now())) // not sooner: the function needs the timer
+	l.timer.Reset(time.Duration(l.until - ls.member.core.client.now())) // not sooner: the function needs the timer
 	ls.current.Store(l)
 }
 
 // regroup gets n permits that the lease has, but perhaps no stripe of it alone:
 // then it is not divided for the rest of its time. It reports false if the lease has less than n.
-func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool {
+func (ls *leases) regroup(t *routes, l *lease, n, since int64, d *Decision) bool {
 	if place, left, ok := l.Take(n); ok { // it was begun after the caller had looked
-		ls.account.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
+		ls.member.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
 		return true
 	}
 	if l.Sum() < n {
@@ -172,7 +172,7 @@ func (ls *leases) regroup(t *table, l *lease, n, since int64, d *Decision) bool 
 	whole.Fill(rest.Granted, 1)
 	place, left, _ := whole.Take(n) // nobody else knows of it yet
 	ls.put(whole)
-	ls.account.core.held(t, whole, striped.Pile{Place: place, N: n}, left, since, d)
+	ls.member.core.held(t, whole, striped.Pile{Place: place, N: n}, left, since, d)
 	return true
 }
 
@@ -189,7 +189,7 @@ func (ls *leases) end(l *lease, rest Decision) {
 	ls.current.CompareAndSwap(l, nil)
 	ls.learn(l, rest.Granted)
 	if rest.Granted > 0 {
-		ls.account.core.client.spawn(func(context.Context) { ls.account.core.giveBack(rest) })
+		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(rest) })
 	}
 }
 
@@ -200,7 +200,7 @@ func (ls *leases) learn(l *lease, left int64) {
 	used := l.size - left
 	need := used + used/8 + 1
 	if left == 0 {
-		lasted := max(ls.account.core.client.now()-l.from, 1)
+		lasted := max(ls.member.core.client.now()-l.from, 1)
 		span := l.until - l.from
 		atThatSpeed := int64(float64(used) * float64(span) / float64(lasted))
 		need = min(max(atThatSpeed, used), 8*used+8)

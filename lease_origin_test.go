@@ -18,7 +18,7 @@ import (
 func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.client.closed.Store(true) // nothing is given back
-	leases := &newAccount(c, newParticipant("p", 1)).leases
+	leases := &newMember(c, newParticipant("p", 1)).leases
 	seats := []*lane.Seat{{}, {}, {}}
 	rapid.Check(t, func(t *rapid.T) {
 		l := &lease{until: math.MaxInt64}
@@ -39,7 +39,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
 			current, left := leases.current.Load(), leases.current.Load().Sum()
 			var d Decision
-			if ok := leases.regroup(&table{}, current, n, 0, &d); ok != (left >= n) || ok && d.Granted != n {
+			if ok := leases.regroup(&routes{}, current, n, 0, &d); ok != (left >= n) || ok && d.Granted != n {
 				t.Fatalf("%d of %d: %v, granted %d", n, left, ok, d.Granted)
 			}
 			note(d)

@@ -19,8 +19,8 @@ import (
 //
 // Most callers want Allow (answer now) or Wait (block until it is their turn).
 type Limiter struct {
-	core    *core
-	account *account // of the participant it belongs to
+	core   *core
+	member *member // of the participant it belongs to
 }
 
 // As is the same limiter, seen by another participant: the permits it grants are
@@ -37,9 +37,9 @@ type Limiter struct {
 func (l *Limiter) As(participant string, weight float64) *Limiter {
 	who := newParticipant(participant, weight)
 	if who.invalid != nil {
-		return &Limiter{core: l.core, account: newAccount(l.core, who)}
+		return &Limiter{core: l.core, member: newMember(l.core, who)}
 	}
-	return &Limiter{core: l.core, account: l.core.accounts.of(who)}
+	return &Limiter{core: l.core, member: l.core.members.of(who)}
 }
 
 // Name is the name the limiter was opened under; for a key of a family, "family/key".
@@ -47,15 +47,15 @@ func (l *Limiter) Name() string { return l.core.name }
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	if l.account.leases.current.Load() != nil {
-		err = l.account.fromLease(ctx, 1, &d)
+	if l.member.leases.current.Load() != nil {
+		err = l.member.fromLease(ctx, 1, &d)
 		return d, err
 	}
 	first := call{Ask: lane.Ask{N: 1}}
-	boarded, err := l.account.begin(ctx, &first, &d)
+	boarded, err := l.member.begin(ctx, &first, &d)
 	if boarded {
 		first.Sleep()
-		err = l.account.end(ctx, &first, &d)
+		err = l.member.end(ctx, &first, &d)
 	}
 	return d, err
 }
@@ -67,15 +67,15 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	if l.account.leases.current.Load() != nil {
-		err = l.account.fromLease(ctx, n, &d)
+	if l.member.leases.current.Load() != nil {
+		err = l.member.fromLease(ctx, n, &d)
 		return d, err
 	}
 	first := call{Ask: lane.Ask{N: n}}
-	boarded, err := l.account.begin(ctx, &first, &d)
+	boarded, err := l.member.begin(ctx, &first, &d)
 	if boarded {
 		first.Sleep()
-		err = l.account.end(ctx, &first, &d)
+		err = l.member.end(ctx, &first, &d)
 	}
 	return d, err
 }
@@ -84,7 +84,7 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.account.decide(ctx, n, true, 0, &d)
+	err = l.member.decide(ctx, n, true, 0, &d)
 	return d, err
 }
 
@@ -96,7 +96,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
 // come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
 // AllowN; a caller that wants to sit an outage out calls again after ErrUnavailable.
-func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.account.wait(ctx, n) }
+func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.member.wait(ctx, n) }
 
 // Refund gives back what a decision of this limiter was granted and was not used. It works once per
 // decision; more often, or with a denial, it does nothing. It takes at most Config.CallTimeout;
@@ -154,7 +154,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
-	defer l.core.accounts.upset() // there is room for those who wait
+	defer l.core.members.restartWaiters() // there is room for those who wait
 	if l.Limit().Scope == PerParticipant {
 		return l.core.resetApart(ctx)
 	}
@@ -227,12 +227,12 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		}
 		limit := c.declaration()
 		if limit.Scope == PerParticipant {
-			return l.account.peekApart(limit, 0), nil
+			return l.member.peekApart(limit, 0), nil
 		}
 		return State{Limit: limit}, err
 	}
 	if t.limit.Scope == PerParticipant {
-		return l.account.peekApart(t.limit, t.layout.Epoch), nil
+		return l.member.peekApart(t.limit, t.layout.Epoch), nil
 	}
 	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled,
 		Participants: c.record().Participants()}

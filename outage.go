@@ -8,8 +8,8 @@ import (
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
-func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, error) {
-	c := a.core
+func (m *member) outage(t *routes, n int64, upTo bool, cause error) (Decision, error) {
+	c := m.core
 	if c.client.closed.Load() {
 		return Decision{}, ErrClosed
 	}
@@ -19,7 +19,7 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 	}
 	if limit.Scope == PerParticipant {
 		var d Decision
-		a.apart(&limit, n, upTo, &d)
+		m.apart(&limit, n, upTo, &d)
 		return d, nil
 	}
 	d := Decision{Limit: limit.Permits, Degraded: true, source: telemetry.Local, core: c}
@@ -43,9 +43,9 @@ func (a *account) outage(t *table, n int64, upTo bool, cause error) (Decision, e
 
 // absence tells why no shard was asked: foreign state, of which somebody should
 // know, or else that the nodes are away.
-func (t *table) absence(now int64) error {
-	away := t.closed
-	for _, l := range t.lanes {
+func (r *routes) absence(now int64) error {
+	away := r.closed
+	for _, l := range r.lanes {
 		if found := l.Shunning(now); found != nil {
 			return l.Fail(found)
 		}
@@ -85,7 +85,7 @@ func (lo *ownPart) granted(n int64) {
 	if lo.core.client.cfg.OnOutage != FailLocal || n == 0 {
 		return
 	}
-	if t := lo.core.table.Load(); t != nil { // else it was deleted just now
+	if t := lo.core.routes.Load(); t != nil { // else it was deleted just now
 		lo.engine.Note(lo.part(t.limit).here(), n)
 	}
 }

@@ -22,14 +22,14 @@ type outlook struct {
 
 // forecast finds out when n permits will be free together, from the releases that every shard has
 // ahead.
-func (c *core) forecast(ctx context.Context, t *table, n, since int64) time.Duration {
+func (c *core) forecast(ctx context.Context, t *routes, n, since int64) time.Duration {
 	o, _ := c.look(ctx, t, since)
 	return c.await(t, o, n)
 }
 
 // await is how long it takes until n permits are free together. Who has not seen all of the shards
 // does not know, and looks again after a while.
-func (c *core) await(t *table, o *outlook, n int64) time.Duration {
+func (c *core) await(t *routes, o *outlook, n int64) time.Duration {
 	wait := time.Duration(o.when(n, t.limit.Per) - o.made)
 	if !o.complete {
 		wait = min(wait, c.client.cfg.CallTimeout)
@@ -40,7 +40,7 @@ func (c *core) await(t *table, o *outlook, n int64) time.Duration {
 // look asks all shards at once what they have free and ahead, on behalf of a call that began at
 // since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
 // is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
-func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, found []int64) {
+func (c *core) look(ctx context.Context, t *routes, since int64) (o *outlook, found []int64) {
 	o = &outlook{complete: true}
 	answered := false
 	found = make([]int64, len(t.lanes))
@@ -78,7 +78,7 @@ func (c *core) look(ctx context.Context, t *table, since int64) (o *outlook, fou
 }
 
 // include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(l *lane.Lane, t *table, peek *script.PeekReply, received int64) (free int64) {
+func (o *outlook) include(l *lane.Lane, t *routes, peek *script.PeekReply, received int64) (free int64) {
 	reopens(peek, t.layout)
 	if free = peek.Free; peek.Status == script.Absent && t.layout.Settled {
 		free = l.Most() // it begins with its share when it is first asked

@@ -13,7 +13,7 @@ const pumpNap = 2 * time.Second
 
 // pump serves the line until it is empty.
 func (q *queue) pump(ctx context.Context) {
-	c := q.account.core
+	c := q.member.core
 	nap := time.NewTimer(time.Hour)
 	defer nap.Stop()
 	futile := 0
@@ -59,7 +59,7 @@ func (q *queue) pump(ctx context.Context) {
 		case <-nap.C:
 		case <-q.poke:
 			futile = 0
-			q.account.doubt(t) // what was heard may be older than what woke us
+			q.member.forgetDenials(t) // what was heard may be older than what woke us
 		case <-ctx.Done():
 		}
 	}
@@ -71,15 +71,15 @@ func (q *queue) note(short bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if short {
-		q.account.Wanted.Store(q.wanted)
+		q.member.Wanted.Store(q.wanted)
 	} else {
-		q.account.Wanted.Store(0)
+		q.member.Wanted.Store(0)
 	}
 }
 
 // serve asks for what the line wants next and hands out what there is.
-func (q *queue) serve(ctx context.Context, t *table, n int64, singles bool) (Decision, error) {
-	if singles && q.account.core.limitOf(t).Algorithm == LeakyBucket {
+func (q *queue) serve(ctx context.Context, t *routes, n int64, singles bool) (Decision, error) {
+	if singles && q.member.core.limitOf(t).Algorithm == LeakyBucket {
 		return q.serveTurns(ctx, t, n)
 	}
 	d, err := q.ask(ctx, t, n, singles)
@@ -89,18 +89,18 @@ func (q *queue) serve(ctx context.Context, t *table, n int64, singles bool) (Dec
 	return d, err
 }
 
-func (q *queue) ask(ctx context.Context, t *table, n int64, singles bool) (d Decision, err error) {
+func (q *queue) ask(ctx context.Context, t *routes, n int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
 		return d, ErrClosed
 	}
-	now := q.account.core.client.now()
+	now := q.member.core.client.now()
 	switch {
 	case t == nil:
-		return q.account.outage(nil, n, singles, nil)
+		return q.member.outage(nil, n, singles, nil)
 	case singles:
-		err = q.account.some(ctx, t, n, now, &d)
+		err = q.member.some(ctx, t, n, now, &d)
 	default:
-		err = q.account.whole(ctx, t, n, now, &d)
+		err = q.member.whole(ctx, t, n, now, &d)
 	}
 	return d, err
 }
@@ -117,9 +117,9 @@ func stagger(futile int, window time.Duration) time.Duration {
 // head is what the line wants next: one permit each for the callers at its head
 // that want one, else what the first one wants, all at once. A line that is
 // empty ends the pump.
-func (q *queue) head(t *table) (n int64, singles, ok bool) {
+func (q *queue) head(t *routes) (n int64, singles, ok bool) {
 	most := int64(MaxPermits)
-	if q.account.core.limitOf(t).Algorithm == LeakyBucket {
+	if q.member.core.limitOf(t).Algorithm == LeakyBucket {
 		most = min(q.reach+1, mostTurns)
 	}
 	q.mu.Lock()
@@ -134,7 +134,7 @@ func (q *queue) head(t *table) (n int64, singles, ok bool) {
 	}
 	e := q.line.Front()
 	if e == nil {
-		q.account.Wanted.Store(0)
+		q.member.Wanted.Store(0)
 		q.pumping = false
 		return 0, false, false
 	}
@@ -160,13 +160,13 @@ func (q *queue) hand(d Decision, singles bool) {
 		}
 		left -= w.n
 		if d.Delay > 0 {
-			w.due, w.served = q.account.core.client.now()+int64(d.Delay), d
+			w.due, w.served = q.member.core.client.now()+int64(d.Delay), d
 		}
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()
 	if left > 0 {
-		q.account.core.giveBack(d.last(left))
+		q.member.core.giveBack(d.last(left))
 	}
 }
 
@@ -190,7 +190,7 @@ func (q *queue) dismissHopeless(next int64) {
 			continue
 		}
 		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
-			ErrWaitTooLong, time.Duration(next-q.account.core.client.now()), wanted))
+			ErrWaitTooLong, time.Duration(next-q.member.core.client.now()), wanted))
 		if wanted == 0 {
 			q.wakeLocked()
 			return

@@ -13,7 +13,7 @@ import (
 func line(permits int64, sizes ...int64) (*queue, []*waiter) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.declared = Limit{Permits: permits, Per: time.Minute}
-	q := &newAccount(c, newParticipant("p", 1)).queue
+	q := &newMember(c, newParticipant("p", 1)).queue
 	q.pumping, q.poke = true, make(chan struct{}, 1)
 	waiters := make([]*waiter, len(sizes))
 	for i, n := range sizes {
@@ -114,7 +114,7 @@ func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
 	} {
 		deadline := int64(0)
 		if join.deadline > 0 {
-			deadline = q.account.core.client.now() + int64(join.deadline)
+			deadline = q.member.core.client.now() + int64(join.deadline)
 		}
 		before := q.len()
 		_, err := q.join(join.n, deadline)
@@ -142,7 +142,7 @@ func hopeless(waiters []*waiter) (places []int) {
 }
 
 func TestADenialTellsWhoWaitsInVain(t *testing.T) {
-	in := func(q *queue, d time.Duration) int64 { return q.account.core.client.now() + int64(d) }
+	in := func(q *queue, d time.Duration) int64 { return q.member.core.client.now() + int64(d) }
 	const minute = time.Minute
 	q, waiters := line(10, 10, 5, 5, 10)
 	for i, deadline := range []time.Duration{3 * minute, 0, 2 * minute, 4*minute + minute/2} {
@@ -187,7 +187,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
 	q, _ := line(100)
 	q.pumping = false
-	q.account.core.client.closed.Store(true)
+	q.member.core.client.closed.Store(true)
 	for i := range 3 {
 		w, err := q.join(1, 0)
 		if err != nil {

@@ -79,7 +79,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 		t.Fatal(err)
 	}
 	if err := co.Adopt(layout); err != nil {
-		if !errors.Is(err, register.ErrUnreadable) || co.table.Load() != nil {
+		if !errors.Is(err, register.ErrUnreadable) || co.routes.Load() != nil {
 			t.Errorf("%q: adopted with %v", blob, err)
 		}
 		return false
@@ -103,7 +103,7 @@ func offline(tb testing.TB) *Client {
 
 // useTable does what calls do with a table before they send anything, and after they had an answer.
 func useTable(co *core, n int64, r *script.PeekReply) {
-	a, t, now := co.accounts.own, co.table.Load(), co.client.now()
+	a, t, now := co.members.own, co.routes.Load(), co.client.now()
 	v := a.view(t)
 	var done tried
 	for i := v.choose(now, n, &done); i >= 0; i = v.choose(now, n, &done) {

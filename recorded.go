@@ -23,7 +23,7 @@ func (c *core) registered(family bool) {
 // join makes the limiter usable, as it is stored or as declared.
 func (c *core) join(ctx context.Context, limit Limit) error {
 	c.declare(limit)
-	if t := c.table.Load(); t != nil && limit.Revision <= t.limit.Revision {
+	if t := c.routes.Load(); t != nil && limit.Revision <= t.limit.Revision {
 		return nil
 	}
 	return c.register.Join(ctx)
@@ -32,9 +32,9 @@ func (c *core) join(ctx context.Context, limit Limit) error {
 // Declared is the limit as the code declares it, at the highest revision.
 func (c *core) Declared() register.Wanted { return c.declaration().wanted() }
 
-// Layout is the layout of the table in force, nil if there is none.
+// Layout is the layout of the routes in force, nil if there are none.
 func (c *core) Layout() *shard.Layout {
-	if t := c.table.Load(); t != nil {
+	if t := c.routes.Load(); t != nil {
 		return &t.layout
 	}
 	return nil
@@ -51,24 +51,24 @@ func (c *core) Adopt(layout shard.Layout) error {
 	if c.register != nil && c.register.Deleted() {
 		return register.ErrDeleted // while the layout was on its way
 	}
-	old := c.table.Load()
+	old := c.routes.Load()
 	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
 		return nil
 	}
 	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
 		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
 	}
-	t, err := c.newTable(layout, limit)
+	t, err := c.newRoutes(layout, limit)
 	if err != nil {
 		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
 	}
-	c.table.Store(t)
+	c.routes.Store(t)
 	c.metrics.CountsBy(limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
-		c.accounts.open(t) // a raised limit may have room where there was none
+		c.members.open(t) // a raised limit may have room where there was none
 		c.ahead.Store(nil)
-		c.accounts.upset()
-		c.accounts.retire(t)
+		c.members.restartWaiters()
+		c.members.retire(t)
 	}
 	return nil
 }
@@ -92,20 +92,20 @@ func (c *core) Drop(ctx context.Context) error {
 		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
 }
 
-// Forget is for a limit that was deleted: there is no table, and nothing is known of shards.
+// Forget is for a limit that was deleted: there are no routes, and nothing is known of shards.
 func (c *core) Forget() {
 	c.mu.Lock()
-	t := c.table.Swap(nil)
+	t := c.routes.Swap(nil)
 	for _, ln := range c.lanes {
 		ln.Forget(c.client.now())
 	}
 	c.mu.Unlock()
 	if t != nil {
-		c.accounts.open(t)
+		c.members.open(t)
 	}
 	c.ahead.Store(nil)
 	c.client.forget(c)
-	c.accounts.upset()
+	c.members.restartWaiters()
 }
 
 // Remember is for a limit that was deleted and is declared again.

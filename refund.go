@@ -37,7 +37,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 		}
 		if unused[0] {
 			d.engine.Refund(d.first.N, d.first.At)
-			c.accounts.wake()
+			c.members.wake()
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	c.accounts.wake()
+	c.members.wake()
 	return nil
 }
 

@@ -82,17 +82,17 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // Reset forgets what was reserved, though not the promise to its holder. After SetLimit has lowered
 // the limit, earlier reservations are still admitted.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
-	return l.account.reserve(ctx, n)
+	return l.member.reserve(ctx, n)
 }
 
-func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
-	c := a.core
+func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
+	c := m.core
 	start := c.client.now()
-	t, err := a.admit(ctx, n, false)
+	t, err := m.admit(ctx, n, false)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.promise(ctx, t, n, start)
+	r, err := m.promise(ctx, t, n, start)
 	switch {
 	case err == nil:
 		c.decided(ctx, &r.decision, n, start, nil)
@@ -104,8 +104,8 @@ func (a *account) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return r, err
 }
 
-// limitOf is the limit of the table, or the one declared while there is none.
-func (c *core) limitOf(t *table) Limit {
+// limitOf is the limit of the routes, or the one declared while there are none.
+func (c *core) limitOf(t *routes) Limit {
 	if t == nil {
 		return c.declaration()
 	}
@@ -113,14 +113,14 @@ func (c *core) limitOf(t *table) Limit {
 }
 
 // promise gets n permits now, or reserves them.
-func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reservation, error) {
-	c := a.core
+func (m *member) promise(ctx context.Context, t *routes, n, start int64) (*Reservation, error) {
+	c := m.core
 	var d Decision
 	var err error
 	if t == nil {
-		d, err = a.outage(nil, n, false, nil)
+		d, err = m.outage(nil, n, false, nil)
 	} else {
-		err = a.exactly(ctx, t, n, start, &d)
+		err = m.exactly(ctx, t, n, start, &d)
 	}
 	if err != nil {
 		return nil, err
@@ -140,12 +140,12 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 	}
 	r := &Reservation{decision: d, n: n}
 	if d.engine == nil {
-		r.decision, r.due, err = a.bookWhenDue(ctx, t, n, deadline, start)
+		r.decision, r.due, err = m.bookWhenDue(ctx, t, n, deadline, start)
 		var away *awayError
 		if !errors.As(err, &away) {
 			return c.outstanding(r, err)
 		}
-		if r.decision, err = a.outage(t, n, false, away.cause); err != nil {
+		if r.decision, err = m.outage(t, n, false, away.cause); err != nil {
 			return nil, err
 		}
 		if r.decision.Allowed {
@@ -159,11 +159,11 @@ func (a *account) promise(ctx context.Context, t *table, n, start int64) (*Reser
 // bookWhenDue books n permits for when there is room for them and, while participants contend, the
 // participant's credit has paid for them. What is dated later than there is room holds others up,
 // so that is no more than a quarter of a window.
-func (a *account) bookWhenDue(ctx context.Context, t *table, n, deadline, start int64) (Decision, int64, error) {
-	c := a.core
+func (m *member) bookWhenDue(ctx context.Context, t *routes, n, deadline, start int64) (Decision, int64, error) {
+	c := m.core
 	least, last := int64(0), start+int64(t.limit.Per/4)
 	for range bookAttempts {
-		d, due, err := a.book(ctx, t, n, least, deadline, start, 1)
+		d, due, err := m.book(ctx, t, n, least, deadline, start, 1)
 		var paced *pacedError
 		if !errors.As(err, &paced) {
 			return d, due, err

@@ -47,54 +47,54 @@ func (v *view) pause(now int64) time.Duration {
 
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
-func (a *account) whole(ctx context.Context, t *table, n, since int64, d *Decision) error {
-	first := call{Ask: lane.Ask{N: n, Since: since}, table: t}
-	boarded, err := a.board(ctx, &first, d)
+func (m *member) whole(ctx context.Context, t *routes, n, since int64, d *Decision) error {
+	first := call{Ask: lane.Ask{N: n, Since: since}, routes: t}
+	boarded, err := m.board(ctx, &first, d)
 	if boarded {
 		first.Sleep()
-		err = a.settle(ctx, &first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
+		err = m.settle(ctx, &first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
 	}
 	return err
 }
 
 // board is the first step of whole: it puts the first ask of a call on a batch, as
 // Lane.Board does, or decides the call without.
-func (a *account) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
-	t := first.table
+func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
+	t := first.routes
 	if t.limit.Scope == PerParticipant {
-		a.apart(&t.limit, first.N, false, d)
+		m.apart(&t.limit, first.N, false, d)
 		return false, nil
 	}
-	v := a.view(t)
+	v := m.view(t)
 	if first.N > 1 && v.knownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
 	i := v.choose(first.Since, first.N, nil)
 	if i < 0 {
-		return false, a.unasked(ctx, v, first.N, first.Since, d)
+		return false, m.unasked(ctx, v, first.N, first.Since, d)
 	}
 	first.Seat = v.seats[i]
 	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
 		return true, nil
 	}
-	return false, a.settle(ctx, first, err, d)
+	return false, m.settle(ctx, first, err, d)
 }
 
 // settle is the last step of whole, with the answer to the first ask or err.
-func (a *account) settle(ctx context.Context, first *call, err error, d *Decision) error {
+func (m *member) settle(ctx context.Context, first *call, err error, d *Decision) error {
 	if err == nil && first.Granted == first.N {
-		a.core.take(first.table, &first.Ask, d)
+		m.core.take(first.routes, &first.Ask, d)
 		return nil
 	}
-	return a.spill(ctx, a.view(first.table), &first.Ask, err, d)
+	return m.spill(ctx, m.view(first.routes), &first.Ask, err, d)
 }
 
 // unasked ends a call that has no shard to go to.
-func (a *account) unasked(ctx context.Context, v *view, n, since int64, d *Decision) error {
+func (m *member) unasked(ctx context.Context, v *view, n, since int64, d *Decision) error {
 	if n == 1 && v.knownDenial(1, since, d) {
 		return nil
 	}
-	return a.unserved(ctx, v, n, since, &attempt{now: since, retry: lane.UnknownRetry}, d)
+	return m.unserved(ctx, v, n, since, &attempt{now: since, retry: lane.UnknownRetry}, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -126,7 +126,7 @@ func (a *attempt) told(retry time.Duration) {
 }
 
 // spill goes on with a call at other shards after its first ask has ended.
-func (a *account) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
+func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
 	n, since, i := next.N, next.Since, slices.Index(v.seats, next.Seat)
 	seen := attempt{retry: lane.UnknownRetry}
 	refused := 0
@@ -141,13 +141,13 @@ func (a *account) spill(ctx context.Context, v *view, next *lane.Ask, err error,
 				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
 			}
 		} else {
-			if e := a.core.gone(ctx, err); e != nil {
+			if e := m.core.gone(ctx, err); e != nil {
 				return e
 			}
 			seen.failed(v.seats[i], since, err)
-			seen.now = a.core.client.now()
+			seen.now = m.core.client.now()
 		}
-		if refused == refusals || time.Duration(seen.now-since) >= a.core.client.cfg.CallTimeout {
+		if refused == refusals || time.Duration(seen.now-since) >= m.core.client.cfg.CallTimeout {
 			break
 		}
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
@@ -156,19 +156,19 @@ func (a *account) spill(ctx context.Context, v *view, next *lane.Ask, err error,
 		*next = lane.Ask{N: n, Since: since}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
-			a.core.take(v.table, next, d)
+			m.core.take(v.routes, next, d)
 			return nil
 		}
 	}
-	return a.unserved(ctx, v, n, since, &seen, d)
+	return m.unserved(ctx, v, n, since, &seen, d)
 }
 
 // unserved ends a call that no single shard could serve, or could be asked.
-func (a *account) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
+func (m *member) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
 		if empty, _, _ := v.shutOut(seen.now); (v.split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
-			return a.gather(ctx, v, n, since, seen, d)
+			return m.collect(ctx, v, n, since, seen, d)
 		}
 	}
 	return v.denied(seen, n, since, false, d)
@@ -187,19 +187,19 @@ func (v *view) dueElsewhere(n, now int64) bool {
 }
 
 // take fills in that one shard granted everything.
-func (c *core) take(t *table, a *lane.Ask, d *Decision) {
+func (c *core) take(t *routes, a *lane.Ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
 	d.first.Seat, d.first.At, d.first.N, d.first.From = a.Seat, a.At, a.Granted, a.Now
 	c.complete(d, t, a.Rest, a.Now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
-func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decision) error {
+func (m *member) some(ctx context.Context, t *routes, n, since int64, d *Decision) error {
 	if t.limit.Scope == PerParticipant {
-		a.apart(&t.limit, n, true, d)
+		m.apart(&t.limit, n, true, d)
 		return nil
 	}
-	c, v, now := a.core, a.view(t), since
+	c, v, now := m.core, m.view(t), since
 	n = min(n, t.limit.most())
 	if v.knownDenial(1, now, d) {
 		return nil
@@ -241,7 +241,7 @@ func (a *account) some(ctx context.Context, t *table, n, since int64, d *Decisio
 // not free. For more than one it takes an outlook, because only that tells when
 // they will be.
 func (v *view) knownDenial(n, now int64, d *Decision) bool {
-	c := v.account.core
+	c := v.member.core
 	var next int64
 	if n == 1 {
 		empty, _, first := v.shutOut(now)
@@ -259,7 +259,7 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 		}
 		next = max(next, now+int64(v.pause(now)))
 	}
-	c.deny(v.table, now, time.Duration(next-now), d)
+	c.deny(v.routes, now, time.Duration(next-now), d)
 	d.source = telemetry.Memory
 	return true
 }
@@ -285,7 +285,7 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 	// A shard that was known to be empty when it was passed over may have got permits
 	// back since. Then there is no outage, although nobody was asked.
 	if !seen.reached && !seen.queued && !empty && (seen.failure != nil || !reachable) {
-		*d, err = v.account.outage(v.table, n, upTo, seen.failure)
+		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}
 	if n == 1 || upTo || retry <= 0 {
@@ -297,19 +297,19 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 	if seen.queued {
 		retry = max(retry, time.Duration(now-since))
 	}
-	v.account.core.deny(v.table, now, retry, d)
+	v.member.core.deny(v.routes, now, retry, d)
 	return nil
 }
 
 // deny fills in a denial.
-func (c *core) deny(t *table, now int64, retry time.Duration, d *Decision) {
+func (c *core) deny(t *routes, now int64, retry time.Duration, d *Decision) {
 	d.Limit, d.Remaining = t.limit.Permits, t.free()
 	d.RetryAfter, d.ResetAfter = max(retry, minRetry), t.resetAfter(now)
 	d.core = c
 }
 
 // complete fills in what every granted decision tells. rest is what is free after it.
-func (c *core) complete(d *Decision, t *table, rest, now int64) {
+func (c *core) complete(d *Decision, t *routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
 	d.Limit = t.limit.Permits
 	d.Remaining = rest

@@ -21,12 +21,12 @@ func fleetOf(participants, shards int) []*view {
 	record.Count(int64(participants))
 	tables := make([]*view, participants)
 	for p := range tables {
-		t := &table{record: record}
+		t := &routes{record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
 			t.order = append(t.order, l)
 		}
-		tables[p] = newAccount(nil, newParticipant("p", 1)).view(t)
+		tables[p] = newMember(nil, newParticipant("p", 1)).view(t)
 	}
 	return tables
 }

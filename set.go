@@ -63,13 +63,13 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
 		return s.empty(ctx, n)
 	}
-	p := &poll{ctx: ctx, n: n, votes: make([]vote, len(s.limiters))}
+	p := &setCall{ctx: ctx, n: n, votes: make([]setVote, len(s.limiters))}
 	for i, l := range s.limiters {
-		t, err := l.account.admit(ctx, n, false)
+		t, err := l.member.admit(ctx, n, false)
 		if err != nil {
 			return Decision{}, err
 		}
-		p.votes[i] = vote{account: l.account, table: t, since: l.core.client.now()}
+		p.votes[i] = setVote{member: l.member, routes: t, since: l.core.client.now()}
 	}
 	p.fromMemory()
 	p.likelyToRefuse()

@@ -10,8 +10,8 @@ import (
 func (c *Client) gauges(g telemetry.Gauges) {
 	now := c.now()
 	for _, co := range c.cores() {
-		g.Waiters(co.name, co.accounts.waiters())
-		t := co.table.Load()
+		g.Waiters(co.name, co.members.waiters())
+		t := co.routes.Load()
 		if t == nil {
 			continue
 		}

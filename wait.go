@@ -12,7 +12,7 @@ import (
 // process, for one participant: first come, first served. One goroutine, which exists only while
 // somebody waits, asks for permits on behalf of the head.
 type queue struct {
-	account *account
+	member *member
 
 	mu      sync.Mutex
 	line    list.List // of *waiter
@@ -40,20 +40,20 @@ type waiter struct {
 }
 
 // wait is WaitN.
-func (a *account) wait(ctx context.Context, n int64) error {
-	c := a.core
+func (m *member) wait(ctx context.Context, n int64) error {
+	c := m.core
 	start := c.client.now()
-	t, err := a.admit(ctx, n, false)
+	t, err := m.admit(ctx, n, false)
 	if err != nil {
 		return err
 	}
 	deadline := c.deadline(ctx)
-	if a.queue.empty() {
+	if m.queue.empty() {
 		var d Decision
 		if t == nil {
-			d, err = a.outage(nil, n, false, nil)
+			d, err = m.outage(nil, n, false, nil)
 		} else {
-			err = a.exactly(ctx, t, n, start, &d)
+			err = m.exactly(ctx, t, n, start, &d)
 		}
 		if err == nil && d.Allowed {
 			err = c.sleepOut(ctx, d, d.Delay, deadline)
@@ -67,7 +67,7 @@ func (a *account) wait(ctx context.Context, n int64) error {
 			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 	}
-	w, err := a.queue.join(n, deadline)
+	w, err := m.queue.join(n, deadline)
 	if err != nil {
 		c.waited(ctx, &Decision{}, n, start, nil)
 		return err
@@ -75,7 +75,7 @@ func (a *account) wait(ctx context.Context, n int64) error {
 	select {
 	case err = <-w.done:
 	case <-ctx.Done():
-		if a.queue.leave(w) {
+		if m.queue.leave(w) {
 			err = context.Cause(ctx)
 		} else {
 			err = <-w.done // it was served just now
@@ -135,10 +135,10 @@ func (q *queue) len() int {
 
 // limit is the limit in force, as far as this process has heard.
 func (q *queue) limit() Limit {
-	if t := q.account.core.table.Load(); t != nil {
+	if t := q.member.core.routes.Load(); t != nil {
 		return t.limit
 	}
-	return q.account.core.declaration()
+	return q.member.core.declaration()
 }
 
 // join puts a caller at the end of the line, unless those before it make it
@@ -157,7 +157,7 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 		if q.poke == nil {
 			q.poke = make(chan struct{}, 1)
 		}
-		if q.pumping = q.account.core.client.spawn(q.pump); !q.pumping {
+		if q.pumping = q.member.core.client.spawn(q.pump); !q.pumping {
 			q.dismiss(w, ErrClosed)
 		}
 	}
@@ -168,7 +168,7 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 // before the deadline: from when the head can be served, no window admits more
 // than the limit.
 func (q *queue) inTime(permits, deadline int64, limit Limit) bool {
-	left := deadline - max(q.account.core.client.now(), q.notBefore)
+	left := deadline - max(q.member.core.client.now(), q.notBefore)
 	return left >= 0 && int64(limit.soonest(permits)) <= left
 }
 

@@ -126,11 +126,11 @@ func (l *Lane) Wake(ctx context.Context, a *Ask) error {
 func (l *Lane) read(ctx context.Context, a *Ask) error {
 	err := a.batch.read(a)
 	l.recycle(a.batch)
-	return l.heed(ctx, a, err)
+	return l.retryIfDissolved(ctx, a, err)
 }
 
-// heed passes on what a batch said to an ask, or asks again if the batch was dissolved.
-func (l *Lane) heed(ctx context.Context, a *Ask, err error) error {
+// retryIfDissolved passes on what a batch said to an ask, or asks again if the batch was dissolved.
+func (l *Lane) retryIfDissolved(ctx context.Context, a *Ask, err error) error {
 	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return l.askAgain(ctx, a)
 	}

@@ -318,7 +318,7 @@ func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return l.heed(ctx, a, b.read(a)) // who is not woken by the landing does not recycle
+		return l.retryIfDissolved(ctx, a, b.read(a)) // who is not woken by the landing does not recycle
 	}
 	return context.Cause(ctx)
 }

@@ -38,7 +38,7 @@ func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
 func (c *call) finish(ctx context.Context, err error) (received int64) {
 	received = c.Finish(ctx, err)
 	if err != nil && c.mustShun(err) {
-		c.lane.shun(err)
+		c.lane.avoid(err)
 	}
 	return received
 }
@@ -82,8 +82,8 @@ func (c *call) mustShun(err error) bool {
 		strings.HasPrefix(text, "The user executing the script") || strings.HasPrefix(text, "NOPERM")
 }
 
-// shun keeps calls away for a while from keys that hold somebody else's data.
-func (l *Lane) shun(found error) {
+// avoid keeps calls away for a while from keys that hold somebody else's data.
+func (l *Lane) avoid(found error) {
 	l.shunned.Store(&found)
 	l.shunUntil.Store(l.env.Clock.Now() + int64(time.Second))
 }

@@ -21,7 +21,7 @@ const (
 	collectTries = 4
 )
 
-// gather collects n permits from several shards, and gives everything back if the sum falls short.
+// collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
 // First it asks at once all shards that may have them, by what this process knows. If the sum falls
 // short, it gives back what it got and looks at the shards. If n permits are free together then,
@@ -30,8 +30,8 @@ const (
 // layout, which is the same for every process. Who gets less there than was seen has a rival that
 // came first: it gives way and looks again after a while. Of two rivals, the one that looks last
 // has seen what the other one gave back. Within a process one collection runs at a time.
-func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
-	c := a.core
+func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
+	c := m.core
 	if seen.now-since > c.client.lanes.Boarding() {
 		return v.denied(seen, n, since, false, d)
 	}
@@ -60,7 +60,7 @@ func (a *account) gather(ctx context.Context, v *view, n, since int64, seen *att
 	}
 	if g.got.Granted == n {
 		*d = g.got
-		c.complete(d, v.table, v.free(), c.client.now())
+		c.complete(d, v.routes, v.free(), c.client.now())
 		return nil
 	}
 	return g.denied(d)
@@ -197,7 +197,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 			return c.gone(ctx, nil)
 		}
 		var found []int64
-		g.outlook, found = c.look(ctx, g.view.table, g.since)
+		g.outlook, found = c.look(ctx, g.view.routes, g.since)
 		if g.outlook.Free < g.n || g.view.pacedAnywhere(now) {
 			return c.gone(ctx, nil)
 		}
@@ -243,11 +243,11 @@ func (g *collection) denied(d *Decision) error {
 		g.seen.queued = g.seen.queued || g.seen.reached // there was no time for a look
 		return g.view.denied(g.seen, g.n, g.since, false, d)
 	}
-	wait := c.await(g.view.table, g.outlook, g.n)
+	wait := c.await(g.view.routes, g.outlook, g.n)
 	if g.outlook.Free >= g.n { // others collect at the same time
 		wait = time.Duration(now - g.since)
 	}
-	c.deny(g.view.table, now, max(wait, g.view.pause(now)), d)
+	c.deny(g.view.routes, now, max(wait, g.view.pause(now)), d)
 	return nil
 }
 

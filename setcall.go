@@ -12,41 +12,41 @@ import (
 // This file is one call on a Set: whom to ask in which order, and what becomes of
 // the answers.
 
-// vote is what one limit of a Set says to one call.
-type vote struct {
-	*account
-	table *table // nil if the limit could not be declared yet
-	since int64  // when the call began, on the clock of the core's client
-	asked bool
-	said  Decision
-	err   error
+// setVote is what one limit of a Set says to one call.
+type setVote struct {
+	*member
+	routes *routes // nil if the limit could not be declared yet
+	since  int64   // when the call began, on the clock of the core's client
+	asked  bool
+	said   Decision
+	err    error
 }
 
 // inTurn is the part of the call timeout, one in so many, for which limits are asked in turn.
 const inTurn = 8
 
-// poll is one call on a Set. It has one deadline: the time that the first limits took is missing
+// setCall is one call on a Set. It has one deadline: the time that the first limits took is missing
 // for those that are asked after them.
-type poll struct {
+type setCall struct {
 	ctx   context.Context
 	n     int64
-	votes []vote
+	votes []setVote
 	lost  bool // somebody refused or failed: the rest need not be asked
 	wg    sync.WaitGroup
 }
 
-// ask has a limit decide, of which the poll was told with asked. What it grants counts until it is
+// ask has a limit decide, of which the set call was told with asked. What it grants counts until it is
 // given back.
-func (p *poll) ask(v *vote) {
+func (p *setCall) ask(v *setVote) {
 	v.err = v.decide(p.ctx, p.n, false, v.since, &v.said)
 }
 
 // fromMemory asks the limits that this process decides by itself, and collects
 // the refusals that it is certain of.
-func (p *poll) fromMemory() {
+func (p *setCall) fromMemory() {
 	for i := range p.votes {
 		v := &p.votes[i]
-		if v.core.isApart(v.table) || v.refuses(v.table, p.n, v.since) {
+		if v.core.isPerParticipant(v.routes) || v.refuses(v.routes, p.n, v.since) {
 			v.asked = true
 			p.ask(v)
 			p.lost = p.lost || !v.said.Allowed
@@ -58,11 +58,11 @@ func (p *poll) fromMemory() {
 // would refuse if nothing had changed since they were last heard from: what the
 // others would have granted would only have to be given back. That may take an eighth of the call
 // timeout, or far nodes would leave no time for the rest: then all are asked at once.
-func (p *poll) likelyToRefuse() {
+func (p *setCall) likelyToRefuse() {
 	if p.lost {
 		return
 	}
-	var scarce []*vote
+	var scarce []*setVote
 	left := 0
 	for i := range p.votes {
 		v := &p.votes[i]
@@ -70,11 +70,11 @@ func (p *poll) likelyToRefuse() {
 			continue
 		}
 		left++
-		if v.table != nil && v.table.spare() < p.n {
+		if v.routes != nil && v.routes.spare() < p.n {
 			scarce = append(scarce, v)
 		}
 	}
-	slices.SortStableFunc(scarce, func(a, b *vote) int { return cmp.Compare(a.table.spare(), b.table.spare()) })
+	slices.SortStableFunc(scarce, func(a, b *setVote) int { return cmp.Compare(a.routes.spare(), b.routes.spare()) })
 	if len(scarce) == 0 || left == 1 { // the only one is asked on this goroutine, see everybodyElse
 		return
 	}
@@ -99,7 +99,7 @@ func (p *poll) likelyToRefuse() {
 }
 
 // patience is how long limits are asked in turn.
-func (p *poll) patience() time.Duration {
+func (p *setCall) patience() time.Duration {
 	least := p.votes[0].core.client.cfg.CallTimeout
 	for i := range p.votes {
 		least = min(least, p.votes[i].core.client.cfg.CallTimeout)
@@ -108,12 +108,12 @@ func (p *poll) patience() time.Duration {
 }
 
 // everybodyElse asks all that are left at the same time.
-func (p *poll) everybodyElse() {
+func (p *setCall) everybodyElse() {
 	defer p.wg.Wait()
 	if p.lost {
 		return
 	}
-	var last *vote
+	var last *setVote
 	for i := range p.votes {
 		v := &p.votes[i]
 		if v.asked {
@@ -132,7 +132,7 @@ func (p *poll) everybodyElse() {
 }
 
 // result sums the votes up, and gives back what was granted in vain.
-func (p *poll) result() (Decision, error) {
+func (p *setCall) result() (Decision, error) {
 	granted := make([]Decision, 0, len(p.votes))
 	d := Decision{Remaining: MaxPermits + 1}
 	var errs []error
@@ -165,7 +165,7 @@ func (p *poll) result() (Decision, error) {
 	}
 	for i := range p.votes {
 		if v := &p.votes[i]; !v.asked {
-			d.RetryAfter = max(d.RetryAfter, v.soonest(p.ctx, v.table, p.n, v.since))
+			d.RetryAfter = max(d.RetryAfter, v.soonest(p.ctx, v.routes, p.n, v.since))
 		}
 	}
 	return d, nil
@@ -185,7 +185,7 @@ func (d *Decision) include(one *Decision) {
 
 // handBack returns what some limits granted because another refused. It waits
 // for that no longer than the call may take.
-func (p *poll) handBack(granted []Decision) {
+func (p *setCall) handBack(granted []Decision) {
 	var wg sync.WaitGroup
 	for _, d := range granted {
 		since := d.core.client.now()
@@ -196,14 +196,14 @@ func (p *poll) handBack(granted []Decision) {
 		}
 		wg.Go(func() {
 			d.core.handBack(p.ctx, d, since)
-			d.core.accounts.wake() // somebody may have been refused meanwhile
+			d.core.members.wake() // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()
 }
 
-// isApart reports whether this process decides the limit by itself.
-func (c *core) isApart(t *table) bool {
+// isPerParticipant reports whether this process decides the limit by itself.
+func (c *core) isPerParticipant(t *routes) bool {
 	if t == nil {
 		return c.declaration().Scope == PerParticipant
 	}
@@ -212,22 +212,22 @@ func (c *core) isApart(t *table) bool {
 
 // refuses reports whether it is certain that n permits would be refused, without
 // asking Redis.
-func (a *account) refuses(t *table, n, now int64) bool {
+func (m *member) refuses(t *routes, n, now int64) bool {
 	if t == nil {
 		return false
 	}
-	if l := a.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.Sum() >= n {
+	if l := m.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.Sum() >= n {
 		return false
 	}
 	var d Decision
-	return a.view(t).knownDenial(n, now, &d)
+	return m.view(t).knownDenial(n, now, &d)
 }
 
 // spare is how many permits the limit would have left to give, as last heard and
 // if all who wait for an answer are granted one. A shard that was not heard from
 // has its share.
-func (t *table) spare() (n int64) {
-	for _, l := range t.lanes {
+func (r *routes) spare() (n int64) {
+	for _, l := range r.lanes {
 		n += l.Left()
 	}
 	return n
@@ -235,14 +235,14 @@ func (t *table) spare() (n int64) {
 
 // soonest is how long it takes until the limit can grant n permits, by what this
 // process has heard; for more than one it may have to ask what the shards have ahead.
-func (a *account) soonest(ctx context.Context, t *table, n, since int64) time.Duration {
+func (m *member) soonest(ctx context.Context, t *routes, n, since int64) time.Duration {
 	if t == nil || t.spare() >= n {
 		return 0
 	}
-	c := a.core
+	c := m.core
 	now := c.client.now()
 	if n == 1 {
-		_, _, next := a.view(t).shutOut(now)
+		_, _, next := m.view(t).shutOut(now)
 		return max(0, time.Duration(next-now))
 	}
 	if o := c.ahead.Load(); o != nil && now < o.until {

@@ -13,9 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// alone holds the engines of a limit of Scope PerParticipant, one for each
+// perParticipant holds the engines of a limit of Scope PerParticipant, one for each
 // participant that this process answers for.
-type alone struct {
+type perParticipant struct {
 	mine local.Engine // of the process itself
 
 	mu     sync.Mutex
@@ -24,70 +24,70 @@ type alone struct {
 
 // of returns the engine of a participant. One that was forgotten begins anew,
 // with the whole limit: that is what any new name gets.
-func (a *alone) of(c *Client, participant string) *local.Engine {
+func (p *perParticipant) of(c *Client, participant string) *local.Engine {
 	if participant == c.cfg.Participant {
-		return &a.mine
+		return &p.mine
 	}
-	e := a.other(c, participant)
-	c.visitors.Saw(a, participant)
+	e := p.other(c, participant)
+	c.visitors.Saw(p, participant)
 	return e
 }
 
-func (a *alone) other(c *Client, participant string) *local.Engine {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	e := a.others[participant]
+func (p *perParticipant) other(c *Client, participant string) *local.Engine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.others[participant]
 	if e == nil {
-		if a.others == nil {
-			a.others = make(map[string]*local.Engine)
+		if p.others == nil {
+			p.others = make(map[string]*local.Engine)
 		}
 		e = &local.Engine{Clock: &c.clock}
-		a.others[participant] = e
+		p.others[participant] = e
 	}
 	return e
 }
 
 // ForgetVisitor ends what is remembered of a participant.
-func (a *alone) ForgetVisitor(participant string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.others, participant)
+func (p *perParticipant) ForgetVisitor(participant string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.others, participant)
 }
 
 // close forgets every participant but the process itself.
-func (a *alone) close(c *Client) {
-	a.mu.Lock()
-	names := slices.Collect(maps.Keys(a.others))
-	a.mu.Unlock()
+func (p *perParticipant) close(c *Client) {
+	p.mu.Lock()
+	names := slices.Collect(maps.Keys(p.others))
+	p.mu.Unlock()
 	for _, name := range names {
-		c.visitors.Leave(a, name)
+		c.visitors.Leave(p, name)
 	}
 }
 
 // clear forgets what every participant used.
-func (a *alone) clear() {
-	a.mine.Clear()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range a.others {
+func (p *perParticipant) clear() {
+	p.mine.Clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.others {
 		e.Clear()
 	}
 }
 
 // apart decides a call on a limit of Scope PerParticipant. Redis is not asked,
 // except in the background whether the limit was changed.
-func (a *account) apart(limit *Limit, n int64, upTo bool, d *Decision) {
-	c := a.core
+func (m *member) apart(limit *Limit, n int64, upTo bool, d *Decision) {
+	c := m.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
-	decideHere(c.alone.of(c.client, a.name), d, *limit, n, upTo)
+	decideHere(c.perParticipant.of(c.client, m.name), d, *limit, n, upTo)
 }
 
 // peekApart is the state of a limit of Scope PerParticipant: that of the participant.
-func (a *account) peekApart(limit Limit, epoch int64) State {
-	c := a.core
+func (m *member) peekApart(limit Limit, epoch int64) State {
+	c := m.core
 	c.Refresh()
-	p := c.alone.of(c.client, a.name).Peek(limit.here())
+	p := c.perParticipant.of(c.client, m.name).Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
@@ -109,7 +109,7 @@ func (c *core) resetApart(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	c.alone.clear()
+	c.perParticipant.clear()
 	return nil
 }
 

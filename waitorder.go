@@ -20,16 +20,16 @@ type turnDue struct {
 	err error
 }
 
-// rota is turns in the order in which they are due.
-type rota []turnDue
+// waitOrder is turns in the order in which they are due.
+type waitOrder []turnDue
 
-func (r rota) insert(t turnDue) rota {
+func (r waitOrder) insert(t turnDue) waitOrder {
 	i, _ := slices.BinarySearchFunc(r, t, func(a, b turnDue) int { return cmp.Compare(a.due, b.due) })
 	return slices.Insert(r, i, t)
 }
 
 // dueBy is how many of the turns are due by an instant.
-func (r rota) dueBy(at int64) int {
+func (r waitOrder) dueBy(at int64) int {
 	for i := range r {
 		if r[i].due > at {
 			return i
@@ -42,10 +42,10 @@ func (r rota) dueBy(at int64) int {
 // order of arrival: when all have been heard of, so that the first gets the earliest, but none
 // later than it is due. The Decision tells how many there were, or if there were none when to ask
 // again.
-func (q *queue) serveTurns(ctx context.Context, t *table, n int64) (d Decision, err error) {
-	c := q.account.core
+func (q *queue) serveTurns(ctx context.Context, t *routes, n int64) (d Decision, err error) {
+	c := q.member.core
 	answers := q.askTurns(ctx, t, n)
-	var r, unwanted rota
+	var r, unwanted waitOrder
 	first := time.NewTimer(time.Hour)
 	defer first.Stop()
 	granted := int64(0)
@@ -86,19 +86,19 @@ func (q *queue) serveTurns(ctx context.Context, t *table, n int64) (d Decision, 
 
 // askTurns asks for n single permits, as so many callers of Allow would: they share script calls,
 // and each hears of its own turn. There are n answers.
-func (q *queue) askTurns(ctx context.Context, t *table, n int64) <-chan turnDue {
+func (q *queue) askTurns(ctx context.Context, t *routes, n int64) <-chan turnDue {
 	answers := make(chan turnDue, n)
 	for range n {
 		go func() { // ends with the call
 			d, err := q.ask(ctx, t, 1, false)
-			answers <- turnDue{d, q.account.core.due(t, &d), err}
+			answers <- turnDue{d, q.member.core.due(t, &d), err}
 		}()
 	}
 	return answers
 }
 
 // due is when what was granted may act: Delay after the reply came.
-func (c *core) due(t *table, d *Decision) int64 {
+func (c *core) due(t *routes, d *Decision) int64 {
 	replied := c.client.now()
 	if t != nil && d.source == telemetry.Redis {
 		replied = d.until - t.memory
@@ -108,8 +108,8 @@ func (c *core) due(t *table, d *Decision) int64 {
 
 // handTurns gives the turns to the head of the line and returns those that nobody wants any more,
 // because callers have left meanwhile. Who cannot wait until its turn leaves it to those behind.
-func (q *queue) handTurns(r rota) rota {
-	now := q.account.core.client.now()
+func (q *queue) handTurns(r waitOrder) waitOrder {
+	now := q.member.core.client.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.notBefore = 0

@@ -1,0 +1,93 @@
+package shardlimit
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+)
+
+// member is what one participant of this process has to do with one limit: its
+// line of waiters, its leases, and its seat at every shard.
+type member struct {
+	core        *core
+	name        string // of the participant
+	invalid     error  // why it cannot be used
+	lane.Member        // what shards are told of it
+	queue       queue
+	leases      leases
+
+	last  atomic.Pointer[view]
+	mu    sync.Mutex
+	seats map[*lane.Lane]*lane.Seat
+}
+
+func newMember(c *core, who participant) *member {
+	who = who.identified()
+	a := &member{core: c, name: who.name, invalid: who.invalid}
+	a.ID, a.Weight = who.id, who.weight
+	a.queue.member, a.leases.member = a, a
+	return a
+}
+
+// view is a limit as one of its participants sees it: the routes in force, with
+// the participant's seats.
+type view struct {
+	*routes
+	member *member
+	seats  []*lane.Seat // in the order of preference
+	visit  []*lane.Seat // in the order of the layout, which is the same for every process
+}
+
+// view returns the member's view of routes.
+func (m *member) view(t *routes) *view {
+	if v := m.last.Load(); v != nil && v.routes == t {
+		return v
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := &view{routes: t, member: m}
+	for _, l := range t.order {
+		v.seats = append(v.seats, m.seat(l))
+	}
+	for _, l := range t.lanes {
+		v.visit = append(v.visit, m.seat(l))
+	}
+	m.last.Store(v)
+	return v
+}
+
+// place is that of a seat in the order of preference.
+func (v *view) place(s *lane.Seat) int { return slices.Index(v.seats, s) }
+
+// seat is the member's seat at a shard. m.mu is held.
+func (m *member) seat(l *lane.Lane) *lane.Seat {
+	s := m.seats[l]
+	if s == nil {
+		if m.seats == nil {
+			m.seats = make(map[*lane.Lane]*lane.Seat)
+		}
+		s = lane.NewSeat(&m.Member, l)
+		m.seats[l] = s
+	}
+	return s
+}
+
+// turnedAway notes the permits that a call wanted and finally did not get. Nobody
+// can want more than there are.
+func (m *member) turnedAway(d *Decision, n int64) {
+	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
+		m.Turned.Add(n - d.Granted)
+	}
+}
+
+// forgetDenials forgets that nothing is free, so that the next call asks Redis.
+func (m *member) forgetDenials(t *routes) {
+	m.core.ahead.Store(nil)
+	if t != nil {
+		for _, s := range m.view(t).seats {
+			s.Open()
+		}
+	}
+}

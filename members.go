@@ -1,0 +1,105 @@
+package shardlimit
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// members are those that a process has with one limit: its own, and those of
+// the participants it calls for.
+type members struct {
+	own *member
+
+	mu     sync.Mutex
+	others map[string]*member // those that the Client remembers; nil until there is one
+}
+
+// of returns the member of a participant of the limit.
+func (ms *members) of(who participant) *member {
+	if own := ms.own; who.name == own.name && who.weight == own.Weight {
+		return own
+	}
+	a := ms.other(who)
+	ms.own.core.client.visitors.Saw(ms, who.name)
+	return a
+}
+
+func (ms *members) other(who participant) *member {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	a := ms.others[who.name]
+	if a == nil || a.Weight != who.weight {
+		if ms.others == nil {
+			ms.others = make(map[string]*member)
+		}
+		a = newMember(ms.own.core, who)
+		ms.others[who.name] = a
+	}
+	return a
+}
+
+// ForgetVisitor ends what is remembered of a participant.
+func (ms *members) ForgetVisitor(name string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	delete(ms.others, name)
+}
+
+// close forgets every participant but the process itself.
+func (ms *members) close() {
+	for _, a := range ms.all()[1:] {
+		ms.own.core.client.visitors.Leave(ms, a.name)
+	}
+}
+
+// all returns every member, the process' own first.
+func (ms *members) all() []*member {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	all := []*member{ms.own}
+	if len(ms.others) > 0 {
+		all = slices.AppendSeq(all, maps.Values(ms.others))
+	}
+	return all
+}
+
+// open forgets why the shards of routes were not to be asked.
+func (ms *members) open(t *routes) {
+	for _, a := range ms.all() {
+		for _, s := range a.view(t).seats {
+			s.Open()
+		}
+	}
+}
+
+// wake has everybody who waits look again at once.
+func (ms *members) wake() {
+	for _, a := range ms.all() {
+		a.queue.wake()
+	}
+}
+
+// restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
+func (ms *members) restartWaiters() {
+	for _, a := range ms.all() {
+		a.queue.restart()
+	}
+}
+
+// waiters is how many calls are blocked.
+func (ms *members) waiters() (n int) {
+	for _, a := range ms.all() {
+		n += a.queue.len()
+	}
+	return n
+}
+
+// retire ends the leases of other layouts than that of routes.
+func (ms *members) retire(t *routes) {
+	for _, a := range ms.all() {
+		if l := a.leases.current.Load(); l != nil && l.epoch != t.layout.Epoch {
+			a.leases.retire(l)
+		}
+	}
+}
