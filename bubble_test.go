@@ -47,7 +47,7 @@ func (n *bubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 			return true
 		}
 	}
-	return n.redis.Hook(c, cmd, args...)
+	return n.redis.Answer(c, cmd, args...)
 }
 
 // bubbledNodes is bubbled, with a hand on the nodes.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
@@ -29,7 +30,10 @@ func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
 	}
 	f.prefix = redistest.Prefix(tb)
 	for i := range n {
-		dial := fronted(tb, redissim.NewServer(clock).Hook)
+		node := redissim.NewServer(clock)
+		dial := fronted(tb, func(c *server.Peer, cmd string, args ...string) bool {
+			return node.Answer(c, cmd, args...)
+		})
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: unhurried(rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true,
 			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return dial() },

@@ -1,27 +1,34 @@
 package redissim
 
-import (
-	"slices"
-
-	"github.com/alicebob/miniredis/v2/server"
-)
+import "slices"
 
 // ofConnections are the commands that are about a connection. A front answers them itself.
 var ofConnections = []string{"AUTH", "CLIENT", "COMMAND", "HELLO", "PING", "QUIT", "SELECT"}
 
-// Hook has a miniredis server speak for s: that one talks the protocol with its clients, and s
-// carries out their commands. Scripts take a fraction of the time that they take a miniredis, which
+// Writer is the part of a front that writes replies in the protocol of Redis.
+type Writer interface {
+	WriteNull()
+	WriteInt(n int)
+	WriteBulk(text string)
+	WriteInline(text string)
+	WriteError(text string)
+	WriteLen(n int)
+}
+
+// Answer carries out a command that a front has read, its name in capitals, and has w write the
+// reply. It reports false, and does nothing, if the command is about the connection.
+//
+// The front of tests is a miniredis. Scripts take a fraction of the time that they take there: it
 // makes an interpreter for each call.
-func (s *Server) Hook(c *server.Peer, cmd string, args ...string) bool {
+func (s *Server) Answer(w Writer, cmd string, args ...string) bool {
 	if slices.Contains(ofConnections, cmd) {
 		return false
 	}
-	reply := s.Do(append([]string{cmd}, args...))
-	c.Block(func(w *server.Writer) { write(w, reply) })
+	write(w, s.Do(append([]string{cmd}, args...)))
 	return true
 }
 
-func write(w *server.Writer, reply any) {
+func write(w Writer, reply any) {
 	switch r := reply.(type) {
 	case nil:
 		w.WriteNull()
