@@ -72,7 +72,7 @@ var breakages = []breakage{
 			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {",
 				"if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = a.outage(v.routes, n, false, lane.ErrTooLate)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.routes, n, false, lane.ErrTooLate)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},

@@ -35,8 +35,8 @@ type setCall struct {
 	wg    sync.WaitGroup
 }
 
-// ask has a limit decide, of which the set call was told with asked. What it grants counts until it is
-// given back.
+// ask has a limit decide, of which the set call was told with asked. What it grants counts until it
+// is given back.
 func (p *setCall) ask(v *setVote) {
 	v.err = v.decide(p.ctx, p.n, false, v.since, &v.said)
 }
