@@ -56,7 +56,7 @@ func (l *SlidingLog) Book(now int64) BookReply {
 	v := l.clock(now)
 	b := BookReply{Status: OK, Contended: l.fair.contended > 0 && l.fair.contended+2*l.window > v.now}
 	if b.Contended {
-		b.Standings = l.fair.book.Standings(fairness.Term{Now: v.now, Window: l.window, Share: l.share})
+		b.Standings = l.fair.book.Standings(l.term(v))
 	}
 	return b
 }

@@ -15,6 +15,13 @@ type fair struct {
 	book      fairness.Book
 }
 
+// paced is the term of a book whose participants are paced by the share, or by what that rises to.
+// While a share rises, permits leave the window elsewhere as fast as if it were all here, and come
+// here at once. It is the twin of fair_pace.lua.
+func paced(now, window, share, target int64) fairness.Term {
+	return fairness.Term{Now: now, Window: window, Share: max(share, target), Falling: share > target}
+}
+
 // grant distributes free permits and notes that participants contend, when they begin and then
 // eight times a window; that ends after two windows in which nobody had reason to. It returns the
 // size of the first ask that is refused, 0 if none is.

@@ -1,5 +1,5 @@
---@needs as_proposed available b closed contended draw everybody floor fresh lend max min note_claim
---@needs note_waiting now placed pour roll settle share slot_of sqrt sub target window
+--@needs available b closed contended draw everybody floor fresh goal lend max min note_claim
+--@needs note_waiting now placed pour roll settle share slot_of sqrt sub window
 --@sets contended
 --@gives begun contending granted grants groups ledger left paced refused remark share
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
@@ -37,7 +37,7 @@ local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended
-local paced = share -- by what participants are paced
+local paced = share -- see fair_pace.lua
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -48,12 +48,8 @@ if marked > 0 then
 end
 if contending then
   --@include fair_header
-  -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
-  -- here, and come here at once. So participants are paced as if it were.
-  local goal = as_proposed and sub(ARGV[1], @proposal.target) + 0 or target
-  if goal > share then
-    paced = goal
-  end
+  --@include fair_pace
+  paced = goal
   contending, ledger = pcall(function()
     local share = paced
     --@include fair_book

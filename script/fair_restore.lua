@@ -1,5 +1,5 @@
---@needs account_of contended everybody fill floor max min now refunded roll save sub window
---@gives booked_ahead header
+--@needs account_of contended everybody fill floor goal max min now refunded roll save sub window
+--@gives booked_ahead header share
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for a whole
 -- window costs as much as what was used.
@@ -14,6 +14,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       return
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
+    --@include fair_pace
+    local share = goal
     --@include fair_account
     local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)

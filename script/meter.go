@@ -80,9 +80,9 @@ func (m *meter[S, R]) store(v *meter[S, R]) {
 	*m = *v
 }
 
-// term is the limit in force at the operation under way.
+// term is what the book is told at the operation under way.
 func (f *frame) term() fairness.Term {
-	return fairness.Term{Now: f.now, Window: f.window, Share: f.share, Falling: f.share > f.target}
+	return paced(f.now, f.window, f.share, f.target)
 }
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
@@ -99,7 +99,6 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
 	term := v.term()
-	term.Share = max(v.share, v.target) // see fair.lua
 	given, refused := v.fair.grant(term, available, closed == 0, r)
 	granted := given.Granted
 	var delay, part, retry int64

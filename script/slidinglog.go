@@ -137,6 +137,9 @@ func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
 	return l.share
 }
 
+// term is what the book is told at the view's instant.
+func (l *SlidingLog) term(v view) fairness.Term { return paced(v.now, l.window, l.share, l.target) }
+
 // free returns what can be granted now.
 func (l *SlidingLog) free(v view) int64 {
 	if l.quarantine(v) > 0 {
@@ -195,7 +198,7 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		}
 		l.touched, l.booked = v.now, l.mark(after)
 	}
-	l.fair.restore(fairness.Term{Now: v.now, Window: l.window, Share: l.share}, &r, refunded)
+	l.fair.restore(l.term(v), &r, refunded)
 	l.offset = v.offset
 	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
 }

@@ -1,9 +1,5 @@
 package script
 
-import (
-	"github.com/shardlimit/shardlimit/fairness"
-)
-
 // mostBooked is the number of closed entries with which nothing is booked any more.
 const mostBooked = 512
 
@@ -18,8 +14,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	status, write := l.settle(&v, r.Proposal, r.Seen, take.known())
 
 	free, booked := l.free(v), l.bookedAhead(v)
-	term := fairness.Term{Now: v.now, Window: l.window, Share: l.share}
-	pay, hold, charge := l.fair.due(term, l.quarantine(v) == 0, r, booked)
+	pay, hold, charge := l.fair.due(l.term(v), l.quarantine(v) == 0, r, booked)
 	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
 	case r.Permits <= free && r.after() == 0 && pay == 0 && hold == 0:

@@ -3,8 +3,6 @@ package script
 import (
 	"slices"
 	"time"
-
-	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
@@ -17,8 +15,8 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	status, write := l.settle(&v, r.Proposal, r.Seen, r.known())
 
 	free := l.free(v)
-	term := fairness.Term{Now: v.now, Window: l.window, Share: max(l.share, l.target), Booked: l.newest > v.now,
-		Falling: l.share > l.target}
+	term := l.term(v)
+	term.Booked = l.newest > v.now
 	given, refused := l.fair.grant(term, free, l.quarantine(v) == 0, r)
 	reply := l.enter(&v, write, given.Granted, v.now)
 	reply.Status, reply.Before, reply.Free = status, free, free-given.Granted

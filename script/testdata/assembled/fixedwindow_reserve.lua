@@ -1,7 +1,7 @@
 -- fixedwindow_reserve = meter_names + meter + fixedwindow + meter_load + meter_adopt + meter_ahead
 --   + fair_charge + meter_reserve + meter_reply + meter_reserved + fair_charged with adopt_late,
---   adopt_lost, adopt_held, quarantine, fair_header, fair_account, fair_book, fair_counters,
---   fair_record, fair_begin, meter_rest, stepped, reply_layout
+--   adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_account, fair_book,
+--   fair_counters, fair_record, fair_begin, meter_rest, stepped, reply_layout
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -444,6 +444,15 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
+    -- [fair_pace.lua]
+    -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+    -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+    -- refunds reckon as if it were.
+    local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
+    if goal < share then
+      goal = share
+    end
+    local share = goal
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.

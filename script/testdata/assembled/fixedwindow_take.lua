@@ -1,7 +1,7 @@
 -- fixedwindow_take = meter_names + meter + fixedwindow + meter_load + meter_adopt + meter_take +
 --   fair + meter_grant + meter_reply + meter_taken + fair_settle + reply with adopt_late,
---   adopt_lost, adopt_held, quarantine, fair_header, fair_book, fair_counters, meter_rest, stepped,
---   reply_layout, fair_record, fair_begin
+--   adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_book, fair_counters,
+--   meter_rest, stepped, reply_layout, fair_record, fair_begin
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -472,7 +472,7 @@ local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended
-local paced = share -- by what participants are paced
+local paced = share -- see fair_pace.lua
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -492,12 +492,15 @@ if contending then
   if sub(header, 4, 4) ~= '5' then
     header = ''
   end
-  -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
-  -- here, and come here at once. So participants are paced as if it were.
+  -- [fair_pace.lua]
+  -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+  -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+  -- refunds reckon as if it were.
   local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
-  if goal > share then
-    paced = goal
+  if goal < share then
+    goal = share
   end
+  paced = goal
   contending, ledger = pcall(function()
     local share = paced
     -- [fair_book.lua]

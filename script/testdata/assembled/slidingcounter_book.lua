@@ -1,4 +1,4 @@
--- slidingcounter_book = meter_names + meter + slidingcounter + meter_load + book
+-- slidingcounter_book = meter_names + meter + slidingcounter + meter_load + book with fair_pace
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -313,10 +313,19 @@ end
 -- Book: who contends for the shard. Writes nothing, creates nothing.
 --
 -- KEYS   1 head, last book: of any algorithm
--- Reply status, contended (0, 1), now, window us, share, book as it is stored
+-- Reply status, contended (0, 1), now, window us, permits a window by which participants are paced,
+--       book as it is stored
 local contends = contended > 0 and contended + 2 * window > now
 local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
 if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, 1, 3) ~= 'SLB' then
   return {-1, #KEYS, ledger.err}
 end
-return {head and 1 or 0, contends and 1 or 0, now, window, share, contends and ledger or ''}
+-- [fair_pace.lua]
+-- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+-- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+-- refunds reckon as if it were.
+local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
+if goal < share then
+  goal = share
+end
+return {head and 1 or 0, contends and 1 or 0, now, window, goal, contends and ledger or ''}

@@ -1,6 +1,6 @@
 -- slidingcounter_refund = meter_names + meter + slidingcounter + meter_load + meter_refund with
---   meter_least, meter_store, stepped, fair_restore, fair_account, fair_book, fair_counters,
---   fair_record
+--   meter_least, meter_store, stepped, fair_restore, fair_pace, fair_account, fair_book,
+--   fair_counters, fair_record
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -368,6 +368,15 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       return
     end
     local booked_ahead = false -- what comes back is no credit that came while it was shut out
+    -- [fair_pace.lua]
+    -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+    -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+    -- refunds reckon as if it were.
+    local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
+    if goal < share then
+      goal = share
+    end
+    local share = goal
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.

@@ -1,8 +1,9 @@
 -- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
 --   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
---   quarantine, slidinglog_dates, fair_header, fair_account, fair_book, fair_counters, fair_record,
---   fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped, reply_layout
+--   quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_book, fair_counters,
+--   fair_record, fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped,
+--   reply_layout
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -347,6 +348,15 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   end
   local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
+    -- [fair_pace.lua]
+    -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+    -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+    -- refunds reckon as if it were.
+    local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
+    if goal < share then
+      goal = share
+    end
+    local share = goal
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.

@@ -1,7 +1,7 @@
 -- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
 --   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held, quarantine,
---   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_book,
+--   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace, fair_book,
 --   fair_counters, stepped, slidinglog_leave, reply_layout, fair_record, fair_begin
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
@@ -416,7 +416,7 @@ local grants, ledger
 local left, refused = available, nil
 local contending = false
 local marked = contended
-local paced = share -- by what participants are paced
+local paced = share -- see fair_pace.lua
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -436,12 +436,15 @@ if contending then
   if sub(header, 4, 4) ~= '5' then
     header = ''
   end
-  -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
-  -- here, and come here at once. So participants are paced as if it were.
+  -- [fair_pace.lua]
+  -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
+  -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
+  -- refunds reckon as if it were.
   local goal = as_proposed and sub(ARGV[1], 21, 33) + 0 or target
-  if goal > share then
-    paced = goal
+  if goal < share then
+    goal = share
   end
+  paced = goal
   contending, ledger = pcall(function()
     local share = paced
     -- [fair_book.lua]
