@@ -2,30 +2,38 @@ package shardlimit_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // TestCancelledReservationsKeepNothingFromOthers: of ten participants nine wait for single permits
-// all the time, and one reserves many on four shards and cancels before they are due, again and
-// again, or waits for them and gives up. Where cancelling was free the nine had 0.1 of their parts
-// beside one that reserved the whole limit.
+// all the time, and one reserves many and cancels before they are due, again and again, or waits for
+// them and gives up. The nine have at least 0.9 of their parts, as if the one had used its own.
+// Where cancelling was free they had 0.1 beside one that reserved the whole limit.
 func TestCancelledReservationsKeepNothingFromOthers(t *testing.T) {
 	for name, cheat := range map[string]func(context.Context, *shardlimit.Limiter) int64{
+		"reserves 100": reserveAndCancel(100), "reserves 200": reserveAndCancel(200),
 		"reserves 400": reserveAndCancel(400), "gives up": giveUp,
 	} {
-		if race.Enabled && name != "gives up" {
-			continue // what runs side by side is the same
+		for _, shards := range []int{1, 4} {
+			if (race.Enabled || !extent.Full) && (shards == 1) != (name == "reserves 200") {
+				continue // SHARDLIMIT_FULL plays all
+			}
+			t.Run(fmt.Sprint(name, ", ", shards, " shards"), func(t *testing.T) {
+				p := &population{name: name, permits: 400, from: 4, windows: 20, judged: first(9), members: append(
+					alike(9, member{callers: 4}), member{each: cheat, from: 2 * time.Second})}
+				r := p.play(t, shards, 1)
+				t.Log(r)
+				if r.Least < 0.9 { // seen: .93
+					t.Errorf("one of the nine has %.2f of its part", r.Least)
+				}
+			})
 		}
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { cancelTrial(t, bubbled(t, 1), 4, cheat) })
-		})
 	}
 }
 
@@ -60,39 +68,4 @@ func giveUp(ctx context.Context, l *shardlimit.Limiter) int64 {
 		return 0
 	}
 	return 400
-}
-
-func cancelTrial(t *testing.T, f fleet, shards int, cheat func(context.Context, *shardlimit.Limiter) int64) {
-	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: shards}
-	limiters := f.group(t, 10, "l", limit)
-	const measured = 10 // what the one may keep from the others at once is its part of ten windows
-	begin := time.Now()
-	ctx, stop := context.WithTimeout(t.Context(), (4+measured)*limit.Per)
-	defer stop()
-	var others, used atomic.Int64
-	var wg sync.WaitGroup
-	count := func(sum *atomic.Int64, n int64) {
-		if time.Since(begin) >= 4*limit.Per {
-			sum.Add(n)
-		}
-	}
-	for _, l := range limiters[1:] {
-		for range 4 {
-			wg.Go(func() {
-				for l.Wait(ctx) == nil {
-					count(&others, 1)
-				}
-			})
-		}
-	}
-	time.Sleep(2 * limit.Per)
-	for ctx.Err() == nil {
-		count(&used, cheat(ctx, limiters[0]))
-	}
-	wg.Wait()
-	kept := float64(others.Load()) / float64(limit.Permits*measured*9/10)
-	t.Logf("the nine have %.2f of their parts, the one used %d", kept, used.Load())
-	if kept < 0.7 {
-		t.Errorf("the nine have %.2f of their parts, the one used %d", kept, used.Load())
-	}
 }

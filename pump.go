@@ -11,6 +11,10 @@ import (
 // that a refund elsewhere is noticed; long windows stretch it.
 const pumpNap = 2 * time.Second
 
+// longestNap is the longest the head of a queue sleeps without looking again, so that permits that
+// come back before they were expected are noticed: a refund elsewhere, or a cancelled reservation.
+func longestNap(window time.Duration) time.Duration { return max(min(pumpNap, window/4), window/16) }
+
 // pump serves the line until it is empty.
 func (q *queue) pump(ctx context.Context) {
 	c := q.member.core
@@ -54,7 +58,7 @@ func (q *queue) pump(ctx context.Context) {
 		if t != nil {
 			window = t.limit.Per
 		}
-		nap.Reset(min(d.RetryAfter, max(pumpNap, window/16)) + stagger(futile, window))
+		nap.Reset(min(d.RetryAfter, longestNap(window)) + stagger(futile, window))
 		select {
 		case <-nap.C:
 		case <-q.poke:

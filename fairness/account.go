@@ -157,6 +157,8 @@ func (a *account) wait(t Term, waiting, span int64) {
 // Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever
 // it used: it is charged for them. So may who waits like that and has had nothing in both windows:
 // with one part only, all claims together would be less than the share whenever one of them falls.
+// Not so who still owes for what it had: it may have cancelled that, and others have its part until
+// it has paid.
 func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
@@ -173,7 +175,7 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 			kept = math.Floor(float64(a.claim) * float64(max(2*t.Window-max(span, 1), 0)) / float64(2*t.Window))
 		}
 	}
-	if booking > 0 {
+	if booking > 0 && a.credit >= 0 {
 		part := math.Floor(float64(t.Share) * 2 * milli * float64(a.weight) / float64(max(weights, a.weight)))
 		backed = max(backed, min(float64(booking)*milli, part))
 	}

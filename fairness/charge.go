@@ -68,9 +68,9 @@ func (a *account) book(permits, date int64, later bool) {
 // Restore makes up for permits that a participant gave back after it had held them for so long
 // (us). They do not count as used any more, those of this window first, and its credit has them
 // again, as far as it can hold them. Less is the price of holding: for as long as they were held
-// nobody else could have them, so permits that were held for a whole window cost as much as permits
-// that were used. Else a participant could keep everybody out by what it books and cancels, for
-// nothing.
+// nobody else could have them, and those who wait do not take them all as soon as they are back. So
+// permits that were held for half a window or longer cost as much as permits that were used. Else a
+// participant could keep everybody out by what it books and cancels, for nothing.
 //
 // slot is a hint, as in a [Seat]. A participant that has no account of its own was charged to the
 // shared one.
@@ -84,7 +84,7 @@ func (b *Book) Restore(t Term, id string, slot int, permits, held int64) {
 		b.settleIn(t, a)
 	}
 	a.roll(t)
-	price := math.Floor(float64(permits) * micro * float64(min(held, t.Window)) / float64(t.Window))
+	price := math.Floor(float64(permits) * micro * float64(min(held*heldTimes, t.Window)) / float64(t.Window))
 	unused := permits - int64(price/micro)
 	recent := min(unused, a.used[0])
 	a.used[0] -= recent

@@ -2,11 +2,12 @@ package fairness
 
 import "testing"
 
-// TestHoldingHasItsPrice: what is given back after a part of a window costs that part of it, what
-// was held for a window or longer as much as what is used, and what is given back at once nothing.
+// TestHoldingHasItsPrice: what is given back after a part of a window costs twice that part of it,
+// what was held for half a window or longer as much as what is used, and what is given back at once
+// nothing.
 func TestHoldingHasItsPrice(t *testing.T) {
 	for _, c := range []struct{ held, cost int64 }{
-		{0, 0}, {simWindow / 10, 8}, {simWindow / 2, 40}, {simWindow, 80}, {10 * simWindow, 80},
+		{0, 0}, {simWindow / 10, 16}, {simWindow / 2, 80}, {simWindow, 80}, {10 * simWindow, 80},
 	} {
 		book, term, seats := among(t)
 		book.Due(term, seats[0], 80, 0)

@@ -34,7 +34,7 @@ local function note_claim(a, waiting, elapsed, booking)
       kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
     end
   end
-  if booking > 0 then
+  if booking > 0 and a.credit >= 0 then
     backed = max(backed, min(booking * @MILLI, floor(share * 2000 * a.weight / max(weights, a.weight))))
   end
   local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * @MILLI

@@ -1,7 +1,7 @@
 --@needs account_of contended everybody fill floor goal max min now refunded roll save sub window
 --@gives booked_ahead header share
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
--- participant has the credit again, less the price of what it held up: what was held for a whole
+-- participant has the credit again, less the price of what it held up: what was held for half a
 -- window costs as much as what was used.
 --
 -- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
@@ -19,7 +19,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     --@include fair_account
     local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
-    local price = floor(refunded * @MICRO * min((ARGV[5] or '0') + 0, window) / window)
+    local price = floor(refunded * @MICRO * min(((ARGV[5] or '0') + 0) * @HELD_TIMES, window) / window)
     local unused = refunded - floor(price / @MICRO)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))

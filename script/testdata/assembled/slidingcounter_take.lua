@@ -576,7 +576,7 @@ if contending then
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
-      if booking > 0 then
+      if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
       local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000

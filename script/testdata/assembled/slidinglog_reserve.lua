@@ -435,7 +435,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
-      if booking > 0 then
+      if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
       local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000

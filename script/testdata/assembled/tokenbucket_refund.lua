@@ -723,7 +723,7 @@ elseif stepped then
 end
 -- [fair_restore.lua]
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
--- participant has the credit again, less the price of what it held up: what was held for a whole
+-- participant has the credit again, less the price of what it held up: what was held for half a
 -- window costs as much as what was used.
 --
 -- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
@@ -823,7 +823,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
-      if booking > 0 then
+      if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
       local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
@@ -954,7 +954,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local a = account_of(ARGV[3], ARGV[4] + 0) or everybody()
     roll(a)
-    local price = floor(refunded * 1000000 * min((ARGV[5] or '0') + 0, window) / window)
+    local price = floor(refunded * 1000000 * min(((ARGV[5] or '0') + 0) * 2, window) / window)
     local unused = refunded - floor(price / 1000000)
     local recent = min(unused, a.used)
     a.used, a.used_before = a.used - recent, max(0, a.used_before - (unused - recent))
