@@ -1,22 +1,12 @@
 package shardlimit_test
 
 import (
-	"encoding/json"
-	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/shardlimit/shardlimit/internal/race"
 )
-
-// breakVariable tells a worker whose source is changed which break it has.
-const breakVariable = "SHARDLIMIT_TEST_BREAK"
 
 // breakage is a rule that keeps a promise, switched off. Where two rules keep it, both are.
 type breakage struct {
@@ -26,10 +16,6 @@ type breakage struct {
 	seeds []uint64 // of histories that found it
 	edits []edit
 }
-
-// edit is another text in place of one that stands exactly once in the source. In the other one,
-// broken(name) tells whether the break is wanted.
-type edit struct{ text, instead string }
 
 var breakages = []breakage{
 	{
@@ -100,7 +86,13 @@ func TestHistoriesFindWhatIsBroken(t *testing.T) {
 	if race.Enabled {
 		return // see TestHistories
 	}
-	binary := breakable(t)
+	var changes []switchOff
+	for _, b := range breakages {
+		changes = append(changes, switchOff{b.name, b.edits})
+	}
+	binary := overlaid(t, changes, nil, func(name string) bool {
+		return strings.HasPrefix(name, "histories_") || name == "overlay_test.go" || name == "export_test.go"
+	})
 	for _, b := range breakages {
 		t.Run(b.name, func(t *testing.T) {
 			sound, broken := &stage{}, &stage{binary: binary, env: []string{breakVariable + "=" + b.name}}
@@ -140,99 +132,4 @@ func (b *breakage) found(t *testing.T, s *stage, seed uint64) bool {
 		}
 	}
 	return false
-}
-
-var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
-
-// breakable builds the histories once more, with every break in the source, each in force only for
-// a worker that is told so.
-func breakable(t *testing.T) (binary string) {
-	t.Helper()
-	dir := t.TempDir()
-	files := 0
-	put := func(text string) string {
-		files++
-		name := filepath.Join(dir, fmt.Sprint(files, ".txt"))
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	replace := map[string]string{}
-	for path, text := range changedSources(t) {
-		replace[path] = put(text)
-		name := packageLine.FindString(text)
-		variable := filepath.Join(filepath.Dir(path), "broken.go")
-		replace[variable] = put(fmt.Sprintf("%s\n\nimport \"os\"\n\nvar broken = os.Getenv(%q)\n", name, breakVariable))
-	}
-	tests, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range tests {
-		if !strings.HasPrefix(name, "histories_") && name != "export_test.go" {
-			replace[filepath.Join(root(t), name)] = "" // it need not be built
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary = filepath.Join(dir, "broken.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", put(string(text)), "-o", binary,
-		".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("the changed source does not build: %v\n%s", err, out)
-	}
-	return binary
-}
-
-// changedSources returns the files of the module that breaks are in, with all of them.
-func changedSources(t *testing.T) map[string]string {
-	t.Helper()
-	sources, changed := map[string]string{}, map[string]string{}
-	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path != root(t) && strings.Contains(" .git bench cmd docs tools ", " "+d.Name()+" ") {
-			return fs.SkipDir
-		}
-		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-			text, err := os.ReadFile(path)
-			sources[path] = string(text)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range breakages {
-		for _, e := range b.edits {
-			var at []string
-			for path, text := range sources {
-				for range strings.Count(text, e.text) {
-					at = append(at, path)
-				}
-			}
-			if len(at) != 1 {
-				t.Fatalf("%d places of the source hold what %q changes: %s", len(at), b.name, e.text)
-			}
-			instead := strings.ReplaceAll(e.instead, "BROKEN", fmt.Sprintf("(broken == %q)", b.name))
-			sources[at[0]] = strings.Replace(sources[at[0]], e.text, instead, 1)
-			changed[at[0]] = sources[at[0]]
-		}
-	}
-	return changed
-}
-
-// root is the directory of this package.
-func root(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

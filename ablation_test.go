@@ -1,0 +1,141 @@
+package shardlimit_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
+)
+
+var (
+	ablate          = flag.String("ablate", "", "play without each mechanism of fairness that matches")
+	playPopulations = flag.String("populations", "", "play the populations that match")
+	playShards      = flag.String("populations.shards", "1,4,8", "on so many shards")
+	playSeeds       = flag.Uint64("populations.seeds", 1, "so many times")
+	playJSON        = flag.Bool("populations.json", false, "tell it to a program")
+)
+
+// cell is a population on so many shards.
+type cell struct {
+	Population string
+	Shards     int
+	Played     played
+}
+
+// TestPopulations plays populations with the real client and the real scripts. It does nothing
+// unless it is told which ones.
+func TestPopulations(t *testing.T) {
+	if *playPopulations == "" || race.Enabled {
+		return
+	}
+	for _, c := range chosen(t) {
+		for seed := range *playSeeds {
+			r := c.population.play(t, c.shards, seed)
+			c.sum.add(&r, float64(*playSeeds))
+		}
+		if *playJSON {
+			text, err := json.Marshal(cell{c.population.name, c.shards, c.sum})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Printf("cell %s\n", text)
+			continue
+		}
+		fmt.Printf("%-26s %d  %s\n", c.population.name, c.shards, c.sum)
+	}
+}
+
+func (p *played) add(r *played, seeds float64) {
+	p.Jain += r.Jain / seeds
+	p.Least += r.Least / seeds
+	p.Most += r.Most / seeds
+	p.Use += r.Use / seeds
+	p.Calls += r.Calls / seeds
+}
+
+func (p played) String() string {
+	return fmt.Sprintf("J %.4f  least %.3f  most %.3f  use %.3f  calls %.2f", p.Jain, p.Least, p.Most, p.Use, p.Calls)
+}
+
+type choice struct {
+	population *population
+	shards     int
+	sum        played
+}
+
+func chosen(t *testing.T) (all []choice) {
+	t.Helper()
+	match := regexp.MustCompile(*playPopulations)
+	for _, p := range populations() {
+		for shards := range strings.SplitSeq(*playShards, ",") {
+			if match.MatchString(p.name) {
+				all = append(all, choice{population: p, shards: int(shards[0] - '0')})
+			}
+		}
+	}
+	return all
+}
+
+// TestAblation plays populations without one mechanism of the rule after the other, on the Go twins
+// of the scripts. Unless it is told which mechanisms, it only sees that the source still has them.
+func TestAblation(t *testing.T) {
+	all := []switchOff{onTwins}
+	for _, m := range mechanisms() {
+		all = append(all, m.switchOff)
+	}
+	if *ablate == "" {
+		changedSources(t, all)
+		return
+	}
+	twins, err := os.ReadFile("testdata/ablation/twins.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := overlaid(t, all, map[string]string{"script/twins.go": string(twins)}, func(string) bool { return true })
+	names := []string{""}
+	for _, m := range mechanisms() {
+		if regexp.MustCompile(*ablate).MatchString(m.name) {
+			names = append(names, m.name)
+		}
+	}
+	for _, name := range names {
+		playWithout(t, binary, name)
+	}
+}
+
+// playWithout plays populations in another process and prints what it says.
+func playWithout(t *testing.T, binary, name string) {
+	cmd := exec.CommandContext(t.Context(), "nice", binary, "-test.run=^TestPopulations$",
+		"-populations="+*playPopulations,
+		"-populations.shards="+*playShards, fmt.Sprint("-populations.seeds=", *playSeeds), "-populations.json",
+		"-test.timeout=0")
+	cmd.Env = append(slices.Clone(os.Environ()), breakVariable+"="+name)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "cell "); ok {
+			var c cell
+			if err := json.Unmarshal([]byte(text), &c); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Printf("%-40s %-26s %d  %s\n", name, c.Population, c.Shards, c.Played)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}

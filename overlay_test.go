@@ -1,0 +1,126 @@
+package shardlimit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// breakVariable tells a worker whose source is changed which change is in force.
+const breakVariable = "SHARDLIMIT_TEST_BREAK"
+
+// switchOff is a rule that can be switched off by edits of the source.
+type switchOff struct {
+	name  string
+	edits []edit
+}
+
+// edit is another text in place of one that stands exactly once in the source. In the other one,
+// BROKEN tells whether the change is wanted.
+type edit struct{ text, instead string }
+
+var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
+
+// overlaid builds the tests of this package once more, with all changes in the source, each in
+// force only for a worker that is told so, and with files added: their texts by their paths. Of the
+// tests only those files are built that are needed.
+func overlaid(t *testing.T, changes []switchOff, added map[string]string,
+	needed func(name string) bool) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	files := 0
+	put := func(text string) string {
+		files++
+		name := filepath.Join(dir, fmt.Sprint(files, ".txt"))
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	replace := map[string]string{}
+	for path, text := range changedSources(t, changes) {
+		replace[path] = put(text)
+		name := packageLine.FindString(text)
+		variable := filepath.Join(filepath.Dir(path), "broken.go")
+		replace[variable] = put(fmt.Sprintf("%s\n\nimport \"os\"\n\nvar broken = os.Getenv(%q)\n", name, breakVariable))
+	}
+	for path, text := range added {
+		replace[filepath.Join(root(t), path)] = put(text)
+	}
+	tests, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tests {
+		if !needed(name) {
+			replace[filepath.Join(root(t), name)] = ""
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary = filepath.Join(dir, "broken.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", put(string(text)), "-o", binary,
+		".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the changed source does not build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// changedSources returns the files of the module that changes are in, with all of them.
+func changedSources(t *testing.T, changes []switchOff) map[string]string {
+	t.Helper()
+	sources, changed := map[string]string{}, map[string]string{}
+	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root(t) && strings.Contains(" .git bench cmd docs tools testdata ", " "+d.Name()+" ") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			sources[path] = string(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		for _, e := range c.edits {
+			var at []string
+			for path, text := range sources {
+				for range strings.Count(text, e.text) {
+					at = append(at, path)
+				}
+			}
+			if len(at) != 1 {
+				t.Fatalf("%d places of the source hold what %q changes: %s", len(at), c.name, e.text)
+			}
+			instead := strings.ReplaceAll(e.instead, "BROKEN", fmt.Sprintf("(broken == %q)", c.name))
+			sources[at[0]] = strings.Replace(sources[at[0]], e.text, instead, 1)
+			changed[at[0]] = sources[at[0]]
+		}
+	}
+	return changed
+}
+
+// root is the directory of this package.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
