@@ -12,8 +12,8 @@ import (
 )
 
 // TestCancelledReservationsKeepNothingFromOthers: of ten participants nine wait for single permits
-// all the time, and one reserves many and cancels before they are due, again and again, or waits for
-// them and gives up. The nine have at least 0.9 of their parts, as if the one had used its own.
+// all the time, and one reserves many and cancels before they are due, again and again, or waits
+// for them and gives up. The nine have at least 0.9 of their parts, as if the one had used its own.
 // Where cancelling was free they had 0.1 beside one that reserved the whole limit.
 func TestCancelledReservationsKeepNothingFromOthers(t *testing.T) {
 	for name, cheat := range map[string]func(context.Context, *shardlimit.Limiter) int64{

@@ -256,9 +256,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
-			// A single call is refused for want of one permit, but there will be a next call: if
-			// two permits are soon paid for, the promise is for two.
-			a.due = t.Now + b.queue(t, max(want, min(math.Floor(entry.e/pairFrom), pairMost)), free, next)
+			a.due = t.Now + b.queue(t, want, free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}

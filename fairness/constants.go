@@ -39,8 +39,6 @@ const (
 	wantPart  = 64   // who is refused waits for no more than the share divided by this
 	leastPart = 1024 // nobody is told to come back sooner than a window divided by this
 	reachPart = 4    // promises reach a window divided by this ahead
-	pairFrom  = 20   // a promise is for two permits from twice this entitlement on
-	pairMost  = 2    // permits of a promise to a single call
 	// windows: what is ahead by more was left there by a clock that was set back; what is booked
 	// later counts as if it were for then
 	farAhead = 3
@@ -84,7 +82,7 @@ func Constants() map[string]string {
 		"SAVED_WINDOWS": savedWindows, "SAVED_PART": savedPart,
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli, "RECENTLY": recently, "FADING": fading,
 		"HEADROOM_PART": headroomPart, "PAUSE_PART": pausePart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
-		"REACH_PART": reachPart, "PAIR_FROM": pairFrom, "PAIR_MOST": pairMost, "FAR_AHEAD": farAhead,
+		"REACH_PART": reachPart, "FAR_AHEAD": farAhead,
 		"HOLD_PART": holdPart, "HELD_TIMES": heldTimes,
 		"SLICE": slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
 		"FORGETTING": forgetting, "PASSES": passes, "ANEW": anew,

@@ -40,7 +40,7 @@ func TestSimulatedOverload(t *testing.T) {
 				mean.least, mean.use, mean.calls)
 			most := 1.1 // calls for a permit; seen: 1.05, without promises 3.1
 			if times == 10 {
-				most = 1.3 // seen: 1.25
+				most = 1.4 // seen: 1.33
 			}
 			if mean.calls > most || mean.jain < 0.998 || mean.least < 0.945 || mean.use < 0.97 {
 				// seen: .9993, .951, .978
@@ -90,9 +90,9 @@ func refuse(b *Book, t Term, who int) int64 {
 }
 
 // TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its
-// permit takes to come back, or two permits for those who have two in a twentieth of a window.
+// permit takes to come back.
 func TestPromisesAreSpaced(t *testing.T) {
-	for people, permits := range map[int]int64{10: 2, 20: 2, 30: 1, 40: 1} {
+	for _, people := range []int{10, 20, 30, 40} {
 		b, term := crowd(people, 1000)
 		term.Now += 2_000 // promises made so far are over, credit has come
 		b.promised = 0
@@ -102,7 +102,7 @@ func TestPromisesAreSpaced(t *testing.T) {
 		last := refuse(b, term, 0)
 		for who := 1; who < people; who++ {
 			next := refuse(b, term, who)
-			if next < last || who > 4 && next != last+permits*1000 {
+			if next < last || who > 4 && next != last+1000 {
 				t.Errorf("number %d of %d is told %d us, the one before %d", who, people, next, last)
 			}
 			last = next

@@ -64,7 +64,7 @@ if contending then
               promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
             if promise_in * @REACH_PART <= window then
-              promise_in = promise_in + ceil(max(want, min(floor(e / @PAIR_FROM), @PAIR_MOST)) * window / max(share, 1))
+              promise_in = promise_in + ceil(want * window / max(share, 1))
               promised = now + promise_in
             end
             a.due = now + promise_in

@@ -953,7 +953,7 @@ if contending then
               promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
             if promise_in * 4 <= window then
-              promise_in = promise_in + ceil(max(want, min(floor(e / 20), 2)) * window / max(share, 1))
+              promise_in = promise_in + ceil(want * window / max(share, 1))
               promised = now + promise_in
             end
             a.due = now + promise_in
