@@ -79,6 +79,7 @@ func useAll(t *testing.T, f fleet) {
 
 // The commands that the documentation names are all that a user needs.
 func TestTheDocumentedPermissionsSuffice(t *testing.T) {
+	t.Parallel()
 	commands := documented(t, "**ACL:**")
 	as := func(o rueidis.ClientOption) rueidis.ClientOption {
 		o = unhurried(o)

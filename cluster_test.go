@@ -24,6 +24,7 @@ func clustered(tb testing.TB, replicas int, opts ...redistest.Option) (fleet, *r
 }
 
 func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
+	t.Parallel()
 	// Not parallel: servers that are short of time to tell each other of a migration take minutes
 	// for it.
 	f, cluster := clustered(t, 0)

@@ -225,6 +225,7 @@ func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
 // find the change and finish it. If a shard has heard of it they learn it from
 // there with their next call; if only the record has, when they next look it up.
 func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
+	t.Parallel()
 	f, servers := independent(t, 2)
 	before := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
 	for _, death := range []struct {

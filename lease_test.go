@@ -16,6 +16,7 @@ import (
 // TestLeasesNeverExceedTheLimit has several processes with leases compete for a
 // limit, and checks every decision against it.
 func TestLeasesNeverExceedTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond,

@@ -92,6 +92,7 @@ func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) 
 // The number of shards changes 4, 16, 3 while all of the limit is wanted, over a window in which
 // the change takes place and one in which most of what is logged is from before it.
 func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
+	t.Parallel()
 	for name, place := range map[string]struct {
 		fleet func(testing.TB) fleet
 		limit shardlimit.Limit

@@ -256,6 +256,7 @@ func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 
 // A node that was taken out is closed when, and only when, no layout names it any more.
 func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
+	t.Parallel()
 	f, servers := independent(t, 2)
 	var closed atomic.Bool
 	given := servers[1].Client(t)

@@ -23,6 +23,7 @@ var loads = []shardlimit.Limit{
 }
 
 func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
 	for name, place := range map[string]func(testing.TB) fleet{
 		"standalone": standalone,
 		"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },

@@ -43,6 +43,7 @@ func number(tb testing.TB, admin rueidis.Client, args ...string) int64 {
 // No issue: with the ledger gone the script failed with "attempt to perform arithmetic on a nil
 // value", with the counter gone it let more through. What a process saw it does not take for new.
 func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.T) {
+	t.Parallel()
 	for _, part := range []string{"h", "l"} {
 		t.Run(part, func(t *testing.T) {
 			onEither(t, func(t *testing.T, f fleet) {

@@ -151,6 +151,7 @@ func TestReservationsWhileAllNodesAreGone(t *testing.T) {
 // A permit that was reserved is used when it is due: the history has it between the call and its
 // reply, later by the delay.
 func TestNoWindowHoldsMoreThanTheLimitWithReservations(t *testing.T) {
+	t.Parallel()
 	for name, place := range map[string]func(testing.TB) fleet{
 		"standalone": standalone,
 		"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
