@@ -328,6 +328,9 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 // its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
+	if l.plan.Family {
+		shards += 3 // a key that moves reads the record, asks its shards and raises them first
+	}
 	if h := p.handles[l.name()]; h != nil {
 		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
 	}
