@@ -22,7 +22,7 @@ type account struct {
 	due    int64    // when the permits come that it was promised last, us
 	denied int64    // the instant for which it was told to come back when it was last refused, us
 	waited int64    // part of its time in which its callers waited, billionths
-	saved  int64    // credit that came while it was shut out, millionths of a permit
+	saved  int64    // credit that was lent beyond what the account can hold, millionths of a permit
 }
 
 // roll begins a new window in the counters.
@@ -50,13 +50,8 @@ func capacity(e float64, booking int64) float64 {
 	return math.Floor(depth(e)*micro) + math.Floor(max(float64(booking)-e, 0)*micro)
 }
 
-// fill adds the credit that came since the last time, up to a limit. e is the entitlement in
-// permits per window.
-//
-// What is beyond that is lost, but for one that is shut out: it is refused, and has had less than
-// half of its part in this window and the last, while others have booked ahead. It saves up what
-// comes in eight windows, if that is no more than half of the share, and has it when there is
-// something to be had.
+// fill adds the credit that came since the last time, up to a limit; what is beyond that is lost. e
+// is the entitlement in permits per window.
 func (a *account) fill(t Term, e, limit float64) {
 	credit := float64(a.credit)
 	gain := math.Floor(e * micro * float64(max(t.Now-a.filled, 0)) / float64(t.Window))
@@ -67,14 +62,7 @@ func (a *account) fill(t Term, e, limit float64) {
 	if a.filled-t.Now > farAhead*t.Window { // further than bookings reach: the clock was set back
 		a.filled = t.Now
 	}
-	if credit > limit {
-		if t.Booked && float64(a.used[0]+a.used[1]) < e && a.refusedLately(t) {
-			most := math.Floor(min(savedWindows*e, float64(t.Share)/savedPart) * micro)
-			a.saved = max(a.saved, int64(min(float64(a.saved)+credit-limit, most)))
-		}
-		credit = limit
-	}
-	a.credit = int64(credit)
+	a.credit = int64(min(credit, limit))
 	a.draw(limit)
 }
 
@@ -94,7 +82,7 @@ func (a *account) lend(t Term, e float64, next int64) {
 	a.credit, a.filled = int64(credit), until
 }
 
-// draw takes credit from what was saved up, up to a limit.
+// draw takes credit from what was lent, up to a limit.
 func (a *account) draw(limit float64) {
 	if credit := float64(a.credit); a.saved > 0 && credit < limit {
 		drawn := min(float64(a.saved), limit-credit)
@@ -155,10 +143,8 @@ func (a *account) wait(t Term, waiting, span int64) {
 // last ask, us): it may be shut out for one and longer by what others booked.
 //
 // Who books so many permits ahead (0: it does not) may claim them, up to two equal parts, whatever
-// it used: it is charged for them. So may who waits like that and has had nothing in both windows:
-// with one part only, all claims together would be less than the share whenever one of them falls.
-// Not so who still owes for what it had: it may have cancelled that, and others have its part until
-// it has paid.
+// it used: it is charged for them. Not so who still owes for what it had: it may have cancelled
+// that, and others have its part until it has paid.
 func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
@@ -169,9 +155,6 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 		backed = max(backed, math.Floor(float64(t.Share)*milli*float64(a.weight)/float64(max(weights, a.weight))/2))
 		used = greatest
 		if a.waited*2 >= giga {
-			if greatest == 0 {
-				booking = t.Share
-			}
 			kept = math.Floor(float64(a.claim) * float64(max(2*t.Window-max(span, 1), 0)) / float64(2*t.Window))
 		}
 	}

@@ -95,30 +95,9 @@ func TestWhatComesUntilTheDateIsCountedOnce(t *testing.T) {
 	book.Charge(term, 0, term.Now)
 }
 
-// TestWhoIsShutOutSavesUp: who has had nothing because others have booked all there is has the
-// credit of that time when something is free.
-func TestWhoIsShutOutSavesUp(t *testing.T) {
-	for _, booked := range []bool{true, false} {
-		book, term, seats := among(t)
-		term.Booked = booked
-		contend(book, &term, seats, 40, 0) // four windows in which the first has nothing
-		var counts [1]int64
-		var hints [1]Hint
-		got := int64(0)
-		for range 100 {
-			_, granted, _ := book.Grant(counts[:0], term, 1000, seats[:1], []Ask{{Size: 1, Count: 1000}})
-			book.Settle(hints[:0], term, 1000, simWindow/10)
-			got += granted
-		}
-		if booked && (got < 200 || got > 500) || !booked && got > 60 {
-			t.Errorf("booked %v: it has %d permits after four windows with nothing", booked, got)
-		}
-	}
-}
-
-// A script counts in doubles, so what is saved up is a number that a double holds, however large it
+// A script counts in doubles, so what is lent is a number that a double holds, however large it
 // is.
-func TestWhatIsSavedUpIsWhatADoubleHolds(t *testing.T) {
+func TestWhatIsLentIsWhatADoubleHolds(t *testing.T) {
 	a := account{saved: 604_556_688_300_454_528, credit: 1_000_003}
 	a.draw(1_000_031)
 	if a.credit != 1_000_031 || int64(float64(a.saved)) != a.saved {

@@ -17,9 +17,7 @@ const (
 	depthLeast = 2    // permits
 	// millionths: credit accrues once there is this much, so that rounding down loses at most a
 	// thousandth
-	grain        = 1000
-	savedWindows = 8 // entitlements of so many windows are saved up at the most by who is shut out
-	savedPart    = 2 // and no more than the share divided by this
+	grain = 1000
 )
 
 // Claims.
@@ -79,7 +77,6 @@ func Constants() map[string]string {
 	for name, value := range map[string]float64{
 		"MILLI": milli, "MICRO": micro, "GIGA": giga, "MAX_ACCOUNTS": MaxAccounts,
 		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast, "GRAIN": grain,
-		"SAVED_WINDOWS": savedWindows, "SAVED_PART": savedPart,
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli, "RECENTLY": recently, "FADING": fading,
 		"HEADROOM_PART": headroomPart, "PAUSE_PART": pausePart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
 		"REACH_PART": reachPart, "FAR_AHEAD": farAhead,

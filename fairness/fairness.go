@@ -55,7 +55,6 @@ type Term struct {
 	Now    int64 // us, never decreasing in normal use; steps back are survived
 	Window int64 // us, at least 1000
 	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
-	Booked bool  // permits are booked ahead: who is shut out by them saves up its credit; false where it is not known
 	// Falling: the limit was lowered, and what was used before still holds more than it. Until that
 	// has left nothing is granted. The permits then come back as fast as they were used, so credit
 	// is saved up for that long.

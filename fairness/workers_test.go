@@ -102,7 +102,7 @@ func TestWhoWaitsWantsMore(t *testing.T) {
 		waited        int64
 	}{
 		"waits, and had something":        {used: 1, want: 1, waited: giga},
-		"has waited in vain for long":     {want: 4, waited: giga},
+		"has waited in vain for long":     {want: 1, waited: giga},
 		"waits not for long yet":          {want: 0},
 		"wants to book, and waits for it": {booking: 100_000, want: 4},
 	} {

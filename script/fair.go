@@ -71,7 +71,6 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest,
 	if !open || !f.charges(t, &r.Seat) {
 		return 0, 0, func(int64, int64) {}
 	}
-	t.Booked = ahead > 0
 	pay, hold = f.book.Due(t, r.Seat, r.Permits, ahead)
 	return pay, hold, func(granted, date int64) { f.book.Charge(t, granted, date) }
 }

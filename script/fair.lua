@@ -19,7 +19,7 @@
 --@layout seat
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
--- `booked_ahead` tells whether permits are. Gives the number of `groups`, the `grants` of each, how
+-- Gives the number of `groups`, the `grants` of each, how
 -- many permits were `granted` in all and are `left`, and the size of the first ask that was
 -- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
 -- that is damaged is thrown away: then the call is served as if nobody contended.

@@ -1,6 +1,6 @@
 --@needs account_of ahead b closed contended everybody fill floor format fresh goal header max min
 --@needs note_claim now roll save window
---@gives booked_ahead charge hold pay permits promised share
+--@gives charge hold pay permits promised share
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -12,7 +12,6 @@
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   --@include fair_header
-  local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
     --@include fair_pace
     local share = goal

@@ -1,8 +1,7 @@
---@needs booked_ahead cell everybody floor here max min now share weights window
+--@needs cell everybody floor here max min now share weights window
 --@gives draw lend note_claim note_waiting pour roll settle
 -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
--- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
--- are.
+-- that of those who had a demand when the last pass ended.
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then
@@ -28,9 +27,6 @@ local function note_claim(a, waiting, elapsed, booking)
     backed = max(backed, floor(share * @MILLI * a.weight / max(weights, a.weight) / 2))
     in_use = greatest
     if a.waited * 2 >= @GIGA then
-      if greatest == 0 then
-        booking = share
-      end
       kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
     end
   end
@@ -44,7 +40,7 @@ local function note_claim(a, waiting, elapsed, booking)
   end
   a.claim = max(min(max(reported, unhindered), backed), kept)
 end
--- Takes credit from what was saved up, as far as the bucket holds it.
+-- Takes credit from what was lent, as far as the bucket holds it.
 local function draw(a, limit)
   if a.saved > 0 and a.credit < limit then
     local drawn = min(a.saved, limit - a.credit)
@@ -65,9 +61,7 @@ local function lend(a, e, limit, next_us)
   end
   a.credit, a.filled = credit, filled_to
 end
--- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
--- is saved up by who is refused and has had less than half of its part in this window and the last,
--- while others have booked ahead.
+-- Adds the credit that came since the last time, as far as the bucket holds it.
 local function pour(a, e, limit)
   local credit = a.credit
   local gain = floor(e * @MICRO * max(now - a.filled, 0) / window)
@@ -77,15 +71,7 @@ local function pour(a, e, limit)
   if a.filled - now > @FAR_AHEAD * window then -- further than bookings reach: the clock was set back
     a.filled = now
   end
-  if credit > limit then
-    local passed = now - a.denied
-    if booked_ahead and a.used + a.used_before < e and passed >= -@RECENTLY * window and passed * 2 <= window then
-      a.saved =
-        max(a.saved, min(a.saved + credit - limit, floor(min(@SAVED_WINDOWS * e, share / @SAVED_PART) * @MICRO)))
-    end
-    credit = limit
-  end
-  a.credit = credit
+  a.credit = min(credit, limit)
   draw(a, limit)
 end
 -- What the shared account was charged for the first ask of a name that has come back is its own.

@@ -1,5 +1,5 @@
 --@needs account_of contended everybody fill floor goal max min now refunded roll save sub window
---@gives booked_ahead header share
+--@gives header share
 -- Fairness after a refund: while participants contend, what came back is not used any more, and its
 -- participant has the credit again, less the price of what it held up: what was held for half a
 -- window costs as much as what was used.
@@ -13,7 +13,6 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     if sub(header, @book.kind..version) ~= '@book.kind..version.form' then
       return
     end
-    local booked_ahead = false -- what comes back is no credit that came while it was shut out
     --@include fair_pace
     local share = goal
     --@include fair_account

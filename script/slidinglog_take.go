@@ -16,7 +16,6 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 
 	free := l.free(v)
 	term := l.term(v)
-	term.Booked = l.newest > v.now
 	given, refused := l.fair.grant(term, free, l.quarantine(v) == 0, r)
 	reply := l.enter(&v, write, given.Granted, v.now)
 	reply.Status, reply.Before, reply.Free = status, free, free-given.Granted

@@ -1,5 +1,5 @@
---@needs newest now
---@gives MARK booked_ahead date
+--@needs now
+--@gives MARK date
 -- Take: propose a share, grant permits. A denial that moves neither share nor offset writes nothing
 -- to head and log, unless it is time to note that participants contend. What follows here is
 -- fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
@@ -10,5 +10,4 @@
 -- participants contend what fair_settle.lua adds
 local date = now
 local MARK = '@head.contended.at' -- where in the head `contended` is, from 0
-local booked_ahead = newest > now
 --@include slidinglog_available

@@ -442,7 +442,6 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
   if sub(header, 4, 4) ~= '5' then
     header = ''
   end
-  local booked_ahead = ahead > 0
   local sound, us, later, finish = pcall(function()
     -- [fair_pace.lua]
     -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
@@ -498,8 +497,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
-    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
-    -- are.
+    -- that of those who had a demand when the last pass ended.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -525,9 +523,6 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
         in_use = greatest
         if a.waited * 2 >= 1000000000 then
-          if greatest == 0 then
-            booking = share
-          end
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
@@ -541,7 +536,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
-    -- Takes credit from what was saved up, as far as the bucket holds it.
+    -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
       if a.saved > 0 and a.credit < limit then
         local drawn = min(a.saved, limit - a.credit)
@@ -562,9 +557,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
-    -- is saved up by who is refused and has had less than half of its part in this window and the last,
-    -- while others have booked ahead.
+    -- Adds the credit that came since the last time, as far as the bucket holds it.
     local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
@@ -574,15 +567,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > limit then
-        local passed = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
-          a.saved =
-            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
-        end
-        credit = limit
-      end
-      a.credit = credit
+      a.credit = min(credit, limit)
       draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.

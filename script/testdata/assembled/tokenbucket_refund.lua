@@ -735,7 +735,6 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     if sub(header, 1, 4) ~= 'SLB5' then
       return
     end
-    local booked_ahead = false -- what comes back is no credit that came while it was shut out
     -- [fair_pace.lua]
     -- Fairness: by what participants are paced. While a share rises to its target, permits leave the
     -- window elsewhere as fast as if it were all here, and come here at once. So takes, bookings and
@@ -790,8 +789,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
-    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
-    -- are.
+    -- that of those who had a demand when the last pass ended.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -817,9 +815,6 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
         in_use = greatest
         if a.waited * 2 >= 1000000000 then
-          if greatest == 0 then
-            booking = share
-          end
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
@@ -833,7 +828,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
-    -- Takes credit from what was saved up, as far as the bucket holds it.
+    -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
       if a.saved > 0 and a.credit < limit then
         local drawn = min(a.saved, limit - a.credit)
@@ -854,9 +849,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
       a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
-    -- is saved up by who is refused and has had less than half of its part in this window and the last,
-    -- while others have booked ahead.
+    -- Adds the credit that came since the last time, as far as the bucket holds it.
     local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
@@ -866,15 +859,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > limit then
-        local passed = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
-          a.saved =
-            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
-        end
-        credit = limit
-      end
-      a.credit = credit
+      a.credit = min(credit, limit)
       draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.

@@ -793,7 +793,6 @@ end
 -- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
 local MARK = '133' -- where in the state `contended` is, from 0
-local booked_ahead = false -- not known here
 local available = 0
 if closed == 0 then
   available = free()
@@ -820,7 +819,7 @@ end
 -- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
--- `booked_ahead` tells whether permits are. Gives the number of `groups`, the `grants` of each, how
+-- Gives the number of `groups`, the `grants` of each, how
 -- many permits were `granted` in all and are `left`, and the size of the first ask that was
 -- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
 -- that is damaged is thrown away: then the call is served as if nobody contended.
@@ -911,8 +910,7 @@ if contending then
     end
     -- [fair_counters.lua]
     -- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
-    -- that of those who had a demand when the last pass ended; `booked_ahead` tells whether permits
-    -- are.
+    -- that of those who had a demand when the last pass ended.
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
@@ -938,9 +936,6 @@ if contending then
         backed = max(backed, floor(share * 1000 * a.weight / max(weights, a.weight) / 2))
         in_use = greatest
         if a.waited * 2 >= 1000000000 then
-          if greatest == 0 then
-            booking = share
-          end
           kept = floor(a.claim * max(2 * window - max(elapsed, 1), 0) / (2 * window))
         end
       end
@@ -954,7 +949,7 @@ if contending then
       end
       a.claim = max(min(max(reported, unhindered), backed), kept)
     end
-    -- Takes credit from what was saved up, as far as the bucket holds it.
+    -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
       if a.saved > 0 and a.credit < limit then
         local drawn = min(a.saved, limit - a.credit)
@@ -975,9 +970,7 @@ if contending then
       end
       a.credit, a.filled = credit, filled_to
     end
-    -- Adds the credit that came since the last time, as far as the bucket holds it. What does not fit
-    -- is saved up by who is refused and has had less than half of its part in this window and the last,
-    -- while others have booked ahead.
+    -- Adds the credit that came since the last time, as far as the bucket holds it.
     local function pour(a, e, limit)
       local credit = a.credit
       local gain = floor(e * 1000000 * max(now - a.filled, 0) / window)
@@ -987,15 +980,7 @@ if contending then
       if a.filled - now > 3 * window then -- further than bookings reach: the clock was set back
         a.filled = now
       end
-      if credit > limit then
-        local passed = now - a.denied
-        if booked_ahead and a.used + a.used_before < e and passed >= -2 * window and passed * 2 <= window then
-          a.saved =
-            max(a.saved, min(a.saved + credit - limit, floor(min(8 * e, share / 2) * 1000000)))
-        end
-        credit = limit
-      end
-      a.credit = credit
+      a.credit = min(credit, limit)
       draw(a, limit)
     end
     -- What the shared account was charged for the first ask of a name that has come back is its own.
