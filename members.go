@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// members are those that a process has with one limit: its own, and those of
-// the participants it calls for.
+// members are the participants of one limit in a process: itself, and those that it calls for.
 type members struct {
 	own *member
 

@@ -1,7 +1,7 @@
 --@needs as_proposed begin burst closed epoch head held lasts now regrid reshape retire share sub
 --@needs target window
 --@sets burst closed_until epoch share start target window
---@gives ceiling lasting left most proposed renew status
+--@gives entitled lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
 --
@@ -11,7 +11,7 @@
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
 local status = 1
 local renew = false -- the state must be written
-local ceiling -- what the share falls to; nil: the target
+local entitled -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
@@ -50,16 +50,16 @@ local most = target > 0 and burst > 0 and burst or target -- permits that can ev
 --@include quarantine
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
-  local goal = ceiling or target
-  if share > goal then
+  local bottom = entitled or target
+  if share > bottom then
     local least = held()
-    if least < goal then
-      least = goal
+    if least < bottom then
+      least = bottom
     end
     if least < share then
       share = least
     end
-    if ceiling then
+    if entitled then
       start = share
     end
   elseif share < target and epoch == proposed then

@@ -1,6 +1,6 @@
 --@needs as_proposed epoch head now share sub window
 --@sets before closed_until entries epoch opened start target window
---@gives ceiling cut discard lasting left proposed renew rewrite status
+--@gives entitled cut discard lasting left proposed renew rewrite status
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
 -- epoch.
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
@@ -8,7 +8,7 @@ local status = 1
 local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
 local discard = false               -- the log is the remains of a lost state
 local span = window
-local ceiling -- nil: the target
+local entitled -- nil: the target
 if not head then
   --@include adopt_late
   local left = 0 -- microseconds for which permits of a forgotten log may still be in use

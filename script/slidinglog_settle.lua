@@ -1,4 +1,4 @@
---@needs TURN as_proposed before befores ceiling closed damaged dates epoch newest now proposed
+--@needs TURN as_proposed before befores entitled closed damaged dates epoch newest now proposed
 --@needs share sub target total used window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
@@ -27,10 +27,10 @@ end
 --@include quarantine
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss.
-local goal = ceiling or target
-if share > goal and closed == 0 and not as_proposed then
+local bottom = entitled or target
+if share > bottom and closed == 0 and not as_proposed then
   local held = used
-  if newest > now and used > goal then
+  if newest > now and used > bottom then
     -- What is booked ahead is in use only when it is due: the most that any window from now on
     -- holds.
     --@include slidinglog_dates
@@ -47,14 +47,14 @@ if share > goal and closed == 0 and not as_proposed then
       end
     end
   end
-  if held < goal then
-    held = goal
+  if held < bottom then
+    held = bottom
   end
   if held < share then
     share, rewrite = held, true
   end
 end
-if ceiling then
+if entitled then
   start = share
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then

@@ -60,7 +60,11 @@ func (s *Server) Close() {
 func (s *Server) now() int64 { return s.clock().Add(s.offset).UnixMicro() }
 
 // Step moves the node's clock.
-func (s *Server) Step(by time.Duration) { s.offset += by }
+func (s *Server) Step(by time.Duration) {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	s.offset += by
+}
 
 // Flush forgets every key, as FLUSHALL does; scripts stay.
 func (s *Server) Flush() {

@@ -178,7 +178,7 @@ func (d *driver) postpone(pause time.Duration) {
 	}
 }
 
-// Stir makes the shards due that still hold more than they are to have.
+// stir makes the shards due that still hold more than they are to have.
 func (d *driver) stir() {
 	for i, s := range d.layout.Shards {
 		if d.pause[i] == 0 && d.seen[i].Seen && d.seen[i].Share > s.Share {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -47,17 +46,20 @@ func NewMove() *Move { return &Move{turn: make(chan struct{}, 1)} }
 // has ended wait for it.
 func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	t := k.Layout()
-	if !m.due(t, r.now()) || !m.begin(ctx, t.Epoch, r.env.Nodes.CallTimeout/2) {
+	if !m.due(t, r.now()) {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout*3/4) // the rest is for the call
+	defer cancel()
+	if !m.begin(within, t.Epoch) {
 		return
 	}
 	// Where keys were before is forgotten after a while. So a process that rested must not raise a
 	// shard under the layout that it knows: nobody who moves the key later would ask that shard.
-	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout/2)
-	defer cancel()
 	doubt := r.Confirm(within)
 	k.Update()
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
-		r.stepKey(ctx, m, k, *t, doubt)
+		r.stepKey(within, ctx, m, k, *t, doubt)
 	}
 	<-m.turn
 }
@@ -68,7 +70,7 @@ func (m *Move) due(l *shard.Layout, now int64) bool {
 }
 
 // begin takes the token, and waits for it if nothing is known of the layout of this epoch.
-func (m *Move) begin(ctx context.Context, epoch int64, most time.Duration) bool {
+func (m *Move) begin(ctx context.Context, epoch int64) bool {
 	select {
 	case m.turn <- struct{}{}:
 		return true
@@ -77,22 +79,17 @@ func (m *Move) begin(ctx context.Context, epoch int64, most time.Duration) bool 
 	if m.epoch.Load() == epoch {
 		return false
 	}
-	late := time.NewTimer(most)
-	defer late.Stop()
 	select {
 	case m.turn <- struct{}{}:
 		return true
 	case <-ctx.Done():
-	case <-late.C:
 	}
 	return false
 }
 
 // stepKey asks the shards of an unsettled key what they hold, and raises those that may be raised
 // unless there is a doubt that the layout is the last one.
-func (r *Register) stepKey(caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
-	ctx, cancel := context.WithTimeout(caller, r.env.Nodes.CallTimeout/2)
-	defer cancel()
+func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
 	seen := make([]shard.Observation, len(layout.Shards))
 	err := offer(ctx, k, layout, seen, nil)
 	step := layout.Plan(seen)

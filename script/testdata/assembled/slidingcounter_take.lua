@@ -322,7 +322,7 @@ end
 local proposed = as_proposed and epoch or sub(ARGV[1], 5, 20) + 0
 local status = 1
 local renew = false -- the state must be written
-local ceiling -- what the share falls to; nil: the target
+local entitled -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   -- [adopt_late.lua]
@@ -360,12 +360,12 @@ elseif epoch < proposed then
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   -- [adopt_held.lua]
-  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is
+  -- Take and reserve that adopt a newer epoch: sets `entitled`, what the share falls to, if that is
   -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
   -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
   if kept >= 0 and kept < target then
-    ceiling = kept
+    entitled = kept
   end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
@@ -390,16 +390,16 @@ if closed_until > now then
 end
 -- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
 if closed == 0 and not as_proposed then
-  local goal = ceiling or target
-  if share > goal then
+  local bottom = entitled or target
+  if share > bottom then
     local least = held()
-    if least < goal then
-      least = goal
+    if least < bottom then
+      least = bottom
     end
     if least < share then
       share = least
     end
-    if ceiling then
+    if entitled then
       start = share
     end
   elseif share < target and epoch == proposed then

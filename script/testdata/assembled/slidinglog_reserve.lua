@@ -116,7 +116,7 @@ local status = 1
 local renew, rewrite = false, false -- write the whole head, with a new time to live or keeping it
 local discard = false               -- the log is the remains of a lost state
 local span = window
-local ceiling -- nil: the target
+local entitled -- nil: the target
 if not head then
   -- [adopt_late.lua]
   -- Take and reserve where there is no state: it would take the caller's word for its share, so only
@@ -167,12 +167,12 @@ elseif epoch < proposed then
     span = window
   end
   -- [adopt_held.lua]
-  -- Take and reserve that adopt a newer epoch: sets `ceiling`, what the share falls to, if that is
+  -- Take and reserve that adopt a newer epoch: sets `entitled`, what the share falls to, if that is
   -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
   -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
   if kept >= 0 and kept < target then
-    ceiling = kept
+    entitled = kept
   end
 end
 -- What left the old window stays forgotten, what leaves the new one is forgotten now.
@@ -249,10 +249,10 @@ if closed_until > now then
 end
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss.
-local goal = ceiling or target
-if share > goal and closed == 0 and not as_proposed then
+local bottom = entitled or target
+if share > bottom and closed == 0 and not as_proposed then
   local held = used
-  if newest > now and used > goal then
+  if newest > now and used > bottom then
     -- What is booked ahead is in use only when it is due: the most that any window from now on
     -- holds.
     -- [slidinglog_dates.lua]
@@ -284,14 +284,14 @@ if share > goal and closed == 0 and not as_proposed then
       end
     end
   end
-  if held < goal then
-    held = goal
+  if held < bottom then
+    held = bottom
   end
   if held < share then
     share, rewrite = held, true
   end
 end
-if ceiling then
+if entitled then
   start = share
 end
 if epoch == proposed and share < target and closed == 0 and not as_proposed then
