@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,8 @@ func TestPeekAtBucketsThatLeaveAndWereNotTold(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		var dying *shardlimit.Client
-		d := &demise{end: func() { go dying.Close() }}
+		var ends sync.WaitGroup
+		d := &demise{end: func() { ends.Go(func() { dying.Close() }) }}
 		broken := fleet{prefix: f.prefix}
 		for _, n := range f.nodes {
 			given, err := rueidis.NewClient(n.Redis)
@@ -37,6 +39,7 @@ func TestPeekAtBucketsThatLeaveAndWereNotTold(t *testing.T) {
 			broken.nodes = append(broken.nodes,
 				shardlimit.Node{Name: n.Name, Client: &mortal{Client: given, demise: d}})
 		}
+		defer ends.Wait() // a connection that is made while its client is closed stays
 		dying = broken.client(t)
 		setter := limiter(t, dying, "l", limit)
 		d.armed.Store(true)
