@@ -78,7 +78,9 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 			return true, nil
 		}
 	}
-	err = m.informed(ctx, first, d, err)
+	if d.source != telemetry.Memory || m.core.routes.Load() != t { // not even a call for most denials from memory
+		err = m.informed(ctx, first, d, err)
+	}
 	m.decided(ctx, first, d, err)
 	return false, err
 }

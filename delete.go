@@ -35,6 +35,14 @@ func (l *Limiter) Delete(ctx context.Context) error {
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
 // waits for that.
 func (c *core) inUse(ctx context.Context) *routes {
+	if t := c.routes.Load(); t != nil && c.family == nil {
+		return t
+	}
+	return c.broughtIntoUse(ctx)
+}
+
+// broughtIntoUse is inUse for a key of a family, and for a limit that has no routes.
+func (c *core) broughtIntoUse(ctx context.Context) *routes {
 	t := c.current()
 	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
 		return c.follow(ctx)

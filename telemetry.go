@@ -27,6 +27,9 @@ func (c *Client) gauges(g telemetry.Gauges) {
 
 // decided reports one decision.
 func (c *core) decided(ctx context.Context, d *Decision, n, start int64, err error) {
+	if !c.client.tel.Listens(ctx) {
+		return
+	}
 	told := toldOf(d, n, err)
 	c.client.tel.Decided(ctx, c.metrics, &told, start)
 }
