@@ -48,14 +48,20 @@ func (m *member) book(ctx context.Context, t *routes,
 		if failure == nil && c.client.now()-since > c.client.lanes.Boarding() {
 			return Decision{}, 0, c.noBooking(ctx, t, lane.ErrTooLate, nil)
 		}
-		at, wanted, err := m.plan(ctx, t, n, since, failed)
+		at, choices, err := m.plan(ctx, t, n, least, since, failed)
 		if err != nil {
 			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
 		}
-		parts, err := c.bookParts(ctx, wanted, max(at, least), deadline, since, windows)
+		parts, err := c.bookFirst(ctx, choices, max(at, least), deadline, since, windows)
 		if err == nil {
 			d, due := c.booking(t, parts)
 			return d, due, nil
+		}
+		if paced := (*pacedError)(nil); errors.As(err, &paced) {
+			now := c.client.now()
+			if _, until := solvent(m.view(t).visit, n, max(at, least, now), now); until != 0 {
+				paced.until = until // of all shards, not of the last that was asked
+			}
 		}
 		var dead *partError
 		if !errors.As(err, &dead) {
@@ -65,6 +71,22 @@ func (m *member) book(ctx context.Context, t *routes,
 		failure = dead
 	}
 	return Decision{}, 0, c.noBooking(ctx, t, node.ErrAway, failure)
+}
+
+// bookFirst books the first choice that the participant's credit can pay for. What it cannot pay
+// for is remembered.
+func (c *core) bookFirst(ctx context.Context, choices [][]lane.Part,
+	at, deadline, since, windows int64) (parts []booked, err error) {
+	for _, wanted := range choices {
+		var paced *pacedError
+		if parts, err = c.bookParts(ctx, wanted, at, deadline, since, windows); !errors.As(err, &paced) {
+			return parts, err
+		}
+		if len(wanted) == 1 {
+			wanted[0].Seat.Owe(wanted[0].N, paced.until, c.client.now())
+		}
+	}
+	return nil, err
 }
 
 // partError tells which shard could not be booked, so that the others are tried.
@@ -117,41 +139,67 @@ func (e *fullError) Error() string {
 
 func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
-// plan looks at the shards and chooses which to book, and the instant to book for: of
-// one shard 0, because it knows better itself.
-func (m *member) plan(ctx context.Context, t *routes, n, since int64,
-	failed map[*lane.Seat]bool) (at int64, wanted []lane.Part, err error) {
+// plan looks at the shards and chooses which to book, the best choice first, and the instant to
+// book for: of one shard 0, because it knows better itself. Of several shards there is one choice.
+func (m *member) plan(ctx context.Context, t *routes, n, least, since int64,
+	failed map[*lane.Seat]bool) (at int64, choices [][]lane.Part, err error) {
 	c, visit := m.core, m.view(t).visit
 	if len(visit) == 1 && !t.split {
 		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
 		}
-		return 0, []lane.Part{{Seat: visit[0], N: n}}, nil
+		return 0, [][]lane.Part{{{Seat: visit[0], N: n}}}, nil
 	}
 	began := c.client.now()
-	offers := c.offers(ctx, visit, since, failed)
-	if len(offers) == 0 && c.client.lanes.Hurried(c.client.cfg.CallTimeout-time.Duration(began-since)) {
-		return 0, nil, lane.ErrTooLate
-	}
-	if len(offers) == 0 {
+	able, until := solvent(visit, n, max(least, began), began)
+	offers := c.offers(ctx, able, since, failed)
+	if len(offers) == 0 && until == 0 {
+		if c.client.lanes.Hurried(c.client.cfg.CallTimeout - time.Duration(began-since)) {
+			return 0, nil, lane.ErrTooLate
+		}
 		return 0, nil, node.ErrAway
 	}
-	best := -1
-	for i := range offers {
-		if when, ok := offers[i].Soonest(n); ok && (best < 0 || when < at) {
-			best, at = i, when
-		}
+	if choices = alone(offers, n); choices != nil {
+		return 0, choices, nil
 	}
-	if best >= 0 {
-		return 0, []lane.Part{{Seat: offers[best].seat, N: n}}, nil
+	if until != 0 {
+		return 0, nil, &pacedError{until}
 	}
-	at, wanted = split(offers, n)
+	at, wanted := split(offers, n)
 	if wanted == nil {
 		return 0, nil, fmt.Errorf("%w: the shards that answer never have %d permits together", ErrWaitTooLong, n)
 	}
 	// Others take permits between the look and the booking: as many as come back meanwhile.
 	now := c.client.now()
-	return max(at, now) + 2*(now-began) + int64(time.Millisecond), wanted, nil
+	return max(at, now) + 2*(now-began) + int64(time.Millisecond), [][]lane.Part{wanted}, nil
+}
+
+// alone are the shards that have n permits, the one that has them first in front.
+func alone(offers []offer, n int64) (choices [][]lane.Part) {
+	times := make(map[*lane.Seat]int64)
+	for i := range offers {
+		if when, ok := offers[i].Soonest(n); ok {
+			times[offers[i].seat] = when
+			choices = append(choices, []lane.Part{{Seat: offers[i].seat, N: n}})
+		}
+	}
+	slices.SortStableFunc(choices,
+		func(a, b []lane.Part) int { return cmp.Compare(times[a[0].Seat], times[b[0].Seat]) })
+	return choices
+}
+
+// solvent leaves out the shards that have n permits, but whose credit is known not to pay for them
+// at an instant. until is when that of the first of them will; 0: there are none.
+func solvent(seats []*lane.Seat, n, at, now int64) (able []*lane.Seat, until int64) {
+	for _, s := range seats {
+		switch pays, owes := s.Owes(n, at, now); {
+		case !owes:
+			able = append(able, s)
+		case s.Lane.Usable(now) && (until == 0 || pays < until):
+			until = pays
+		}
+	}
+	return able, until
 }
 
 // offers asks every shard at once what it has.
