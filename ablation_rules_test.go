@@ -37,8 +37,8 @@ func mechanisms() []mechanism {
 		left("no headroom on small shares", "a permit does not lie idle there",
 			edit{"\tif kept < 1 && b.level", "\tif !BROKEN && kept < 1 && b.level"}),
 		left("turned away", "demand that the shard cannot see",
-			edit{"\t\tturned := t.spread(seat.Turned, span)\n",
-				"\t\tturned := t.spread(seat.Turned, span)\n\t\tif BROKEN {\n\t\t\tturned = [2]int64{}\n\t\t}\n"}),
+			edit{"\t\tturned := t.spread(caller.Turned, span)\n",
+				"\t\tturned := t.spread(caller.Turned, span)\n\t\tif BROKEN {\n\t\t\tturned = [2]int64{}\n\t\t}\n"}),
 		left("waiting", "the same, of callers that wait",
 			edit{"\treported := used + turned + float64(float64(waiting)*milli)\n",
 				"\tif BROKEN {\n\t\twaiting = 0\n\t}\n\treported := used + turned + " +

@@ -23,7 +23,7 @@ type Book struct {
 	level    level
 	weights  int64 // of those who had a demand when the last pass ended, thousandths
 	sweep    sweep
-	open     []entry // the seats of the call under way
+	open     []entry // the callers of the call under way
 }
 
 // level is the water level in thousandths of a permit per thousandth of weight, as a fraction;
@@ -32,7 +32,7 @@ type level struct {
 	spare, heavy int64
 }
 
-// entry is a seat of the call under way.
+// entry is a caller of the call under way.
 type entry struct {
 	own      int     // slot of its own account; -1: it has none
 	from     int     // slot of the account that it is served from
@@ -53,13 +53,13 @@ func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
 
 // Grant distributes free permits among the asks, in order. It appends to dst how many of each were
 // granted, whole, and returns the permits granted in all and the size of the first ask that was
-// refused, 0 if none was. Seats and asks must be valid, and every ask's seat must exist.
-func (b *Book) Grant(dst []int64, t Term, free int64, seats []Seat,
+// refused, 0 if none was. Callers and asks must be valid, and every ask's caller must exist.
+func (b *Book) Grant(dst []int64, t Term, free int64, callers []Caller,
 	asks []Ask) (perAsk []int64, granted, refused int64) {
-	b.seat(t, seats, 0)
+	b.caller(t, callers, 0)
 	left := free
 	for _, ask := range asks {
-		entry := &b.open[ask.Seat]
+		entry := &b.open[ask.Caller]
 		count := b.allow(t, entry, ask, left)
 		dst = append(dst, count)
 		left -= count * ask.Size
@@ -94,39 +94,39 @@ func (b *Book) deny(t Term, entry *entry) {
 	}
 }
 
-// seat opens the accounts of a call: what was reported and what credit has come since. booking is
+// caller opens the accounts of a call: what was reported and what credit has come since. booking is
 // how many permits it wants to book ahead; 0: it wants to take. Of bookings it is not known whether
 // those who made them waited.
-func (b *Book) seat(t Term, seats []Seat, booking int64) {
+func (b *Book) caller(t Term, callers []Caller, booking int64) {
 	if len(b.accounts) == 0 {
 		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
 		b.promised, b.level, b.weights, b.sweep = 0, level{}, 0, sweep{next: -1}
 	}
 	b.open = b.open[:0]
-	for i := range seats {
-		seat := &seats[i]
-		e := entry{own: b.find(seat)}
+	for i := range callers {
+		caller := &callers[i]
+		e := entry{own: b.find(caller)}
 		span := t.Window // of those who are not known
 		if e.own > 0 {
 			e.from = e.own
 			span = t.Now - b.accounts[e.own].filled // its last ask, as nearly as it matters here
 			b.settleIn(t, &b.accounts[e.own])
 		}
-		turned := t.spread(seat.Turned, span)
+		turned := t.spread(caller.Turned, span)
 		if e.own < 0 && len(b.accounts) <= MaxAccounts {
 			e.own = len(b.accounts)
 			b.accounts = append(b.accounts,
-				account{id: seat.ID, weight: seat.Weight, seen: t.Now, filled: t.Now, turned: turned})
+				account{id: caller.ID, weight: caller.Weight, seen: t.Now, filled: t.Now, turned: turned})
 		}
 		a := &b.accounts[e.from]
-		a.weight = seat.Weight
+		a.weight = caller.Weight
 		a.roll(t)
 		a.turned[0] = min(a.turned[0]+turned[0], most)
 		a.turned[1] = min(a.turned[1]+turned[1], most)
 		if booking == 0 && e.own > 0 && e.own == e.from {
-			a.wait(t, seat.Waiting, span)
+			a.wait(t, caller.Waiting, span)
 		}
-		a.state(t, seat.Waiting, span, b.weights, booking)
+		a.state(t, caller.Waiting, span, b.weights, booking)
 		if b.level.heavy > 0 {
 			e.e = b.entitlement(t, a)
 			a.fill(t, e.e, capacity(e.e, booking))
@@ -153,12 +153,12 @@ func (b *Book) settleIn(t Term, a *account) {
 	s.state(t, 0, t.Window, b.weights, 0)
 }
 
-// find returns the slot of a seat's own account, or -1.
-func (b *Book) find(seat *Seat) int {
-	if seat.Slot > 0 && seat.Slot < len(b.accounts) && b.accounts[seat.Slot].id == seat.ID {
-		return seat.Slot
+// find returns the slot of a caller's own account, or -1.
+func (b *Book) find(caller *Caller) int {
+	if caller.Slot > 0 && caller.Slot < len(b.accounts) && b.accounts[caller.Slot].id == caller.ID {
+		return caller.Slot
 	}
-	return slices.IndexFunc(b.accounts, func(a account) bool { return a.id == seat.ID })
+	return slices.IndexFunc(b.accounts, func(a account) bool { return a.id == caller.ID })
 }
 
 // entitlement returns the permits per window that an account is paced at; there must be a level.

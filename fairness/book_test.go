@@ -15,8 +15,8 @@ func crowd(people int, share int64) (*Book, Term) {
 	for range 40 * people {
 		t.Now += 2_000_000 / int64(40*people)
 		who := rng.IntN(people)
-		seat := Seat{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000, Turned: 5000}
-		b.Grant(nil, t, share, []Seat{seat}, []Ask{{Size: 1, Count: share / 10}})
+		caller := Caller{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000, Turned: 5000}
+		b.Grant(nil, t, share, []Caller{caller}, []Ask{{Size: 1, Count: share / 10}})
 		b.Settle(nil, t, share, 0)
 	}
 	return b, t
@@ -57,10 +57,10 @@ func FuzzParseBook(f *testing.F) {
 func TestLargeAsk(t *testing.T) {
 	b, term := crowd(4, 1000)
 	large := []Ask{{Size: 500, Count: 1}}
-	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 	tries := 0
 	for ; ; tries++ {
-		grants, granted, _ := b.Grant(nil, term, 600, seat, large)
+		grants, granted, _ := b.Grant(nil, term, 600, caller, large)
 		hint := b.Settle(nil, term, 600-granted, 0)[0]
 		if grants[0] == 1 {
 			break
@@ -70,13 +70,13 @@ func TestLargeAsk(t *testing.T) {
 		}
 		term.Now += hint.Retry
 	}
-	seat[0].Turned = 1_000_000 // it still wants more, and so do the others
+	caller[0].Turned = 1_000_000 // it still wants more, and so do the others
 	for i := range 4 {
-		other := []Seat{{ID: fmt.Sprintf("%016x", i), Slot: -1, Weight: 1000, Turned: 1_000_000}}
+		other := []Caller{{ID: fmt.Sprintf("%016x", i), Slot: -1, Weight: 1000, Turned: 1_000_000}}
 		b.Grant(nil, term, 0, other, nil)
 		b.Settle(nil, term, 0, 0)
 	}
-	if _, granted, _ := b.Grant(nil, term, 600, seat, []Ask{{Size: 1, Count: 1}}); granted != 0 {
+	if _, granted, _ := b.Grant(nil, term, 600, caller, []Ask{{Size: 1, Count: 1}}); granted != 0 {
 		t.Error("a debtor is served")
 	}
 }
@@ -121,12 +121,12 @@ func TestTurnedAwayIsSpread(t *testing.T) {
 // any.
 func TestReserve(t *testing.T) {
 	b, term := crowd(4, 100)
-	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 	for _, light := range []int64{1, 0} {
 		b.level = level{spare: term.Share*milli - light, heavy: 4000}
-		b.Grant(nil, term, 0, seat, nil)
+		b.Grant(nil, term, 0, caller, nil)
 		b.accounts[b.open[0].own].credit = 1.5 * micro // of 7.5
-		_, granted, _ := b.Grant(nil, term, 1, seat, []Ask{{Size: 1, Count: 1}})
+		_, granted, _ := b.Grant(nil, term, 1, caller, []Ask{{Size: 1, Count: 1}})
 		if granted != 1-light {
 			t.Errorf("with a demand of %d from those who want little, %d of the last permit are granted", light,
 				granted)

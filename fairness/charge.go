@@ -5,16 +5,16 @@ import "math"
 // Due opens the account of a participant that wants to book permits ahead, and returns in how many
 // microseconds its credit can pay for them: 0 if it can now. As for a take, credit pays for an ask
 // for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must
-// follow. Of the seat's reports only Waiting is looked at.
+// follow. Of the caller's reports only Waiting is looked at.
 //
 // ahead is how many permits are booked ahead on the shard already. What is booked and not yet paid
 // is no more than the share, or those who book large amounts would have whole windows until all
 // have had their first. Beyond that they have to save up before they book: hold is in how many
 // microseconds the participant should try again for that reason, because until then a share comes
 // back and credit comes, and 0 if it may book.
-func (b *Book) Due(t Term, seat Seat, permits, ahead int64) (pay, hold int64) {
-	seat.Turned = 0
-	b.seat(t, []Seat{seat}, permits)
+func (b *Book) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64) {
+	caller.Turned = 0
+	b.caller(t, []Caller{caller}, permits)
 	entry := &b.open[0]
 	if entry.e == 0 {
 		return 0, 0
@@ -72,14 +72,14 @@ func (a *account) book(permits, date int64, later bool) {
 // permits that were held for half a window or longer cost as much as permits that were used. Else a
 // participant could keep everybody out by what it books and cancels, for nothing.
 //
-// slot is a hint, as in a [Seat]. A participant that has no account of its own was charged to the
+// slot is a hint, as in a [Caller]. A participant that has no account of its own was charged to the
 // shared one.
 func (b *Book) Restore(t Term, id string, slot int, permits, held int64) {
 	if len(b.accounts) == 0 {
 		return
 	}
 	a := &b.accounts[0]
-	if own := b.find(&Seat{ID: id, Slot: slot}); own > 0 {
+	if own := b.find(&Caller{ID: id, Slot: slot}); own > 0 {
 		a = &b.accounts[own]
 		b.settleIn(t, a)
 	}

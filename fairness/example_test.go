@@ -30,16 +30,16 @@ func ExampleJain() {
 func ExampleBook() {
 	const second, tick = 1_000_000, 10_000 // microseconds
 	var book fairness.Book
-	seats := []fairness.Seat{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000},
+	callers := []fairness.Caller{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000},
 		{ID: "00000000000000bb", Slot: -1, Weight: 3000, Turned: 5000}}
-	asks := []fairness.Ask{{Size: 1, Count: 5, Seat: 0}, {Size: 1, Count: 5, Seat: 1}}
+	asks := []fairness.Ask{{Size: 1, Count: 5, Caller: 0}, {Size: 1, Count: 5, Caller: 1}}
 	var log [second / tick]int64 // what every tick of the last second was granted
 	var got [2]int64
 	free := int64(100)
 	for i := range 20 * len(log) {
 		free += log[i%len(log)]
 		term := fairness.Term{Now: int64(i) * tick, Window: second, Share: 100}
-		perAsk, granted, _ := book.Grant(nil, term, free, seats, asks)
+		perAsk, granted, _ := book.Grant(nil, term, free, callers, asks)
 		free -= granted
 		book.Settle(nil, term, free, 0)
 		log[i%len(log)] = granted

@@ -10,19 +10,19 @@ package fairness
 const (
 	// MaxAccounts is the most participants that have an account of their own; all others share one.
 	MaxAccounts = 1024
-	// MaxSeats is the most participants that one call may ask for.
-	MaxSeats = 32
+	// MaxCallers is the most participants that one call may ask for.
+	MaxCallers = 32
 	// MaxWeight is the largest weight, in thousandths; the smallest is 1.
 	MaxWeight = 1_000_000
-	// MaxReport bounds what a seat may report as turned away (thousandths of a permit) or waiting
+	// MaxReport bounds what a caller may report as turned away (thousandths of a permit) or waiting
 	// (permits).
 	MaxReport = 1_000_000_000_000
 	// IDLength is the length of a participant's id: lower-case hexadecimal digits.
 	IDLength = 16
 )
 
-// Seat is a participant that takes part in a call, and what it has to report.
-type Seat struct {
+// Caller is a participant that takes part in a call, and what it has to report.
+type Caller struct {
 	// ID identifies the participant: 16 lower-case hexadecimal digits, a hash of its name.
 	ID string
 	// Slot is where its account was by the last reply, a hint; -1: not known.
@@ -37,10 +37,10 @@ type Seat struct {
 	Waiting int64
 }
 
-// Ask is Count asks of Size permits each by the participant on a seat.
+// Ask is Count asks of Size permits each by one of the callers.
 type Ask struct {
 	Size, Count int64
-	Seat        int // index into the seats
+	Caller      int // index into the callers
 }
 
 // Hint tells a participant where its account is and when to come back.
@@ -61,14 +61,14 @@ type Term struct {
 	Falling bool
 }
 
-// Valid reports whether the seat is as its fields demand.
-func (s *Seat) Valid() bool {
+// Valid reports whether the caller is as its fields demand.
+func (s *Caller) Valid() bool {
 	return s.Named() && s.Weight >= 1 && s.Weight <= MaxWeight &&
 		s.Turned >= 0 && s.Turned <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
 }
 
-// Named reports whether the seat tells whose it is, as ID and Slot demand.
-func (s *Seat) Named() bool {
+// Named reports whether the caller tells whose it is, as ID and Slot demand.
+func (s *Caller) Named() bool {
 	if len(s.ID) != IDLength || s.Slot < -1 || s.Slot > MaxAccounts {
 		return false
 	}

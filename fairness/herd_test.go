@@ -84,8 +84,8 @@ func TestSimulatedWaiters(t *testing.T) {
 
 // refuse asks in vain for somebody and returns when to come back.
 func refuse(b *Book, t Term, who int) int64 {
-	seat := []Seat{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
-	b.Grant(nil, t, 0, seat, []Ask{{Size: 1, Count: 1}})
+	caller := []Caller{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
+	b.Grant(nil, t, 0, caller, []Ask{{Size: 1, Count: 1}})
 	return b.Settle(nil, t, 0, 1000)[0].Retry
 }
 
@@ -119,8 +119,8 @@ func TestNothingIsPromisedBeforeItComes(t *testing.T) {
 		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
 	}
 	for who := range 5 {
-		seat := []Seat{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
-		b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 1}})
+		caller := []Caller{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
+		b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 1}})
 		slot := b.Settle(nil, term, 0, 100_000)[0].Slot
 		if got, want := b.accounts[slot].due-term.Now, int64(100_000+1000*who); got != want {
 			t.Errorf("number %d is promised a permit in %d us, want %d", who, got, want)

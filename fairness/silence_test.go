@@ -45,9 +45,9 @@ func TestSimulatedLeavers(t *testing.T) {
 func TestWhoWaitsIsNotSilent(t *testing.T) {
 	for _, next := range []int64{0, simWindow / 2, simWindow, 2 * simWindow} {
 		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 100}
-		seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+		caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 		for range 2 { // from the second ask on it has an account
-			b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+			b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
 			b.Settle(nil, term, 0, next)
 		}
 		a, claim := &b.accounts[1], 4.0*milli
@@ -66,14 +66,14 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 // turned away since its last ask, not since then.
 func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 	b, term := &Book{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
-	seat := []Seat{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
+	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 	for range 2 { // from the second ask on it has an account
-		b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+		b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
 		b.Settle(nil, term, 0, simWindow)
 	}
 	term.Now += simWindow / 2 // a tenth into the next window
-	seat[0].Turned = 1000
-	b.Grant(nil, term, 0, seat, []Ask{{Size: 1, Count: 5}})
+	caller[0].Turned = 1000
+	b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
 	if got := b.accounts[1].turned; got != [2]int64{200, 800} {
 		t.Errorf("turned away in this window and the one before: %v, want a fifth and four fifths", got)
 	}
@@ -88,11 +88,11 @@ func TestRareNamesHaveAccounts(t *testing.T) {
 		known := 0
 		for i := range 3 * people {
 			term.Now += simWindow * 3 / 2 / int64(people)
-			seat := Seat{ID: fmt.Sprintf("%016x", i%people), Slot: -1, Weight: 1000}
-			if i >= 2*people && b.find(&seat) > 0 {
+			caller := Caller{ID: fmt.Sprintf("%016x", i%people), Slot: -1, Weight: 1000}
+			if i >= 2*people && b.find(&caller) > 0 {
 				known++
 			}
-			b.Grant(nil, term, 10_000, []Seat{seat}, []Ask{{Size: 1, Count: 1}})
+			b.Grant(nil, term, 10_000, []Caller{caller}, []Ask{{Size: 1, Count: 1}})
 			b.Settle(nil, term, 10_000, 0)
 		}
 		if remembered != (known == people) {

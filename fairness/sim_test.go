@@ -38,10 +38,10 @@ func (l *simLog) leave(now int64) {
 }
 
 // ask is one call of one participant.
-func (l *simLog) ask(now int64, seat *Seat, count int64) (granted int64, hint Hint) {
+func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hint Hint) {
 	l.leave(now)
 	t := Term{Now: now, Window: simWindow, Share: l.share}
-	seats := []Seat{*seat}
+	callers := []Caller{*caller}
 	var room [1]int64
 	asks := []Ask{{Size: 1, Count: count}}
 	if count == 0 {
@@ -50,9 +50,9 @@ func (l *simLog) ask(now int64, seat *Seat, count int64) (granted int64, hint Hi
 	contended := l.contended > 0 && l.contended+2*simWindow > now
 	granted = min(count, l.share-l.used)
 	if contended {
-		_, granted, _ = l.book.Grant(room[:0], t, l.share-l.used, seats, asks)
+		_, granted, _ = l.book.Grant(room[:0], t, l.share-l.used, callers, asks)
 	}
-	if granted < count || seat.Turned > 0 || seat.Waiting > 0 {
+	if granted < count || caller.Turned > 0 || caller.Waiting > 0 {
 		if !contended {
 			l.book.Clear()
 		}
@@ -232,14 +232,14 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 			}
 			count--
 		}
-		seat := Seat{ID: c.id, Slot: c.slot[i], Weight: c.weight, Turned: int64(c.turned[i])}
-		c.turned[i] -= float64(seat.Turned)
-		seat.Turned += c.boast
-		seat.Waiting = c.boast / milli
+		caller := Caller{ID: c.id, Slot: c.slot[i], Weight: c.weight, Turned: int64(c.turned[i])}
+		c.turned[i] -= float64(caller.Turned)
+		caller.Turned += c.boast
+		caller.Waiting = c.boast / milli
 		if c.waiters > 0 {
-			seat.Waiting = (c.waiting + int64(n) - 1) / int64(n)
+			caller.Waiting = (c.waiting + int64(n) - 1) / int64(n)
 		}
-		got, hint := s.shards[i].ask(now, &seat, count)
+		got, hint := s.shards[i].ask(now, &caller, count)
 		c.asked++
 		c.slot[i], c.open[i] = hint.Slot, now+hint.Retry
 		if got < count && hint.Retry < 1000 {

@@ -34,13 +34,13 @@ func (r *TakeRequest) asks() string {
 	reports := r.reports()
 	text := columns.Asks.Append(room[:0], 0, int64(len(r.Groups)), reports)
 	for _, group := range r.Groups {
-		text = columns.Group.Append(text, 0, group.Size, group.Count, int64(group.Seat))
+		text = columns.Group.Append(text, 0, group.Size, group.Count, int64(group.Caller))
 	}
-	for i := range r.Seats {
-		seat := &r.Seats[i]
-		text = columns.Seat.Append(append(text, seat.ID...), 1, int64(seat.Slot), seat.Weight)
+	for i := range r.Callers {
+		caller := &r.Callers[i]
+		text = columns.Caller.Append(append(text, caller.ID...), 1, int64(caller.Slot), caller.Weight)
 		if reports == 1 {
-			text = columns.Seat.Append(text, 3, seat.Turned, seat.Waiting)
+			text = columns.Caller.Append(text, 3, caller.Turned, caller.Waiting)
 		}
 	}
 	if string(text) != r.said {
@@ -51,8 +51,8 @@ func (r *TakeRequest) asks() string {
 
 // reports is 1 if any participant has demand that is not in the groups, else 0.
 func (r *TakeRequest) reports() int64 {
-	for i := range r.Seats {
-		if r.Seats[i].Turned > 0 || r.Seats[i].Waiting > 0 {
+	for i := range r.Callers {
+		if r.Callers[i].Turned > 0 || r.Callers[i].Waiting > 0 {
 			return 1
 		}
 	}

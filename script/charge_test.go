@@ -84,8 +84,8 @@ func (r *rivals) join(count int, behave func(r *rivals, who int) time.Duration) 
 	}
 }
 
-func (r *rivals) seat(who int) Seat {
-	s := seat(who)
+func (r *rivals) caller(who int) Caller {
+	s := caller(who)
 	s.Slot = r.slots[who]
 	return s
 }
@@ -105,14 +105,15 @@ func (r *rivals) run(windows int64) []int64 {
 
 // takes asks for what is free, with more in line.
 func (r *rivals) takes(who int, size, count int64) TakeReply {
-	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: size, Count: count}}, Seats: []Seat{r.seat(who)}}
-	req.Seats[0].Waiting = 20
+	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: size, Count: count}},
+		Callers: []Caller{r.caller(who)}}
+	req.Callers[0].Waiting = 20
 	reply, err := r.shard.take(r.now, req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if reply.Contended {
-		r.slots[who] = reply.Seats[0].Slot
+		r.slots[who] = reply.Callers[0].Slot
 	}
 	r.got[who] += reply.Granted
 	return reply
@@ -123,8 +124,8 @@ func taker(r *rivals, who int) time.Duration { return comeBack(r.takes(who, 1, 2
 // comeBack is when to come after a take.
 func comeBack(reply TakeReply) time.Duration {
 	switch {
-	case reply.Contended && reply.Seats[0].Retry > 0:
-		return reply.Seats[0].Retry
+	case reply.Contended && reply.Callers[0].Retry > 0:
+		return reply.Callers[0].Retry
 	case reply.Retry > 0:
 		return reply.Retry
 	}
@@ -134,8 +135,8 @@ func comeBack(reply TakeReply) time.Duration {
 // booker books two permits and comes again when they are due; if it is told to wait, then it does.
 func booker(r *rivals, who int) time.Duration {
 	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
-		Seat: r.seat(who)}
-	req.Seat.Waiting = 2
+		Caller: r.caller(who)}
+	req.Caller.Waiting = 2
 	reply, err := r.shard.reserve(r.now, req)
 	switch {
 	case err != nil:
@@ -195,7 +196,7 @@ func TestRefundsRestoreCredit(t *testing.T) {
 			reply := r.takes(who, 1, 1)
 			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
 				back, err := r.shard.refund(r.now,
-					RefundRequest{Permits: reply.Granted, At: reply.At, Seat: r.seat(who)})
+					RefundRequest{Permits: reply.Granted, At: reply.At, Caller: r.caller(who)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,14 +225,14 @@ func TestCancelRestoresCredit(t *testing.T) {
 		book := func() ReserveReply {
 			return shard.Reserve(r.now,
 				&ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
-					Seat: r.seat(0)})
+					Caller: r.caller(0)})
 		}
 		var last ReserveReply
 		for range 100 { // without the refunds it could pay for two or three
 			if last = book(); last.Granted == 0 {
 				break
 			}
-			shard.Refund(r.now, RefundRequest{Permits: 2, At: last.At, Seat: r.seat(0)})
+			shard.Refund(r.now, RefundRequest{Permits: 2, At: last.At, Caller: r.caller(0)})
 		}
 		if last.Granted != 2 {
 			t.Errorf("%v: %+v", a, last)
@@ -245,12 +246,12 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 	log := &SlidingLog{}
 	for range 40 {
 		for who := range 3 {
-			r := seated(p, who, MaxPermits)
-			r.Seats[0].Waiting = fairness.MaxReport
+			r := asking(p, who, MaxPermits)
+			r.Callers[0].Waiting = fairness.MaxReport
 			log.Take(now, r)
 			log.Reserve(now,
 				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute,
-					MaxBooked: 1000 * MaxPermits, Seat: seat(who)})
+					MaxBooked: 1000 * MaxPermits, Caller: caller(who)})
 		}
 		now += 50
 		if text := log.fair.book.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {

@@ -163,14 +163,15 @@ func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 	beside(t, func(t *testing.T, log redisLog) {
 		p := ofTenth(t, 1, 1000)
 		for i, count := range []int64{1000, 1} { // the second is refused
-			if _, err := log.take(crestsBegin+int64(i), seated(p, i, count)); err != nil {
+			if _, err := log.take(crestsBegin+int64(i), asking(p, i, count)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var last ReserveReply
 		for _, number := range []int{2, 3, 4, 4} { // a name that came once has nothing in its account
-			r := &ReserveRequest{Proposal: p, Permits: 1000, MaxDelay: time.Second, MaxBooked: 2000, Seat: seat(number)}
-			r.Seat.Waiting = 1000
+			r := &ReserveRequest{Proposal: p, Permits: 1000, MaxDelay: time.Second, MaxBooked: 2000,
+				Caller: caller(number)}
+			r.Caller.Waiting = 1000
 			reply, err := log.reserve(crestsBegin+1000, r)
 			if err != nil {
 				t.Fatal(err)
@@ -186,9 +187,9 @@ func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range book.Standings(fairness.Term{Now: crestsBegin + 115_000, Window: 100_000, Share: 1000}) {
-			if s.ID == seat(4).ID && s.Demand < 1000*1000 {
+			if s.ID == caller(4).ID && s.Demand < 1000*1000 {
 				t.Errorf("just after that it is taken to want %d thousandths of a permit", s.Demand)
-			} else if s.ID == seat(4).ID {
+			} else if s.ID == caller(4).ID {
 				return
 			}
 		}

@@ -19,7 +19,7 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 		book := func(after time.Duration) ReserveReply {
 			reply, err := shard.reserve(r.now, &ReserveRequest{
 				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute, MaxBooked: rivalShare,
-				Seat: r.seat(0),
+				Caller: r.caller(0),
 			})
 			if err != nil {
 				t.Fatal(err)

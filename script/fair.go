@@ -29,13 +29,13 @@ func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (re
 	if f.contended > 0 && f.contended+2*t.Window <= t.Now {
 		f.contended = 0
 	}
-	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Seats) > 0}
+	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Callers) > 0}
 	if reply.Contended {
-		reply.Grants, reply.Granted, refused = f.book.Grant(r.Room[:0], t, free, r.Seats, r.Groups)
+		reply.Grants, reply.Granted, refused = f.book.Grant(r.Room[:0], t, free, r.Callers, r.Groups)
 	} else {
 		reply.Grants, reply.Granted, refused = distribute(r.Room[:0], free, r.Groups)
 	}
-	if open && len(r.Seats) > 0 && (refused > 0 || r.reports() > 0) {
+	if open && len(r.Callers) > 0 && (refused > 0 || r.reports() > 0) {
 		if !reply.Contended {
 			f.book.Clear()
 			f.contended = t.Now
@@ -51,15 +51,15 @@ func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
 	if !reply.Contended {
 		return
 	}
-	var room [MaxSeats]fairness.Hint
-	reply.Seats = r.SeatRoom[:0]
+	var room [MaxCallers]fairness.Hint
+	reply.Callers = r.CallerRoom[:0]
 	for _, hint := range f.book.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
-		reply.Seats = append(reply.Seats, SeatReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
+		reply.Callers = append(reply.Callers, CallerReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
 	}
 }
 
 // charges reports whether what this participant books or gives back concerns the book.
-func (f *fair) charges(t fairness.Term, who *Seat) bool {
+func (f *fair) charges(t fairness.Term, who *Caller) bool {
 	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
@@ -68,17 +68,17 @@ func (f *fair) charges(t fairness.Term, who *Seat) bool {
 // with what was granted and when it is due, or can be paid. It is the twin of fair_charge.lua.
 func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest,
 	ahead int64) (pay, hold int64, charge func(granted, date int64)) {
-	if !open || !f.charges(t, &r.Seat) {
+	if !open || !f.charges(t, &r.Caller) {
 		return 0, 0, func(int64, int64) {}
 	}
-	pay, hold = f.book.Due(t, r.Seat, r.Permits, ahead)
+	pay, hold = f.book.Due(t, r.Caller, r.Permits, ahead)
 	return pay, hold, func(granted, date int64) { f.book.Charge(t, granted, date) }
 }
 
 // restore makes up for a refund. It is the twin of fair_restore.lua.
 func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
-	if refunded > 0 && f.charges(t, &r.Seat) {
-		f.book.Restore(t, r.Seat.ID, r.Seat.Slot, refunded, r.held())
+	if refunded > 0 && f.charges(t, &r.Caller) {
+		f.book.Restore(t, r.Caller.ID, r.Caller.Slot, refunded, r.held())
 	}
 }
 

@@ -10,13 +10,14 @@
 --             next to count are of the sweep.
 --@layout book
 --@layout account
--- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats,
+-- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
+--          callers,
 --          of which the slot is -1 where it is not known. Weights are in thousandths.
 --          Only with reports: thousandths of a permit turned away since the last report, and
 --          permits that blocked callers wait for.
 --@layout asks
 --@layout group
---@layout seat
+--@layout caller
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
 -- Gives the number of `groups`, the `grants` of each, how
@@ -26,13 +27,13 @@
 local asks, groups = ARGV[3], 1
 local ONE = '@ONE' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, @one.groups..size) == ONE
-local seats_at, seat_bytes = @one.seats, @seat.turned.at -- where in it the seats are, and how long they are
+local callers_at, caller_bytes = @one.callers, @caller.turned.at -- where in it the callers are, and how long they are
 local reports = false
 if not plain then
   groups, reports = sub(asks, @asks.groups) + 0, sub(asks, @asks.reports) == '1'
-  seats_at, seat_bytes = @asks.rest + @group.bytes * groups, reports and @seat.bytes or @seat.turned.at
+  callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.turned.at
 end
-local seated = #asks >= seats_at
+local named = #asks >= callers_at
 local grants, ledger
 local left, refused = available, nil
 local contending = false
@@ -43,7 +44,7 @@ if marked > 0 then
   if marked + 2 * window <= now then
     contended, remark = 0, true
   else
-    contending = seated and closed == 0
+    contending = named and closed == 0
   end
 end
 if contending then
@@ -54,9 +55,9 @@ if contending then
     local share = paced
     --@include fair_book
     b.draw, b.lend = draw, lend
-    for i = seats_at, #asks, seat_bytes do
-      local id, weight = sub(asks, @seat.id[i]), sub(asks, @seat.weight[i]) + 0
-      local own = slot_of(id, sub(asks, @seat.slot[i]) + 0)
+    for i = callers_at, #asks, caller_bytes do
+      local id, weight = sub(asks, @caller.id[i]), sub(asks, @caller.weight[i]) + 0
+      local own = slot_of(id, sub(asks, @caller.slot[i]) + 0)
       local elapsed = window
       local a, newcomer
       if own < 0 then
@@ -82,14 +83,14 @@ if contending then
       if reports then
         -- What was turned away since it was last seen counts in each window what is its part of
         -- that time; of a longer time than a window only the last.
-        local turned = sub(asks, @seat.turned[i]) + 0
+        local turned = sub(asks, @caller.turned[i]) + 0
         if elapsed > window then
           turned, elapsed = floor(turned * window / elapsed), window
         end
         local recent = floor(turned * min(now % window, elapsed) / elapsed)
         a.turned, a.turned_before =
           min(a.turned + recent, @MOST_REPORTED), min(a.turned_before + turned - recent, @MOST_REPORTED)
-        waiting = sub(asks, @seat.waiting[i]) + 0
+        waiting = sub(asks, @caller.waiting[i]) + 0
         if newcomer then
           newcomer.turned, newcomer.turned_before = recent, turned - recent
         end
@@ -119,7 +120,7 @@ if contending then
     for i = 1, groups do
       local at = @asks.rest - @group.bytes + @group.bytes * i
       local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
-      local entry = b.entries[sub(asks, @group.seat[at]) + 1]
+      local entry = b.entries[sub(asks, @group.caller[at]) + 1]
       local a = entry.a
       local got = min(count, floor(b.left / size))
       if entry.e > 0 and got > 0 then
@@ -167,7 +168,7 @@ if plain and not contending then
   end
   left = left - count
 elseif not contending then
-  for at = @asks.rest, seats_at - 1, @group.bytes do
+  for at = @asks.rest, callers_at - 1, @group.bytes do
     local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
     local fit = (left - left % size) / size
     if fit < count then
@@ -178,7 +179,7 @@ elseif not contending then
   end
 end
 -- When participants contend is noted at first, and then eight times a window.
-if seated and closed == 0 and (refused or reports) then
+if named and closed == 0 and (refused or reports) then
   begun = not contending
   if begun or now < marked or (now - marked) * 8 > window then
     remark, contended = true, now

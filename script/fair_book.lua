@@ -54,7 +54,7 @@ local function slot_of(id, slot)
     end
   end
   if b.stored > 1 then
-    -- Once for all seats.
+    -- Once for all callers.
     b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', @book.bytes + b.stored * @account.bytes - 1))
     local from = string.find(b.all, '@account.mark.form' .. id, @book.bytes + @account.bytes + 1, true)
     if from then

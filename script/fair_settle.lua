@@ -6,7 +6,7 @@
 --
 -- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
 -- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
--- and retry us of each seat. The book lives as long as the head. A server that refuses to write
+-- and retry us of each caller. The book lives as long as the head. A server that refuses to write
 -- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))

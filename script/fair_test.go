@@ -17,11 +17,13 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-func seat(number int) Seat { return Seat{ID: fmt.Sprintf("%016x", number), Slot: -1, Weight: 1000} }
+func caller(number int) Caller {
+	return Caller{ID: fmt.Sprintf("%016x", number), Slot: -1, Weight: 1000}
+}
 
-// seated is a request of one participant.
-func seated(p *Proposal, number int, count int64) *TakeRequest {
-	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}, Seats: []Seat{seat(number)}}
+// asking is a request of one participant.
+func asking(p *Proposal, number int, count int64) *TakeRequest {
+	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}, Callers: []Caller{caller(number)}}
 }
 
 func TestContentionBeginsAndEnds(t *testing.T) {
@@ -33,7 +35,7 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 		t.Helper()
 		reply, err := log.take(now, r)
 		if err != nil || reply.Contended != contended ||
-			len(reply.Seats) != map[bool]int{true: len(r.Seats)}[contended] {
+			len(reply.Callers) != map[bool]int{true: len(r.Callers)}[contended] {
 			t.Fatalf("%+v %v", reply, err)
 		}
 		return reply
@@ -44,28 +46,28 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 			t.Fatalf("%d books: %v", n, err)
 		}
 	}
-	take(seated(p, 1, 10), false)
+	take(asking(p, 1, 10), false)
 	take(ones(p, 1), false)      // nobody is told of an anonymous caller's refusal
-	take(seated(p, 2, 1), false) // the first refusal only begins it
+	take(asking(p, 2, 1), false) // the first refusal only begins it
 	keys(0)
 	now += 1000
-	if reply := take(seated(p, 2, 1), true); reply.Granted != 0 || reply.Seats[0].Retry != 0 ||
-		reply.Seats[0].Slot != 1 {
+	if reply := take(asking(p, 2, 1), true); reply.Granted != 0 || reply.Callers[0].Retry != 0 ||
+		reply.Callers[0].Slot != 1 {
 		t.Fatalf("%+v", reply)
 	}
 	keys(1)
 	take(ones(p, 1), false)
 	now += 2_000_000 - 1000 // two windows after the mark, which was not yet due to be moved
-	take(seated(p, 2, 1), false)
-	r := seated(p, 1, 1)
-	r.Seats[0].Waiting = 1
+	take(asking(p, 2, 1), false)
+	r := asking(p, 1, 1)
+	r.Callers[0].Waiting = 1
 	take(r, false)
-	take(seated(p, 1, 1), true)
+	take(asking(p, 1, 1), true)
 	now += 1_900_000
-	r.Seats[0].Waiting, r.Seats[0].Turned = 0, 1
+	r.Callers[0].Waiting, r.Callers[0].Turned = 0, 1
 	take(r, true) // demand that was turned away keeps it up
 	now += 1_900_000
-	take(seated(p, 1, 1), true)
+	take(asking(p, 1, 1), true)
 }
 
 // TestBookIsNoDanger: whatever happens to the book, nothing is granted that is not free, and what
@@ -75,11 +77,11 @@ func TestBookIsNoDanger(t *testing.T) {
 		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 10, time.Hour)
 		ref := ShardKeys(redistest.Prefix(t), "t", "limit")
 		for n := range 3 {
-			if _, err := endpoint.Take(ctx, ref, seated(p, n, 5)); err != nil {
+			if _, err := endpoint.Take(ctx, ref, asking(p, n, 5)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := endpoint.Take(ctx, ref, seated(p, 1, 1)); err != nil {
+		if _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
 		good, err := command(t, client, "GET", ref.book).ToString()
@@ -106,7 +108,7 @@ func TestBookIsNoDanger(t *testing.T) {
 				command(t, client, "DEL", ref.book)
 			}
 			for n := range 6 {
-				reply, err := endpoint.Take(ctx, ref, seated(p, n, 2))
+				reply, err := endpoint.Take(ctx, ref, asking(p, n, 2))
 				if err != nil || reply.Granted != 0 || reply.Used != 10 {
 					t.Errorf("%s: %+v %v", name, reply, err)
 				}
@@ -120,7 +122,7 @@ func TestBookIsNoDanger(t *testing.T) {
 			command(t, client, words...)
 			before := content(t, client, ref.book)
 			for name, call := range map[string]func() error{
-				"take": func() error { _, err := endpoint.Take(ctx, ref, seated(p, 1, 1)); return err },
+				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"book": func() error { _, err := endpoint.Book(ctx, ref); return err },
 				"drop": func() error { return endpoint.Drop(ctx, ref) },
 			} {
@@ -160,9 +162,9 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 			now += 20_000
 		}
 		now += 300
-		r := seated(p, n, 2)
+		r := asking(p, n, 2)
 		if slot, ok := slots[n]; ok {
-			r.Seats[0].Slot = slot
+			r.Callers[0].Slot = slot
 		}
 		want := twin.Take(now, r)
 		got, err := server.take(now, r)
@@ -170,7 +172,7 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 			t.Fatalf("%d: %v\ntwin   %+v\nserver %+v", i, err, want, got)
 		}
 		if got.Contended {
-			slots[n] = got.Seats[0].Slot
+			slots[n] = got.Callers[0].Slot
 		}
 		fullest = max(fullest, len(twin.Book(now).Standings))
 	}
@@ -182,21 +184,21 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	}
 }
 
-func TestSeatsAreChecked(t *testing.T) {
+func TestCallersAreChecked(t *testing.T) {
 	endpoint, ref, p := NewEndpoint(nil), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Second)
 	for name, change := range map[string]func(r *TakeRequest){
-		"id":       func(r *TakeRequest) { r.Seats[0].ID = "me" },
-		"capital":  func(r *TakeRequest) { r.Seats[0].ID = "00000000000000FF" },
-		"weight":   func(r *TakeRequest) { r.Seats[0].Weight = 0 },
-		"heavy":    func(r *TakeRequest) { r.Seats[0].Weight = fairness.MaxWeight + 1 },
-		"turned":   func(r *TakeRequest) { r.Seats[0].Turned = -1 },
-		"waiting":  func(r *TakeRequest) { r.Seats[0].Waiting = fairness.MaxReport + 1 },
-		"slot":     func(r *TakeRequest) { r.Seats[0].Slot = fairness.MaxAccounts + 1 },
-		"seat":     func(r *TakeRequest) { r.Groups[0].Seat = 1 },
-		"negative": func(r *TakeRequest) { r.Groups[0].Seat = -1 },
-		"too many": func(r *TakeRequest) { r.Seats = make([]Seat, MaxSeats+1) },
+		"id":       func(r *TakeRequest) { r.Callers[0].ID = "me" },
+		"capital":  func(r *TakeRequest) { r.Callers[0].ID = "00000000000000FF" },
+		"weight":   func(r *TakeRequest) { r.Callers[0].Weight = 0 },
+		"heavy":    func(r *TakeRequest) { r.Callers[0].Weight = fairness.MaxWeight + 1 },
+		"turned":   func(r *TakeRequest) { r.Callers[0].Turned = -1 },
+		"waiting":  func(r *TakeRequest) { r.Callers[0].Waiting = fairness.MaxReport + 1 },
+		"slot":     func(r *TakeRequest) { r.Callers[0].Slot = fairness.MaxAccounts + 1 },
+		"caller":   func(r *TakeRequest) { r.Groups[0].Caller = 1 },
+		"negative": func(r *TakeRequest) { r.Groups[0].Caller = -1 },
+		"too many": func(r *TakeRequest) { r.Callers = make([]Caller, MaxCallers+1) },
 	} {
-		r := seated(p, 1, 1)
+		r := asking(p, 1, 1)
 		change(r)
 		if _, err := endpoint.Take(context.Background(), ref, r); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)

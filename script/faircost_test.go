@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkFairScript reports what a take costs inside a real server (commandstats, us) without
-// seats, with one, and while participants contend.
+// callers, with one, and while participants contend.
 func BenchmarkFairScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
 	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
@@ -43,9 +43,9 @@ func BenchmarkFairScript(b *testing.B) {
 						Groups: []Group{{Size: 1, Count: int64(c.demand * share / float64(c.rate))}}}
 					if c.people > 0 {
 						n := turn % c.people
-						r.Seats = []Seat{{ID: fmt.Sprintf("%016x", n), Slot: slots[n], Weight: 1000}}
+						r.Callers = []Caller{{ID: fmt.Sprintf("%016x", n), Slot: slots[n], Weight: 1000}}
 						if c.demand > 1 && turn%8 == 0 {
-							r.Seats[0].Turned = 1000
+							r.Callers[0].Turned = 1000
 						}
 						who = append(who, n)
 					}
@@ -82,10 +82,10 @@ func BenchmarkFairScript(b *testing.B) {
 	}
 }
 
-// BenchmarkFairSeats reports what a take of 32 participants costs while a thousand contend, whose
+// BenchmarkFairCallers reports what a take of 32 participants costs while a thousand contend, whose
 // accounts are where they are said to be, were moved, or are not there.
-func BenchmarkFairSeats(b *testing.B) {
-	const people, seats, share = 1000, 32, 5000
+func BenchmarkFairCallers(b *testing.B) {
+	const people, callers, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)
 	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
@@ -99,16 +99,17 @@ func BenchmarkFairSeats(b *testing.B) {
 			call := func(kind string) {
 				now += 2000
 				r := &TakeRequest{Proposal: p}
-				for s := range seats {
+				for s := range callers {
 					turn++
-					seat := Seat{ID: fmt.Sprintf("%016x", turn%people), Slot: slots[turn%people], Weight: 1000}
+					caller := Caller{ID: fmt.Sprintf("%016x", turn%people), Slot: slots[turn%people], Weight: 1000}
 					switch kind {
 					case "moved":
-						seat.Slot = -1
+						caller.Slot = -1
 					case "strange":
-						seat.ID, seat.Slot = fmt.Sprintf("%016x", turn+people), -1
+						caller.ID, caller.Slot = fmt.Sprintf("%016x", turn+people), -1
 					}
-					r.Groups, r.Seats = append(r.Groups, Group{Size: 1, Count: 20, Seat: s}), append(r.Seats, seat)
+					r.Groups, r.Callers = append(r.Groups, Group{Size: 1, Count: 20, Caller: s}), append(r.Callers,
+						caller)
 				}
 				values, err := client.Do(context.Background(),
 					client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
@@ -116,11 +117,11 @@ func BenchmarkFairSeats(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for s := 0; kind == "known" && len(values) == takeNumbers+3*seats && s < seats; s++ {
-					slots[(turn-seats+1+s)%people] = int(values[takeNumbers+seats+2*s])
+				for s := 0; kind == "known" && len(values) == takeNumbers+3*callers && s < callers; s++ {
+					slots[(turn-callers+1+s)%people] = int(values[takeNumbers+callers+2*s])
 				}
 			}
-			for range 4 * people / seats {
+			for range 4 * people / callers {
 				call("known")
 			}
 			client.Do(context.Background(), client.B().ConfigResetstat().Build())

@@ -154,24 +154,24 @@ func anonymous(number int, args []string) []string {
 	switch operation(number) {
 	case takeProgram:
 		args = slices.Clone(args)
-		args[takeAsks] = withoutSeats(args[takeAsks])
+		args[takeAsks] = withoutCallers(args[takeAsks])
 	case reserveProgram:
-		args = args[:min(len(args), reserveSeat)]
+		args = args[:min(len(args), reserveCaller)]
 	case refundProgram:
-		args = args[:min(len(args), refundSeat)]
+		args = args[:min(len(args), refundCaller)]
 	}
 	return append(make([]string, 0, len(args)+5), args...)
 }
 
 // Where a call's arguments say who makes it.
 const (
-	takeAsks    = 2
-	reserveSeat = 6
-	refundSeat  = 2
+	takeAsks      = 2
+	reserveCaller = 6
+	refundCaller  = 2
 )
 
-// withoutSeats cuts off the seats of what TakeRequest.asks made.
-func withoutSeats(asks string) string {
+// withoutCallers cuts off the callers of what TakeRequest.asks made.
+func withoutCallers(asks string) string {
 	groups := int(columns.Asks.Reader(asks).Number())
 	from, to := columns.Asks.Bytes(), columns.Asks.Bytes()+groups*columns.Group.Bytes()
 	return string(columns.Asks.Append(nil, 0, int64(groups), 0)) + asks[from:to]

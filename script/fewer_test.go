@@ -229,14 +229,14 @@ func TestTheBookIsLeftAloneOnTheWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seats := []Seat{{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000},
+			callers := []Caller{{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000},
 				{ID: "bbbbbbbbbbbbbbbb", Slot: -1, Weight: 1000}}
 			contend := func(when string) (r TakeReply) {
 				t.Helper()
 				for i := range 6 {
 					var err error
 					if r, err = s.Take(t.Context(), s.ref, &TakeRequest{
-						Proposal: p, Groups: []Group{{Size: 1, Count: 3}}, Seats: seats[i%2 : i%2+1],
+						Proposal: p, Groups: []Group{{Size: 1, Count: 3}}, Callers: callers[i%2 : i%2+1],
 					}); err != nil {
 						t.Fatalf("%s: %+v, %v", when, r, err)
 					}

@@ -10,18 +10,19 @@ import (
 // MaxGroups is the most groups one take may carry.
 const MaxGroups = 32
 
-// MaxSeats is the most participants that one take may ask for.
-const MaxSeats = fairness.MaxSeats
+// MaxCallers is the most participants that one take may ask for.
+const MaxCallers = fairness.MaxCallers
 
 // Group is Count asks of Size permits each, in order of arrival. Both run from 1 to [MaxPermits].
-// Seat is the index in the request's Seats of the participant who asks; without seats it is 0.
+// Caller is the index in the request's Callers of the participant who asks; without callers it
+// is 0.
 type Group = fairness.Ask
 
-// Seat is a participant of a take, and what it has to report.
-type Seat = fairness.Seat
+// Caller is a participant of a take, and what it has to report.
+type Caller = fairness.Caller
 
-// SeatReply tells a participant what a take found out about it.
-type SeatReply struct {
+// CallerReply tells a participant what a take found out about it.
+type CallerReply struct {
 	Slot  int           // the hint for the next take; -1: it has no account of its own
 	Retry time.Duration // when it should come back; 0: at once
 }
@@ -45,17 +46,17 @@ func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, gran
 }
 
 func (r *TakeRequest) checkGroups() error {
-	if len(r.Groups) > MaxGroups || len(r.Seats) > MaxSeats {
-		return invalid("%d groups on %d seats", len(r.Groups), len(r.Seats))
+	if len(r.Groups) > MaxGroups || len(r.Callers) > MaxCallers {
+		return invalid("%d groups on %d callers", len(r.Groups), len(r.Callers))
 	}
-	for i := range r.Seats {
-		if !r.Seats[i].Valid() {
-			return invalid("a seat %+v", r.Seats[i])
+	for i := range r.Callers {
+		if !r.Callers[i].Valid() {
+			return invalid("a caller %+v", r.Callers[i])
 		}
 	}
 	for _, group := range r.Groups {
-		if group.Seat < 0 || group.Seat >= max(len(r.Seats), 1) {
-			return invalid("a group on seat %d of %d", group.Seat, len(r.Seats))
+		if group.Caller < 0 || group.Caller >= max(len(r.Callers), 1) {
+			return invalid("a group on caller %d of %d", group.Caller, len(r.Callers))
 		}
 		if group.Size < 1 || group.Size > MaxPermits || group.Count < 1 || group.Count > MaxPermits {
 			return invalid("a group of %d asks of %d permits", group.Count, group.Size)

@@ -27,8 +27,8 @@ func canceller(n int64, after time.Duration) func(r *rivals, who int) time.Durat
 // books books n permits for the first instant at which there is room.
 func (r *rivals) books(who int, n int64) ReserveReply {
 	req := &ReserveRequest{Proposal: r.proposal, Permits: n, MaxDelay: time.Minute, MaxBooked: rivalShare,
-		Seat: r.seat(who)}
-	req.Seat.Waiting = n
+		Caller: r.caller(who)}
+	req.Caller.Waiting = n
 	reply, err := r.shard.reserve(r.now, req)
 	if err != nil {
 		r.t.Fatal(err)
@@ -42,7 +42,7 @@ func (r *rivals) cancel(who int, held ReserveReply, since int64) {
 		r.got[who] += held.Granted
 		return
 	}
-	back := RefundRequest{Permits: held.Granted, At: held.At, Seat: r.seat(who), Held: held.Delay}
+	back := RefundRequest{Permits: held.Granted, At: held.At, Caller: r.caller(who), Held: held.Delay}
 	if _, err := r.shard.refund(r.now, back); err != nil {
 		r.t.Fatal(err)
 	}

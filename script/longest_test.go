@@ -35,14 +35,14 @@ func BenchmarkLongestCall(b *testing.B) {
 				now += gap
 				r := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
 				if who >= 0 {
-					r.Seats = []Seat{{ID: fmt.Sprintf("%016x", who), Slot: slots[who], Weight: 1000}}
+					r.Callers = []Caller{{ID: fmt.Sprintf("%016x", who), Slot: slots[who], Weight: 1000}}
 				}
 				reply, err := shard.take(now, r)
 				if err != nil {
 					b.Fatal(err)
 				}
 				if reply.Contended && who >= 0 {
-					slots[who] = reply.Seats[0].Slot
+					slots[who] = reply.Callers[0].Slot
 				}
 			}
 			do("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "100000")

@@ -4,7 +4,7 @@
 -- writes nothing to the state, unless it is time to note that participants contend. fair.lua
 -- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --
--- ARGV  3 the groups of asks and the seats, as fair.lua says
+-- ARGV  3 the groups of asks and the callers, as fair.lua says
 -- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
 local MARK = '@meter.contended.at' -- where in the state `contended` is, from 0

@@ -172,7 +172,8 @@ func (s *meterStage) aimTurn(st *step) {
 		return
 	}
 	last := s.grants[len(s.grants)-1]
-	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1), Seat: st.refund.Seat}
+	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1),
+		Caller: st.refund.Caller}
 }
 
 // agreeMeter runs one generated sequence on twin and server and compares every reply, and every

@@ -36,21 +36,22 @@ func newRising(t *testing.T, shard counter, a Algorithm) *rising {
 	return r
 }
 
-func (r *rising) seat(who int) Seat {
-	s := seat(who)
+func (r *rising) caller(who int) Caller {
+	s := caller(who)
 	s.Weight, s.Slot, s.Waiting = []int64{9000, 1000}[who], r.slots[who], 100
 	return s
 }
 
 func (r *rising) take(who int, count int64) TakeReply {
 	r.t.Helper()
-	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: 1, Count: count}}, Seats: []Seat{r.seat(who)}}
+	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: 1, Count: count}},
+		Callers: []Caller{r.caller(who)}}
 	reply, err := r.shard.take(r.now, req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if reply.Contended {
-		r.slots[who] = reply.Seats[0].Slot
+		r.slots[who] = reply.Callers[0].Slot
 	}
 	return reply
 }
@@ -64,7 +65,7 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 		if taken.Granted != 3 {
 			t.Fatalf("%d granted", taken.Granted)
 		}
-		back, err := shard.refund(r.now, RefundRequest{Permits: 3, At: taken.At, Seat: r.seat(0)})
+		back, err := shard.refund(r.now, RefundRequest{Permits: 3, At: taken.At, Caller: r.caller(0)})
 		if err != nil || back.Refunded != 3 {
 			t.Fatalf("%+v %v", back, err)
 		}
@@ -80,7 +81,7 @@ func TestABookingWhileAShareRisesCutsNoCredit(t *testing.T) {
 	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
 		r := newRising(t, shard, a)
 		booked, err := shard.reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 10, MaxDelay: time.Second,
-			MaxBooked: 200, Seat: r.seat(0)})
+			MaxBooked: 200, Caller: r.caller(0)})
 		if err != nil || booked.Granted != 10 {
 			t.Fatalf("%+v %v", booked, err)
 		}

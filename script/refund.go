@@ -12,9 +12,9 @@ import (
 type RefundRequest struct {
 	Permits int64
 	At      int64
-	// Seat is the participant to which it was granted: while participants contend, what comes back
-	// does not count as used by it any more. Only ID and Slot are looked at; no ID: anonymous.
-	Seat Seat
+	// Caller is the participant to which it was granted: while participants contend, what comes
+	// back does not count as used by it any more. Only ID and Slot are looked at; no ID: anonymous.
+	Caller Caller
 	// Held is for how long the participant has held the permits, at least 0. That has its price:
 	// permits that were held for a whole window cost as much as permits that were used.
 	Held time.Duration
@@ -49,8 +49,8 @@ func (e *Endpoint) Refund(ctx context.Context, s ShardRef, r RefundRequest) (Ref
 
 func (r RefundRequest) arguments(args []string) []string {
 	args = append(args, number(r.Permits), number(r.At))
-	if r.Seat.ID != "" {
-		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)), number(r.held()))
+	if r.Caller.ID != "" {
+		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.held()))
 	}
 	return args
 }
@@ -62,8 +62,8 @@ func (r RefundRequest) check() error {
 	if r.Permits < 1 || r.Permits > MaxPermits || r.At < 0 || r.At > MaxEpoch || r.Held < 0 {
 		return invalid("a refund of %d permits granted at %d, held for %v", r.Permits, r.At, r.Held)
 	}
-	if r.Seat.ID != "" && !r.Seat.Named() {
-		return invalid("a refund to a seat %+v", r.Seat)
+	if r.Caller.ID != "" && !r.Caller.Named() {
+		return invalid("a refund to a caller %+v", r.Caller)
 	}
 	return nil
 }

@@ -121,25 +121,25 @@ var states = map[string]func(*testing.T, *Endpoint, ShardRef){
 	"absent": func(*testing.T, *Endpoint, ShardRef) {},
 	"used": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 3 {
-			must(t, take(t, e, ref, time.Hour, Seat{}))
+			must(t, take(t, e, ref, time.Hour, Caller{}))
 		}
 	},
 	"left the window": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 3 {
-			must(t, take(t, e, ref, refusalWindow, Seat{}))
+			must(t, take(t, e, ref, refusalWindow, Caller{}))
 		}
 		time.Sleep(refusalWindow)
 	},
 	"contended": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 5 {
 			for _, id := range []string{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"} {
-				must(t, take(t, e, ref, time.Hour, Seat{ID: id, Slot: -1, Weight: 1000}))
+				must(t, take(t, e, ref, time.Hour, Caller{ID: id, Slot: -1, Weight: 1000}))
 			}
 		}
 	},
 	"booked ahead": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 3 {
-			must(t, take(t, e, ref, time.Hour, Seat{}))
+			must(t, take(t, e, ref, time.Hour, Caller{}))
 		}
 		for range 2 {
 			must(t, reserve(t, e, ref))
@@ -149,9 +149,9 @@ var states = map[string]func(*testing.T, *Endpoint, ShardRef){
 
 // operations are made by a user that lacks a permission.
 var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
-	"take": func(t *testing.T, e *Endpoint, ref ShardRef) error { return take(t, e, ref, time.Hour, Seat{}) },
+	"take": func(t *testing.T, e *Endpoint, ref ShardRef) error { return take(t, e, ref, time.Hour, Caller{}) },
 	"take of one that contends": func(t *testing.T, e *Endpoint, ref ShardRef) error {
-		return take(t, e, ref, refusalWindow, Seat{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000})
+		return take(t, e, ref, refusalWindow, Caller{ID: "aaaaaaaaaaaaaaaa", Slot: -1, Weight: 1000})
 	},
 	"take under a new epoch": func(t *testing.T, e *Endpoint, ref ShardRef) error {
 		_, err := e.Take(t.Context(), ref, ones(refusalProposal(t, ref.algorithm, 2, 2, time.Hour), 1))
@@ -199,10 +199,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, seat Seat) error {
+func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, caller Caller) error {
 	r := ones(refusalProposal(t, ref.algorithm, 1, 4, window), 1)
-	if seat.ID != "" {
-		r.Seats = []Seat{seat}
+	if caller.ID != "" {
+		r.Callers = []Caller{caller}
 	}
 	_, err := e.Take(t.Context(), ref, r)
 	return err

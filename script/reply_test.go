@@ -79,7 +79,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseBook(reply)
 	note(err)
-	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Seats: make([]Seat, 2)})
+	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
 	note(err)
 	_, err = parseReadRecord(reply)
 	note(err)

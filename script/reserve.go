@@ -25,9 +25,9 @@ type ReserveRequest struct {
 	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than
 	// 1000 times MaxPermits counts as that.
 	MaxBooked int64
-	// Seat is the participant that books: while participants contend, its credit pays for what it
+	// Caller is the participant that books: while participants contend, its credit pays for what it
 	// books. Turned is not looked at; no ID: anonymous.
-	Seat Seat
+	Caller Caller
 }
 
 // ReserveReply is one shard's answer to a reservation, and what a take that asks for nothing would
@@ -83,8 +83,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
 		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay,
 			r.MaxBooked)
-	case r.Seat.ID != "" && !r.Seat.Valid():
-		return invalid("a reservation on a seat %+v", r.Seat)
+	case r.Caller.ID != "" && !r.Caller.Valid():
+		return invalid("a reservation on a caller %+v", r.Caller)
 	}
 	return checkDeadline(r.Deadline)
 }
@@ -97,8 +97,9 @@ func (r *ReserveRequest) take() *TakeRequest {
 func (r *ReserveRequest) arguments(args []string) []string {
 	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()),
 		number(r.after()))
-	if r.Seat.ID != "" {
-		args = append(args, r.Seat.ID, number(int64(r.Seat.Slot)), number(r.Seat.Weight), number(r.Seat.Waiting))
+	if r.Caller.ID != "" {
+		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.Caller.Weight),
+			number(r.Caller.Waiting))
 	}
 	return args
 }

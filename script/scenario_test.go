@@ -28,7 +28,7 @@ type scene struct {
 type sceneClient struct {
 	rate   float64 // permits per second
 	due    float64 // calls that have come up since the last step
-	seat   Seat
+	caller Caller
 	closed int64 // until then it keeps away, us
 	got    []int64
 }
@@ -40,7 +40,7 @@ func (s *transcript) sceneStep() time.Duration { return s.window / 1000 }
 func (s *transcript) play(plan *Proposal, take func(now int64, r *TakeRequest) (TakeReply, error)) ([][]int64, error) {
 	stage := &scene{transcript: s, rng: rand.New(rand.NewPCG(1, 2)), plan: plan}
 	for _, p := range s.people {
-		c := sceneClient{due: stage.rng.Float64(), seat: Seat{Weight: p.weight}}
+		c := sceneClient{due: stage.rng.Float64(), caller: Caller{Weight: p.weight}}
 		stage.rename(&c)
 		stage.clients = append(stage.clients, c)
 	}
@@ -70,7 +70,7 @@ func (s *transcript) play(plan *Proposal, take func(now int64, r *TakeRequest) (
 // rename gives a client a name that was never seen.
 func (s *scene) rename(c *sceneClient) {
 	s.names++
-	c.seat.ID, c.seat.Slot, c.seat.Turned, c.closed = fmt.Sprintf("%016x", s.names), -1, 0, 0
+	c.caller.ID, c.caller.Slot, c.caller.Turned, c.closed = fmt.Sprintf("%016x", s.names), -1, 0, 0
 }
 
 // step lets a client make the calls that have come up.
@@ -101,18 +101,18 @@ func (s *scene) ask(c *sceneClient, now, size, calls int64,
 		return 0, nil
 	}
 	if now < c.closed {
-		c.seat.Turned += calls * size * 1000
+		c.caller.Turned += calls * size * 1000
 		return 0, nil
 	}
 	reply, err := take(now,
-		&TakeRequest{Proposal: s.plan, Groups: []Group{{Size: size, Count: calls}}, Seats: []Seat{c.seat}})
+		&TakeRequest{Proposal: s.plan, Groups: []Group{{Size: size, Count: calls}}, Callers: []Caller{c.caller}})
 	if err != nil {
 		return 0, err
 	}
-	c.seat.Turned = (calls*size - reply.Granted) * 1000
+	c.caller.Turned = (calls*size - reply.Granted) * 1000
 	retry := reply.Retry
 	if reply.Contended {
-		c.seat.Slot, retry = reply.Seats[0].Slot, max(retry, reply.Seats[0].Retry)
+		c.caller.Slot, retry = reply.Callers[0].Slot, max(retry, reply.Callers[0].Retry)
 	}
 	c.closed = now + retry.Microseconds()
 	return reply.Granted, nil

@@ -90,7 +90,7 @@ func (s *stage) proposal() *Proposal {
 	return p
 }
 
-func (s *stage) groups(most, seats int) (groups []Group) {
+func (s *stage) groups(most, callers int) (groups []Group) {
 	for range rapid.IntRange(0, most).Draw(s.t, "groups") {
 		size := rapid.OneOf(
 			rapid.Just(int64(1)), rapid.Int64Range(1, 5), rapid.Int64Range(1, max(s.target/10, 1)),
@@ -100,7 +100,7 @@ func (s *stage) groups(most, seats int) (groups []Group) {
 		count := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 200), rapid.Just(int64(MaxPermits))).Draw(s.t,
 			"count")
 		groups = append(groups,
-			Group{Size: size, Count: count, Seat: rapid.IntRange(0, max(seats-1, 0)).Draw(s.t, "seat")})
+			Group{Size: size, Count: count, Caller: rapid.IntRange(0, max(callers-1, 0)).Draw(s.t, "caller")})
 	}
 	return groups
 }
@@ -158,9 +158,10 @@ func (s *stage) steps() []step {
 	case 9:
 		return s.crowd()
 	}
-	seats := s.seats(rapid.IntRange(0, 3).Draw(s.t, "seats"))
+	callers := s.callers(rapid.IntRange(0, 3).Draw(s.t, "callers"))
 	return []step{{now: s.node, take: &TakeRequest{
-		Proposal: s.proposal(), Groups: s.groups(4, len(seats)), Seats: seats, Seen: rapid.Bool().Draw(s.t, "seen"),
+		Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers,
+		Seen:     rapid.Bool().Draw(s.t, "seen"),
 		Deadline: s.deadline(),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
 			3 * MaxWindow}).Draw(s.t, "known"),
@@ -191,15 +192,15 @@ func (s *stage) aim() *RefundRequest {
 		permits = rapid.Int64Range(1, permits).Draw(s.t, "permits")
 	}
 	held := duration(rapid.Int64Range(0, 2_000_000).Draw(s.t, "held"))
-	return &RefundRequest{Permits: permits, At: at, Seat: s.somebody(), Held: held}
+	return &RefundRequest{Permits: permits, At: at, Caller: s.somebody(), Held: held}
 }
 
 // somebody is a participant, or nobody.
-func (s *stage) somebody() (seat Seat) {
-	for _, seat = range s.seats(rapid.IntRange(0, 1).Draw(s.t, "somebody")) {
-		return seat
+func (s *stage) somebody() (caller Caller) {
+	for _, caller = range s.callers(rapid.IntRange(0, 1).Draw(s.t, "somebody")) {
+		return caller
 	}
-	return seat
+	return caller
 }
 
 func (s *stage) burst() (steps []step) {
@@ -208,12 +209,12 @@ func (s *stage) burst() (steps []step) {
 	us := int64(s.window / time.Microsecond)
 	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/resolution)).Draw(s.t, "gap")
 	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
-	each := rapid.IntRange(0, 2).Draw(s.t, "burst seats")
+	each := rapid.IntRange(0, 2).Draw(s.t, "burst callers")
 	for range count {
 		s.node += gap
-		r := &TakeRequest{Proposal: p, Seats: s.seats(each)}
+		r := &TakeRequest{Proposal: p, Callers: s.callers(each)}
 		for i := range max(each, 1) {
-			r.Groups = append(r.Groups, Group{Size: size, Count: 1, Seat: i})
+			r.Groups = append(r.Groups, Group{Size: size, Count: 1, Caller: i})
 		}
 		steps = append(steps, step{now: s.node, take: r})
 	}
@@ -233,7 +234,7 @@ func (s *stage) bookings() (steps []step) {
 			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t,
 				"most booked"),
 		}
-		book.Seat = s.somebody()
+		book.Caller = s.somebody()
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
 			book.MinDelay = time.Duration(rapid.Int64Range(0, int64(book.MaxDelay)).Draw(s.t, "least delay"))
 		}
@@ -252,12 +253,12 @@ func (s *stage) crowd() (steps []step) {
 	gap := rapid.Int64Range(1, us/20).Draw(s.t, "gap")
 	for range rapid.IntRange(20, 100).Draw(s.t, "crowd") {
 		s.node += gap
-		r := &TakeRequest{Proposal: p, Seats: s.seats(rapid.IntRange(1, 4).Draw(s.t, "seats"))}
+		r := &TakeRequest{Proposal: p, Callers: s.callers(rapid.IntRange(1, 4).Draw(s.t, "callers"))}
 		for range rapid.IntRange(0, 6).Draw(s.t, "groups") {
 			r.Groups = append(r.Groups, Group{
-				Size:  rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size"),
-				Count: rapid.Int64Range(1, 5).Draw(s.t, "count"),
-				Seat:  rapid.IntRange(0, len(r.Seats)-1).Draw(s.t, "seat"),
+				Size:   rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size"),
+				Count:  rapid.Int64Range(1, 5).Draw(s.t, "count"),
+				Caller: rapid.IntRange(0, len(r.Callers)-1).Draw(s.t, "caller"),
 			})
 		}
 		steps = append(steps, step{now: s.node, take: r})
@@ -265,32 +266,32 @@ func (s *stage) crowd() (steps []step) {
 	return steps
 }
 
-// seats draws participants, mostly with the hint of their last reply.
-func (s *stage) seats(count int) (seats []Seat) {
+// callers draws participants, mostly with the hint of their last reply.
+func (s *stage) callers(count int) (callers []Caller) {
 	for range count {
 		id := fmt.Sprintf("%016x", rapid.IntRange(1, s.names).Draw(s.t, "participant"))
-		seat := Seat{ID: id, Slot: -1,
+		caller := Caller{ID: id, Slot: -1,
 			Weight: rapid.SampledFrom([]int64{1, 1000, 1000, 2000, fairness.MaxWeight}).Draw(s.t, "weight")}
 		if slot, ok := s.slots[id]; ok {
-			seat.Slot = slot
+			caller.Slot = slot
 		}
 		switch rapid.IntRange(0, 9).Draw(s.t, "report") {
 		case 0:
-			seat.Turned = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "turned")
+			caller.Turned = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "turned")
 		case 1:
-			seat.Waiting = rapid.SampledFrom([]int64{1, 30, fairness.MaxReport}).Draw(s.t, "waiting")
+			caller.Waiting = rapid.SampledFrom([]int64{1, 30, fairness.MaxReport}).Draw(s.t, "waiting")
 		case 2:
-			seat.Slot = rapid.IntRange(-1, fairness.MaxAccounts).Draw(s.t, "wrong slot")
+			caller.Slot = rapid.IntRange(-1, fairness.MaxAccounts).Draw(s.t, "wrong slot")
 		}
-		seats = append(seats, seat)
+		callers = append(callers, caller)
 	}
-	return seats
+	return callers
 }
 
 // saw tells the stage what a take brought, so that later steps can aim.
 func (s *stage) saw(r *TakeRequest, reply TakeReply) {
-	for i, seat := range reply.Seats {
-		s.slots[r.Seats[i].ID] = seat.Slot
+	for i, caller := range reply.Callers {
+		s.slots[r.Callers[i].ID] = caller.Slot
 	}
 	s.next = reply.Next
 	if reply.Retry > 0 {

@@ -7,7 +7,7 @@
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
 --       5 most permits that may be booked ahead  6 least delay us
---       7.. the seat, as fair_charge.lua says, which comes before
+--       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
 -- booked ahead, and pay if it is why nothing was booked, else 0. Refused: retry is the delay there
 -- would be.

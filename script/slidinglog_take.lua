@@ -5,7 +5,7 @@
 -- fair.lua, which grants what is free, slidinglog_enter.lua, and fair_settle.lua.
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says
---       3 the groups of asks and the seats, as fair.lua says
+--       3 the groups of asks and the callers, as fair.lua says
 -- Reply as slidinglog_enter.lua makes it, then what slidinglog_taken.lua adds, and while
 -- participants contend what fair_settle.lua adds
 local date = now

@@ -64,14 +64,14 @@ type TakeRequest struct {
 	// Gift is what comes into a token bucket with the share that the proposal raises. Only for
 	// requests without Groups.
 	Gift Gift
-	// Seats are the participants that the groups belong to, at most MaxSeats. Without any the
-	// caller is anonymous: it is never held back for the sake of others, and what is refused to it
+	// Callers are the participants that the groups belong to, at most MaxCallers. Without any the
+	// request is anonymous: it is never held back for the sake of others, and what is refused to it
 	// is no sign that they contend.
-	Seats []Seat
-	// Room and SeatRoom are where the reply's Grants and Seats are put, if they are large enough;
-	// so that nothing need be allocated.
-	Room     []int64
-	SeatRoom []SeatReply
+	Callers []Caller
+	// Room and CallerRoom are where the reply's Grants and Callers are put, if they are large
+	// enough; so that nothing need be allocated.
+	Room       []int64
+	CallerRoom []CallerReply
 
 	told     told
 	toldText string // the terms when it was told that
@@ -102,7 +102,7 @@ type TakeReply struct {
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused
 	// ask finds enough permits free if nobody else takes any; -1 if it is larger than the share in
 	// force or than its target, so that waiting does not help. While participants contend it may be
-	// 0 for an ask that was refused although there was enough, for the sake of others; then Seats
+	// 0 for an ask that was refused although there was enough, for the sake of others; then Callers
 	// tell when to come back.
 	Retry time.Duration
 	// Reset is the time until everything is free if nothing more is used.
@@ -114,9 +114,9 @@ type TakeReply struct {
 	// unless participants contend.
 	Grants []int64
 	// Contended tells that participants contend for the shard: then who has more than its fair part
-	// is held back. Seats has an element for each seat then, and is empty otherwise.
+	// is held back. Callers has an element for each caller then, and is empty otherwise.
 	Contended bool
-	Seats     []SeatReply
+	Callers   []CallerReply
 	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
 	// that of the others. 0 under other algorithms.
 	Delay time.Duration
@@ -265,17 +265,17 @@ func common(n []int64) TakeReply {
 }
 
 // parseContended reads what a contended take adds: the grants of each group, then slot and retry of
-// each seat.
+// each caller.
 func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {
-	var n [MaxGroups + 2*MaxSeats]int64
-	groups, seats := len(r.Groups), len(r.Seats)
-	if seats == 0 || len(reply) != groups+2*seats {
+	var n [MaxGroups + 2*MaxCallers]int64
+	groups, callers := len(r.Groups), len(r.Callers)
+	if callers == 0 || len(reply) != groups+2*callers {
 		return malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, n[:len(reply)]); err != nil {
 		return err
 	}
-	t.Contended, t.Seats = true, r.SeatRoom[:0]
+	t.Contended, t.Callers = true, r.CallerRoom[:0]
 	left := t.Before
 	for i, group := range r.Groups {
 		if n[i] < 0 || n[i] > group.Count || group.Size < 1 || n[i] > left/group.Size {
@@ -291,7 +291,7 @@ func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *
 		if n[i] > fairness.MaxAccounts || n[i+1] < 0 {
 			return malformed(p, "out of range")
 		}
-		t.Seats = append(t.Seats, SeatReply{Slot: int(n[i]), Retry: duration(n[i+1])})
+		t.Callers = append(t.Callers, CallerReply{Slot: int(n[i]), Retry: duration(n[i+1])})
 	}
 	return nil
 }

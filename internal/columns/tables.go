@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Meter, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Book, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Seat, &Gift,
+	&Book, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -95,18 +95,18 @@ var (
 		{Name: "flags", Width: 1}, {Name: "window", Width: 13}, {Name: "known", Width: 16}, {Name: "burst", Width: 13},
 		{Name: "deadline", Width: 16}, {Name: "held", Width: 13}, {Name: "life", Width: 13}, {Name: "head_life"},
 	}}
-	// Asks: the groups follow, and the seats follow them.
+	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",
 		Columns: []Column{{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "rest"}}}
 	// One: asks of one group.
 	One = Table{Name: "one", Columns: []Column{
 		{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "size", Width: 13}, {Name: "count", Width: 13},
-		{Name: "seat", Width: 3}, {Name: "seats"},
+		{Name: "caller", Width: 3}, {Name: "callers"},
 	}}
 	Group = Table{Name: "group",
-		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "seat", Width: 3}}}
-	// Seat: turned and waiting are there only with reports.
-	Seat = Table{Name: "seat", Columns: []Column{
+		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "caller", Width: 3}}}
+	// Caller: turned and waiting are there only with reports.
+	Caller = Table{Name: "caller", Columns: []Column{
 		{Name: "id", Width: 16, Text: true}, {Name: "slot", Width: 5}, {Name: "weight", Width: 7},
 		{Name: "turned", Width: 16}, {Name: "waiting", Width: 16},
 	}}

@@ -202,7 +202,7 @@ func (b *batch) heldBack(now int64) bool {
 func (b *batch) groups(dst []script.Group) []script.Group {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.count > 0 {
-			dst = append(dst, script.Group{Size: k.size, Count: k.count, Seat: int(k.place)})
+			dst = append(dst, script.Group{Size: k.size, Count: k.count, Caller: int(k.place)})
 		}
 	}
 	return dst

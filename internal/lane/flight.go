@@ -22,18 +22,18 @@ const watchGrace = 5 * time.Millisecond
 // flight again and again, except after the watchdog has given one up: then the
 // late reply still belongs to the old one.
 type flight struct {
-	lane   *Lane
-	flier  int
-	batch  *batch         // to be landed by whoever sets over
-	groups []script.Group // its asks, as the script wants them
-	seats  []script.Seat  // those who ask
-	grants []int64
-	req    script.TakeRequest
-	ctx    expiry
-	hurry  bool // it has so little time, because its asks have waited, that silence tells nothing of the node
-	watch  *time.Timer
-	sent   atomic.Bool
-	over   atomic.Bool // answered, or given up
+	lane    *Lane
+	flier   int
+	batch   *batch          // to be landed by whoever sets over
+	groups  []script.Group  // its asks, as the script wants them
+	callers []script.Caller // those who ask
+	grants  []int64
+	req     script.TakeRequest
+	ctx     expiry
+	hurry   bool // it has so little time, because its asks have waited, that silence tells nothing of the node
+	watch   *time.Timer
+	sent    atomic.Bool
+	over    atomic.Bool // answered, or given up
 }
 
 func newFlight(l *Lane, flier int) *flight {
@@ -80,7 +80,7 @@ func (f *flight) run(b *batch) bool {
 
 // call makes the script call.
 func (f *flight) call(ctx context.Context) (reply script.TakeReply, received int64, err error) {
-	f.seats = f.seats[:0]
+	f.callers = f.callers[:0]
 	err = f.lane.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
 		var err error
 		received, err = f.take(ctx, t, &reply)
@@ -100,15 +100,15 @@ func (f *flight) take(ctx context.Context, t *Terms, reply *script.TakeReply) (r
 	if err != nil {
 		return 0, err
 	}
-	if len(f.seats) == 0 {
+	if len(f.callers) == 0 {
 		l.Limit.Refresh()
 		for _, s := range f.batch.seats {
-			f.seats = append(f.seats, s.Report(t.Shards))
+			f.callers = append(f.callers, s.Report(t.Shards))
 		}
 	}
-	f.req.Groups, f.req.Seats = f.groups, f.seats
+	f.req.Groups, f.req.Callers = f.groups, f.callers
 	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(c.Sent), l.deadline(t.Epoch)
-	f.req.Room, f.req.SeatRoom = f.grants[:0], f.req.SeatRoom[:0]
+	f.req.Room, f.req.CallerRoom = f.grants[:0], f.req.CallerRoom[:0]
 	f.sent.Store(true)
 	*reply, err = c.Scripts.Take(ctx, l.Ref, &f.req)
 	received = c.finish(ctx, err)
@@ -117,7 +117,7 @@ func (f *flight) take(ctx context.Context, t *Terms, reply *script.TakeReply) (r
 	case reply.Status == script.Absent && t.Epoch != 0:
 		f.sent.Store(false) // nothing was executed
 	default:
-		f.req.SeatRoom = reply.Seats
+		f.req.CallerRoom = reply.Callers
 		c.heard(t, received, reply)
 		for i, s := range f.batch.seats {
 			s.learn(c.Sent, received, reply, i)

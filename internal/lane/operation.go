@@ -106,13 +106,13 @@ func (s *Seat) Reserve(ctx context.Context,
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)),
 			MaxDelay:  2 * script.MaxWindow,
-			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Seat: s.name(),
+			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch),
 		}
 		if deadline != 0 {
 			req.MaxDelay = max(0, time.Duration(deadline-c.Sent))
 		}
-		req.Seat.Waiting = min(n, fairness.MaxReport)
+		req.Caller.Waiting = min(n, fairness.MaxReport)
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
 		sent, received = c.Sent, c.finish(ctx, err)
 		switch {
@@ -139,7 +139,7 @@ func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err 
 		return true, err
 	}
 	r, err := c.Scripts.Refund(ctx, l.Ref, script.RefundRequest{
-		Permits: p.N, At: p.At, Seat: s.name(), Held: time.Duration(max(c.Sent, due) - p.From),
+		Permits: p.N, At: p.At, Caller: s.name(), Held: time.Duration(max(c.Sent, due) - p.From),
 	})
 	c.finish(ctx, err)
 	if err != nil {

@@ -78,8 +78,8 @@ func (s *Seat) Open() {
 }
 
 // name tells the shard whose seat it is.
-func (s *Seat) name() script.Seat {
-	return script.Seat{ID: s.member.ID, Slot: int(s.slot.Load()), Weight: s.member.Weight}
+func (s *Seat) name() script.Caller {
+	return script.Caller{ID: s.member.ID, Slot: int(s.slot.Load()), Weight: s.member.Weight}
 }
 
 // Report is what the shard is told of this participant with the next call.
@@ -87,7 +87,7 @@ func (s *Seat) name() script.Seat {
 // A call that was turned away had tried the shards of its order, and how its
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
-func (s *Seat) Report(shards int64) script.Seat {
+func (s *Seat) Report(shards int64) script.Caller {
 	turned := s.member.Turned.Sum()
 	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
 	waiting := s.member.Wanted.Load()
@@ -120,9 +120,9 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 		return
 	}
 	s.contended.Store(true)
-	s.slot.Store(int32(r.Seats[i].Slot))
+	s.slot.Store(int32(r.Callers[i].Slot))
 	s.notBefore.Store(0)
-	if wait := r.Seats[i].Retry; wait > 0 {
+	if wait := r.Callers[i].Retry; wait > 0 {
 		if r.Share != r.Target {
 			wait = min(wait, ShutCap(s.Lane.Terms.Load().Window))
 		}

@@ -9,14 +9,14 @@ import (
 
 // vessel is a shard: the real log with the real share, on its node.
 type vessel struct {
-	log   script.SlidingLog
-	req   script.TakeRequest
-	group [1]script.Group
-	seat  [1]script.Seat
-	room  [1]int64
-	told  [1]script.SeatReply
-	node  int
-	last  int64 // newest time at which it was asked, microseconds
+	log    script.SlidingLog
+	req    script.TakeRequest
+	group  [1]script.Group
+	caller [1]script.Caller
+	room   [1]int64
+	told   [1]script.CallerReply
+	node   int
+	last   int64 // newest time at which it was asked, microseconds
 	// contended is whether participants contended at the last take.
 	contended bool
 }
@@ -51,15 +51,15 @@ func newVessels(c *Config) ([]*vessel, []shard.Shard, error) {
 }
 
 // take asks for want permits of one each for a participant, or as many as it may have.
-func (v *vessel) take(at, want int64, who script.Seat) taken {
+func (v *vessel) take(at, want int64, who script.Caller) taken {
 	v.last = max(v.last, at/1000)
-	v.group[0], v.seat[0] = script.Group{Size: 1, Count: want}, who
-	v.req.Groups, v.req.Seats, v.req.Room, v.req.SeatRoom = v.group[:], v.seat[:], v.room[:], v.told[:]
+	v.group[0], v.caller[0] = script.Group{Size: 1, Count: want}, who
+	v.req.Groups, v.req.Callers, v.req.Room, v.req.CallerRoom = v.group[:], v.caller[:], v.room[:], v.told[:]
 	r := v.log.Take(v.last, &v.req)
 	v.contended = r.Contended
 	t := taken{granted: r.Granted, free: r.Free, next: r.Next, contended: r.Contended}
 	if r.Contended {
-		t.slot, t.retry = r.Seats[0].Slot, r.Seats[0].Retry
+		t.slot, t.retry = r.Callers[0].Slot, r.Callers[0].Retry
 	}
 	return t
 }

@@ -268,7 +268,7 @@ func (w *world) reached(e event) {
 		extra = int64(w.c.Server.Contended)
 	}
 	executed := w.nodes[v.node].serve(e.at, extra)
-	l.reply = v.take(executed, l.inFlight, script.Seat{
+	l.reply = v.take(executed, l.inFlight, script.Caller{
 		ID: p.id, Slot: l.slot, Weight: weight, Turned: l.news * min(1000, 2000/int64(len(p.order))),
 	})
 	if w.counts {

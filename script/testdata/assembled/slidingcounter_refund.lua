@@ -522,7 +522,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         end
       end
       if b.stored > 1 then
-        -- Once for all seats.
+        -- Once for all callers.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then

@@ -596,7 +596,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if b.stored > 1 then
-        -- Once for all seats.
+        -- Once for all callers.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
@@ -707,7 +707,7 @@ end
 --
 -- ARGV  3 permits  4 us: how far ahead they may be
 --       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
---       7.. the seat, as fair_charge.lua says, which comes before
+--       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0

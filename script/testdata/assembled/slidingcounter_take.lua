@@ -421,7 +421,7 @@ end
 -- writes nothing to the state, unless it is time to note that participants contend. fair.lua
 -- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
 --
--- ARGV  3 the groups of asks and the seats, as fair.lua says
+-- ARGV  3 the groups of asks and the callers, as fair.lua says
 -- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
 local MARK = '133' -- where in the state `contended` is, from 0
@@ -442,13 +442,14 @@ end
 -- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
 --          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
 --          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
--- ARGV[3]  how many groups there are, and 1 if seats carry reports, else 0; the groups; the seats,
+-- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
+--          callers,
 --          of which the slot is -1 where it is not known. Weights are in thousandths.
 --          Only with reports: thousandths of a permit turned away since the last report, and
 --          permits that blocked callers wait for.
 -- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
--- group  1 size(13)  14 count(13)  27 seat(3)  = 29 bytes
--- seat  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
+-- group  1 size(13)  14 count(13)  27 caller(3)  = 29 bytes
+-- caller  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
 -- Gives the number of `groups`, the `grants` of each, how
@@ -458,13 +459,13 @@ end
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, 1, 17) == ONE
-local seats_at, seat_bytes = 34, 28 -- where in it the seats are, and how long they are
+local callers_at, caller_bytes = 34, 28 -- where in it the callers are, and how long they are
 local reports = false
 if not plain then
   groups, reports = sub(asks, 1, 3) + 0, sub(asks, 4, 4) == '1'
-  seats_at, seat_bytes = 5 + 29 * groups, reports and 60 or 28
+  callers_at, caller_bytes = 5 + 29 * groups, reports and 60 or 28
 end
-local seated = #asks >= seats_at
+local named = #asks >= callers_at
 local grants, ledger
 local left, refused = available, nil
 local contending = false
@@ -475,7 +476,7 @@ if marked > 0 then
   if marked + 2 * window <= now then
     contended, remark = 0, true
   else
-    contending = seated and closed == 0
+    contending = named and closed == 0
   end
 end
 if contending then
@@ -643,7 +644,7 @@ if contending then
         end
       end
       if b.stored > 1 then
-        -- Once for all seats.
+        -- Once for all callers.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
@@ -655,7 +656,7 @@ if contending then
       return -1
     end
     b.draw, b.lend = draw, lend
-    for i = seats_at, #asks, seat_bytes do
+    for i = callers_at, #asks, caller_bytes do
       local id, weight = sub(asks, i, i + 15), sub(asks, i + 21, i + 27) + 0
       local own = slot_of(id, sub(asks, i + 16, i + 20) + 0)
       local elapsed = window
@@ -768,7 +769,7 @@ if plain and not contending then
   end
   left = left - count
 elseif not contending then
-  for at = 5, seats_at - 1, 29 do
+  for at = 5, callers_at - 1, 29 do
     local size, count = sub(asks, at, at + 12) + 0, sub(asks, at + 13, at + 25) + 0
     local fit = (left - left % size) / size
     if fit < count then
@@ -779,7 +780,7 @@ elseif not contending then
   end
 end
 -- When participants contend is noted at first, and then eight times a window.
-if seated and closed == 0 and (refused or reports) then
+if named and closed == 0 and (refused or reports) then
   begun = not contending
   if begun or now < marked or (now - marked) * 8 > window then
     remark, contended = true, now
@@ -880,7 +881,7 @@ end
 --
 -- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
 -- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
--- and retry us of each seat. The book lives as long as the head. A server that refuses to write
+-- and retry us of each caller. The book lives as long as the head. A server that refuses to write
 -- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))

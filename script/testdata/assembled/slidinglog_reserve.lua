@@ -502,7 +502,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         end
       end
       if b.stored > 1 then
-        -- Once for all seats.
+        -- Once for all callers.
         b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
@@ -613,7 +613,7 @@ end
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
 --       5 most permits that may be booked ahead  6 least delay us
---       7.. the seat, as fair_charge.lua says, which comes before
+--       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
 -- booked ahead, and pay if it is why nothing was booked, else 0. Refused: retry is the delay there
 -- would be.
