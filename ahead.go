@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// bookAhead reserves what the head of the line wants: n permits, more than one, that are not there
-// together. Else callers elsewhere that want less would take each permit as it comes back, and the
-// head might wait for ever. It returns when the head was served, has left, or should ask again;
-// false if nothing could be reserved, and then until when that will be so because its part of the
-// limit is used up or others have booked so much (0: for another reason). upsets is what first told
-// before the head was denied.
-func (q *queue) bookAhead(ctx context.Context, t *routes, n int64, upsets uint64) (done bool, until int64) {
+// reserveAhead reserves what the head of the line wants: n permits, more than one, that are not
+// there together. Else callers elsewhere that want less would take each permit as it comes back,
+// and the head might wait for ever. It returns when the head was served, has left, or should ask
+// again; false if nothing could be reserved, and then until when that will be so because its part
+// of the limit is used up or others have booked so much (0: for another reason). upsets is what
+// first told before the head was denied.
+func (q *queue) reserveAhead(ctx context.Context, t *routes, n int64, upsets uint64) (done bool, until int64) {
 	c := q.member.core
 	w, _ := q.first(n)
 	if w == nil {

@@ -16,13 +16,13 @@ import (
 // These tests are about what a process believes of a limit, and for how long: in a bubble, where a
 // rest of hours takes no time.
 
-// ledger notes what calls got, for the checker.
-type ledger struct {
+// takings notes what calls got, for the checker.
+type takings struct {
 	begun time.Time
 	ops   []history.Op
 }
 
-func (l *ledger) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
+func (l *takings) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
 	t.Helper()
 	start := time.Since(l.begun)
 	d, err := lim.AllowUpTo(context.Background(), n)
@@ -34,7 +34,7 @@ func (l *ledger) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
 }
 
 // call is take for one permit, that may come from a lease.
-func (l *ledger) call(t *testing.T, lim *shardlimit.Limiter) {
+func (l *takings) call(t *testing.T, lim *shardlimit.Limiter) {
 	t.Helper()
 	start := time.Since(l.begun)
 	d, err := lim.Allow(context.Background())
@@ -44,7 +44,7 @@ func (l *ledger) call(t *testing.T, lim *shardlimit.Limiter) {
 	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
 }
 
-func (l *ledger) holds(t *testing.T, limit shardlimit.Limit) {
+func (l *takings) holds(t *testing.T, limit shardlimit.Limit) {
 	t.Helper()
 	if worst, ok := history.Check(limit.Per, limit.Permits, l.ops); !ok {
 		t.Errorf("%d of %d permits in one window: %+v", worst.Permits, limit.Permits, worst)
@@ -99,7 +99,7 @@ func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
 			c := f.client(t, onOutage(shardlimit.FailOpen))
 			defer c.Close()
 			l := limiter(t, c, "l", limit)
-			all := ledger{begun: time.Now()}
+			all := takings{begun: time.Now()}
 			all.take(t, l, 300)
 			time.Sleep(10 * time.Minute)
 			nodes[away].down.Store(true)
@@ -136,7 +136,7 @@ func TestWhoRestedThroughAChangeTakesNothingOfTheOldShards(t *testing.T) {
 						defer ca.Close()
 						defer cb.Close()
 						a, b := limiter(t, ca, "l", second), limiter(t, cb, "l", second)
-						all := ledger{begun: time.Now()}
+						all := takings{begun: time.Now()}
 						all.take(t, a, 10)
 						time.Sleep(time.Second)
 						if err := b.SetLimit(t.Context(), next); err != nil {
@@ -201,7 +201,7 @@ func TestNoLeaseOfAnotherLayoutBegins(t *testing.T) {
 		defer ca.Close()
 		defer cb.Close()
 		a, b := limiter(t, ca, "l", long), limiter(t, cb, "l", long)
-		all := ledger{begun: time.Now()}
+		all := takings{begun: time.Now()}
 		for range 4 { // it learns that it needs much
 			for range 3000 {
 				all.call(t, a)
@@ -237,7 +237,7 @@ func TestNoLeaseOutlivesASuspension(t *testing.T) {
 		defer ca.Close()
 		defer cb.Close()
 		a, b := limiter(t, ca, "l", limit), limiter(t, cb, "l", limit)
-		all := ledger{begun: time.Now()}
+		all := takings{begun: time.Now()}
 		for range 3 {
 			for range 300 {
 				all.call(t, a)
@@ -288,7 +288,7 @@ func TestACallThatWasStuckCreatesNothing(t *testing.T) {
 		}
 		settled(t, b)
 		time.Sleep(4 * time.Minute)
-		all := ledger{begun: time.Now()}
+		all := takings{begun: time.Now()}
 		before := heads(nodes)
 		time.Sleep(2 * time.Minute)
 		all.take(t, b, 100)

@@ -46,14 +46,14 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 	all := make(map[string]ParticipantState)
 	answered := false
 	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
-		book, err := ln.Participants(ctx)
+		reply, err := ln.Participants(ctx)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		answered = true
-		for _, s := range book.Standings {
+		for _, s := range reply.Standings {
 			all[s.ID] = all[s.ID].plus(s)
 		}
 		return nil

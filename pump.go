@@ -45,7 +45,7 @@ func (q *queue) pump(ctx context.Context) {
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
 		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket {
-			served, until := q.bookAhead(ctx, t, n, upsets)
+			served, until := q.reserveAhead(ctx, t, n, upsets)
 			if served {
 				futile = 0
 				continue

@@ -4,7 +4,7 @@ import "math"
 
 // Due opens the account of a participant that wants to book permits ahead, and returns in how many
 // microseconds its credit can pay for them: 0 if it can now. As for a take, credit pays for an ask
-// for more than it can ever hold once it is full, and that leaves a debt. [Book.Charge] must
+// for more than it can ever hold once it is full, and that leaves a debt. [Ledger.Charge] must
 // follow. Of the caller's reports only Waiting is looked at.
 //
 // ahead is how many permits are booked ahead on the shard already. What is booked and not yet paid
@@ -12,14 +12,14 @@ import "math"
 // have had their first. Beyond that they have to save up before they book: hold is in how many
 // microseconds the participant should try again for that reason, because until then a share comes
 // back and credit comes, and 0 if it may book.
-func (b *Book) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64) {
+func (l *Ledger) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64) {
 	caller.Turned = 0
-	b.caller(t, []Caller{caller}, permits)
-	entry := &b.open[0]
+	l.admit(t, []Caller{caller}, permits)
+	entry := &l.open[0]
 	if entry.e == 0 {
 		return 0, 0
 	}
-	a := &b.accounts[entry.from]
+	a := &l.accounts[entry.from]
 	credit := float64(a.credit)
 	if want := min(float64(permits)*micro, capacity(entry.e, 0)); credit < want {
 		pay = max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
@@ -39,13 +39,13 @@ func (b *Book) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64
 // The credit that comes until then is added at once, and none before that date: it overflows as it
 // does for who waits to take, or those who book large amounts would have the next ones so close to
 // the last that one window holds both, and nothing else.
-func (b *Book) Charge(t Term, permits, date int64) {
-	entry := &b.open[0]
-	a := &b.accounts[entry.from]
+func (l *Ledger) Charge(t Term, permits, date int64) {
+	entry := &l.open[0]
+	a := &l.accounts[entry.from]
 	later := date > a.seen // Due has set that
 	a.book(permits, date, later)
 	if entry.own > 0 && entry.own != entry.from {
-		b.accounts[entry.own].book(permits, date, later)
+		l.accounts[entry.own].book(permits, date, later)
 	}
 	if entry.e > 0 && permits > 0 {
 		date = max(a.filled, min(date, t.Now+farAhead*t.Window))
@@ -74,14 +74,14 @@ func (a *account) book(permits, date int64, later bool) {
 //
 // slot is a hint, as in a [Caller]. A participant that has no account of its own was charged to the
 // shared one.
-func (b *Book) Restore(t Term, id string, slot int, permits, held int64) {
-	if len(b.accounts) == 0 {
+func (l *Ledger) Restore(t Term, id string, slot int, permits, held int64) {
+	if len(l.accounts) == 0 {
 		return
 	}
-	a := &b.accounts[0]
-	if own := b.find(&Caller{ID: id, Slot: slot}); own > 0 {
-		a = &b.accounts[own]
-		b.settleIn(t, a)
+	a := &l.accounts[0]
+	if own := l.find(&Caller{ID: id, Slot: slot}); own > 0 {
+		a = &l.accounts[own]
+		l.settleIn(t, a)
 	}
 	a.roll(t)
 	price := math.Floor(float64(permits) * micro * float64(min(held*heldTimes, t.Window)) / float64(t.Window))
@@ -90,10 +90,10 @@ func (b *Book) Restore(t Term, id string, slot int, permits, held int64) {
 	a.used[0] -= recent
 	a.used[1] = max(0, a.used[1]-(unused-recent))
 	e := float64(t.Share)
-	if b.level.heavy == 0 {
+	if l.level.heavy == 0 {
 		a.top(t)
 	} else {
-		e = b.entitlement(t, a)
+		e = l.entitlement(t, a)
 		a.fill(t, e, capacity(e, 0))
 	}
 	back := float64(float64(permits)*micro) - price

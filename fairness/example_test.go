@@ -27,9 +27,9 @@ func ExampleJain() {
 
 // Ann and Bob, who has three times her weight, want more than the 100 permits that a shard grants
 // in any second.
-func ExampleBook() {
+func ExampleLedger() {
 	const second, tick = 1_000_000, 10_000 // microseconds
-	var book fairness.Book
+	var ledger fairness.Ledger
 	callers := []fairness.Caller{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Turned: 5000},
 		{ID: "00000000000000bb", Slot: -1, Weight: 3000, Turned: 5000}}
 	asks := []fairness.Ask{{Size: 1, Count: 5, Caller: 0}, {Size: 1, Count: 5, Caller: 1}}
@@ -39,9 +39,9 @@ func ExampleBook() {
 	for i := range 20 * len(log) {
 		free += log[i%len(log)]
 		term := fairness.Term{Now: int64(i) * tick, Window: second, Share: 100}
-		perAsk, granted, _ := book.Grant(nil, term, free, callers, asks)
+		perAsk, granted, _ := ledger.Grant(nil, term, free, callers, asks)
 		free -= granted
-		book.Settle(nil, term, free, 0)
+		ledger.Settle(nil, term, free, 0)
 		log[i%len(log)] = granted
 		if i >= 10*len(log) {
 			got[0], got[1] = got[0]+perAsk[0], got[1]+perAsk[1]

@@ -83,25 +83,25 @@ func TestSimulatedWaiters(t *testing.T) {
 }
 
 // refuse asks in vain for somebody and returns when to come back.
-func refuse(b *Book, t Term, who int) int64 {
+func refuse(l *Ledger, t Term, who int) int64 {
 	caller := []Caller{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
-	b.Grant(nil, t, 0, caller, []Ask{{Size: 1, Count: 1}})
-	return b.Settle(nil, t, 0, 1000)[0].Retry
+	l.Grant(nil, t, 0, caller, []Ask{{Size: 1, Count: 1}})
+	return l.Settle(nil, t, 0, 1000)[0].Retry
 }
 
 // TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its
 // permit takes to come back.
 func TestPromisesAreSpaced(t *testing.T) {
 	for _, people := range []int{10, 20, 30, 40} {
-		b, term := crowd(people, 1000)
+		l, term := crowd(people, 1000)
 		term.Now += 2_000 // promises made so far are over, credit has come
-		b.promised = 0
-		for i := range b.accounts {
-			b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
+		l.promised = 0
+		for i := range l.accounts {
+			l.accounts[i].due, l.accounts[i].credit = 0, 20*micro
 		}
-		last := refuse(b, term, 0)
+		last := refuse(l, term, 0)
 		for who := 1; who < people; who++ {
-			next := refuse(b, term, who)
+			next := refuse(l, term, who)
 			if next < last || who > 4 && next != last+1000 {
 				t.Errorf("number %d of %d is told %d us, the one before %d", who, people, next, last)
 			}
@@ -113,60 +113,60 @@ func TestPromisesAreSpaced(t *testing.T) {
 // TestNothingIsPromisedBeforeItComes: while nothing is free, the first promise is for when the next
 // permit comes back, and the others are after it.
 func TestNothingIsPromisedBeforeItComes(t *testing.T) {
-	b, term := crowd(40, 1000)
-	b.promised = 0
-	for i := range b.accounts {
-		b.accounts[i].due, b.accounts[i].credit = 0, 20*micro
+	l, term := crowd(40, 1000)
+	l.promised = 0
+	for i := range l.accounts {
+		l.accounts[i].due, l.accounts[i].credit = 0, 20*micro
 	}
 	for who := range 5 {
 		caller := []Caller{{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000}}
-		b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 1}})
-		slot := b.Settle(nil, term, 0, 100_000)[0].Slot
-		if got, want := b.accounts[slot].due-term.Now, int64(100_000+1000*who); got != want {
+		l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 1}})
+		slot := l.Settle(nil, term, 0, 100_000)[0].Slot
+		if got, want := l.accounts[slot].due-term.Now, int64(100_000+1000*who); got != want {
 			t.Errorf("number %d is promised a permit in %d us, want %d", who, got, want)
 		}
 	}
-	b.promised = 0
-	b.accounts[1].due = 0
-	if ahead := b.queue(term, 1, 1, 100_000); ahead != 1000 {
+	l.promised = 0
+	l.accounts[1].due = 0
+	if ahead := l.queue(term, 1, 1, 100_000); ahead != 1000 {
 		t.Errorf("with a free permit, the next is promised in %d us", ahead)
 	}
-	if ahead := b.queue(term, 1, 0, 1_000*term.Window); ahead > term.Window {
+	if ahead := l.queue(term, 1, 0, 1_000*term.Window); ahead > term.Window {
 		t.Errorf("promised in %d us", ahead)
 	}
 }
 
 // TestOnePromiseEach: who asks again and again before its time does not put off the others.
 func TestOnePromiseEach(t *testing.T) {
-	b, term := crowd(20, 1000)
-	b.promised = term.Now + 20_000
-	for i := range b.accounts {
-		b.accounts[i].due = 0
+	l, term := crowd(20, 1000)
+	l.promised = term.Now + 20_000
+	for i := range l.accounts {
+		l.accounts[i].due = 0
 	}
-	first := refuse(b, term, 1)
-	before := b.promised
+	first := refuse(l, term, 1)
+	before := l.promised
 	for range 50 {
-		if again := refuse(b, term, 1); again < first-50 || again > first {
+		if again := refuse(l, term, 1); again < first-50 || again > first {
 			t.Fatalf("told %d us, then %d", first, again)
 		}
 		term.Now++
 	}
-	if b.promised != before {
-		t.Errorf("one participant was promised all until %d us later", b.promised-before)
+	if l.promised != before {
+		t.Errorf("one participant was promised all until %d us later", l.promised-before)
 	}
 }
 
 // TestPromisesAreBounded: they reach little more than a quarter of a window ahead, and what lies
 // further is of another clock.
 func TestPromisesAreBounded(t *testing.T) {
-	b, term := crowd(1000, 1000)
+	l, term := crowd(1000, 1000)
 	for who := range 1000 {
-		if retry := refuse(b, term, who); retry > term.Window/4+3*1000 {
+		if retry := refuse(l, term, who); retry > term.Window/4+3*1000 {
 			t.Fatalf("number %d is told %d us", who, retry)
 		}
 	}
 	term.Now -= 100 * term.Window
-	if retry := refuse(b, term, 1); retry > term.Window/4+3*1000 {
+	if retry := refuse(l, term, 1); retry > term.Window/4+3*1000 {
 		t.Errorf("told %d us after the clock was set back", retry)
 	}
 }
@@ -175,12 +175,12 @@ func TestPromisesAreBounded(t *testing.T) {
 // turn is, if it wants more than its part.
 func TestWhoWantsMoreWaitsItsTurn(t *testing.T) {
 	for claim, turn := range map[int64]bool{1: false, most: true} {
-		b, term := crowd(20, 1000)
-		a := &b.accounts[1]
-		b.promised, a.due, a.credit, a.claim = term.Now+50_000, 0, 0, claim
-		b.open = []entry{{own: 1, from: 1, e: b.entitlement(term, a)}}
-		retry := b.Settle(nil, term, 2, 1000)[0].Retry
-		if turn != (retry >= 50_000) || turn != (b.promised > term.Now+50_000) {
+		l, term := crowd(20, 1000)
+		a := &l.accounts[1]
+		l.promised, a.due, a.credit, a.claim = term.Now+50_000, 0, 0, claim
+		l.open = []entry{{own: 1, from: 1, e: l.entitlement(term, a)}}
+		retry := l.Settle(nil, term, 2, 1000)[0].Retry
+		if turn != (retry >= 50_000) || turn != (l.promised > term.Now+50_000) {
 			t.Errorf("with a claim of %d it is told %d us", claim, retry)
 		}
 	}

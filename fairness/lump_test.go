@@ -3,8 +3,8 @@ package fairness
 import "testing"
 
 // TestSimulatedLumps: a hog that took the whole limit at once has it back at once, a window later.
-// Wherever in the book's windows that falls, those who come at the same time and want little get it
-// soon.
+// Wherever in the ledger's windows that falls, those who come at the same time and want little get
+// it soon.
 func TestSimulatedLumps(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for phase := range int64(10) {

@@ -9,12 +9,12 @@ func TestHoldingHasItsPrice(t *testing.T) {
 	for _, c := range []struct{ held, cost int64 }{
 		{0, 0}, {simWindow / 10, 16}, {simWindow / 2, 80}, {simWindow, 80}, {10 * simWindow, 80},
 	} {
-		book, term, callers := among(t)
-		book.Due(term, callers[0], 80, 0)
-		opened := book.accounts[1]
-		book.Charge(term, 80, term.Now)
-		book.Restore(term, callers[0].ID, 1, 80, c.held)
-		a := book.accounts[1]
+		ledger, term, callers := among(t)
+		ledger.Due(term, callers[0], 80, 0)
+		opened := ledger.accounts[1]
+		ledger.Charge(term, 80, term.Now)
+		ledger.Restore(term, callers[0].ID, 1, 80, c.held)
+		a := ledger.accounts[1]
 		if cost := opened.credit - a.credit; cost != c.cost*micro {
 			t.Errorf("held for %d us: it cost %d millionths, want %d permits", c.held, cost, c.cost)
 		}
@@ -27,21 +27,21 @@ func TestHoldingHasItsPrice(t *testing.T) {
 // TestWhoCancelsAgainAndAgainPays: a participant that books the share and gives it back after a
 // millisecond, again and again, may do so for a tenth of the time: that is its part.
 func TestWhoCancelsAgainAndAgainPays(t *testing.T) {
-	book, term, callers := among(t)
+	ledger, term, callers := among(t)
 	const hold, windows = simWindow / 1000, 20
 	held := int64(0)
 	for end := term.Now + windows*simWindow; term.Now < end; {
-		contend(book, &Term{Now: term.Now - simWindow/10, Window: term.Window, Share: term.Share}, callers[1:], 1, 20)
-		pay, hindered := book.Due(term, callers[0], 1000, 0)
+		contend(ledger, &Term{Now: term.Now - simWindow/10, Window: term.Window, Share: term.Share}, callers[1:], 1, 20)
+		pay, hindered := ledger.Due(term, callers[0], 1000, 0)
 		if pay > 0 || hindered > 0 {
-			book.Charge(term, 0, term.Now+max(pay, hindered))
+			ledger.Charge(term, 0, term.Now+max(pay, hindered))
 			term.Now += max(min(pay, simWindow/100), hold)
 			continue
 		}
-		book.Charge(term, 1000, term.Now)
+		ledger.Charge(term, 1000, term.Now)
 		term.Now += hold
 		held += hold
-		book.Restore(term, callers[0].ID, 1, 1000, hold)
+		ledger.Restore(term, callers[0].ID, 1, 1000, hold)
 	}
 	if part := float64(held) / (windows * simWindow); part > 0.15 {
 		t.Errorf("it held all permits for %.2f of the time", part)

@@ -44,13 +44,13 @@ func TestSimulatedLeavers(t *testing.T) {
 // back, a quarter of a window later it does.
 func TestWhoWaitsIsNotSilent(t *testing.T) {
 	for _, next := range []int64{0, simWindow / 2, simWindow, 2 * simWindow} {
-		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 100}
+		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: 100}
 		caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 		for range 2 { // from the second ask on it has an account
-			b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
-			b.Settle(nil, term, 0, next)
+			l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
+			l.Settle(nil, term, 0, next)
 		}
-		a, claim := &b.accounts[1], 4.0*milli
+		a, claim := &l.accounts[1], 4.0*milli
 		a.claim = int64(claim)
 		for after, want := range map[int64]float64{0: claim, simWindow / 4: claim, simWindow * 5 / 8: claim / 2,
 			simWindow: 0} {
@@ -65,16 +65,16 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 // TestWhoComesEarlyIsNotOverstated: what is reported by one that comes before it was told to was
 // turned away since its last ask, not since then.
 func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
-	b, term := &Book{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
+	l, term := &Ledger{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
 	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 	for range 2 { // from the second ask on it has an account
-		b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
-		b.Settle(nil, term, 0, simWindow)
+		l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
+		l.Settle(nil, term, 0, simWindow)
 	}
 	term.Now += simWindow / 2 // a tenth into the next window
 	caller[0].Turned = 1000
-	b.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
-	if got := b.accounts[1].turned; got != [2]int64{200, 800} {
+	l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
+	if got := l.accounts[1].turned; got != [2]int64{200, 800} {
 		t.Errorf("turned away in this window and the one before: %v, want a fifth and four fifths", got)
 	}
 }
@@ -84,16 +84,16 @@ func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 // there is room for more.
 func TestRareNamesHaveAccounts(t *testing.T) {
 	for people, remembered := range map[int]bool{600: true, 1000: false} {
-		b, term := &Book{}, Term{Now: epoch, Window: simWindow, Share: 10_000}
+		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: 10_000}
 		known := 0
 		for i := range 3 * people {
 			term.Now += simWindow * 3 / 2 / int64(people)
 			caller := Caller{ID: fmt.Sprintf("%016x", i%people), Slot: -1, Weight: 1000}
-			if i >= 2*people && b.find(&caller) > 0 {
+			if i >= 2*people && l.find(&caller) > 0 {
 				known++
 			}
-			b.Grant(nil, term, 10_000, []Caller{caller}, []Ask{{Size: 1, Count: 1}})
-			b.Settle(nil, term, 10_000, 0)
+			l.Grant(nil, term, 10_000, []Caller{caller}, []Ask{{Size: 1, Count: 1}})
+			l.Settle(nil, term, 10_000, 0)
 		}
 		if remembered != (known == people) {
 			t.Errorf("%d of %d are known when they come for the third time", known, people)

@@ -26,8 +26,8 @@ type simLog struct {
 	share, used    int64
 	dates, permits []int64
 	opened         int64
-	contended      int64 // when somebody was last refused; 0, or two windows ago: there is no book
-	book           Book
+	contended      int64 // when somebody was last refused; 0, or two windows ago: there is no ledger
+	ledger         Ledger
 }
 
 func (l *simLog) leave(now int64) {
@@ -50,11 +50,11 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hin
 	contended := l.contended > 0 && l.contended+2*simWindow > now
 	granted = min(count, l.share-l.used)
 	if contended {
-		_, granted, _ = l.book.Grant(room[:0], t, l.share-l.used, callers, asks)
+		_, granted, _ = l.ledger.Grant(room[:0], t, l.share-l.used, callers, asks)
 	}
 	if granted < count || caller.Turned > 0 || caller.Waiting > 0 {
 		if !contended {
-			l.book.Clear()
+			l.ledger.Clear()
 		}
 		l.contended = now
 	}
@@ -72,7 +72,7 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hin
 	}
 	if hint.Slot = -1; contended {
 		var hints [1]Hint
-		hint = l.book.Settle(hints[:0], t, l.share-l.used, next)[0]
+		hint = l.ledger.Settle(hints[:0], t, l.share-l.used, next)[0]
 	}
 	if l.used == l.share {
 		hint.Retry = max(hint.Retry, next) // nothing is free: known without the hint

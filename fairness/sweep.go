@@ -15,56 +15,56 @@ type sweep struct {
 }
 
 // look continues the pass under way, or begins one if it is time.
-func (b *Book) look(t Term) {
-	s := &b.sweep
+func (l *Ledger) look(t Term) {
+	s := &l.sweep
 	if s.next < 0 {
 		often := int64(passes)
-		if b.level.heavy == 0 {
-			often = max(passes, int64(anew*slice/max(slice, len(b.accounts))))
+		if l.level.heavy == 0 {
+			often = max(passes, int64(anew*slice/max(slice, len(l.accounts))))
 		}
 		if since := t.Now - s.began; since >= 0 && since*often < t.Window {
 			return
 		}
 		*s = sweep{began: t.Now}
 	}
-	whole := s.next == 0 && len(b.accounts) <= slice
+	whole := s.next == 0 && len(l.accounts) <= slice
 	for range slice {
-		if s.next >= len(b.accounts) {
+		if s.next >= len(l.accounts) {
 			break
 		}
-		if b.forgotten(t, s.next) {
-			last := len(b.accounts) - 1
-			b.accounts[s.next] = b.accounts[last]
-			b.accounts = b.accounts[:last]
+		if l.forgotten(t, s.next) {
+			last := len(l.accounts) - 1
+			l.accounts[s.next] = l.accounts[last]
+			l.accounts = l.accounts[:last]
 			continue
 		}
-		a := &b.accounts[s.next]
-		s.add(b.level, a.demand(t), a.weight)
+		a := &l.accounts[s.next]
+		s.add(l.level, a.demand(t), a.weight)
 		s.next++
 	}
-	if s.next >= len(b.accounts) {
+	if s.next >= len(l.accounts) {
 		s.next = -1
-		b.finish(t, whole)
+		l.finish(t, whole)
 	}
 }
 
 // forgotten reports whether an account is given up: after two windows of silence, or sooner if its
 // name came only once. While there is no room for another one, those that want hardly anything give
 // way one by one: else names that are kept alive could push all who come later into one account.
-func (b *Book) forgotten(t Term, slot int) bool {
-	a := &b.accounts[slot]
+func (l *Ledger) forgotten(t Term, slot int) bool {
+	a := &l.accounts[slot]
 	idle := t.Now - a.seen
 	switch {
 	case slot == 0:
 		return false
 	case idle >= forgetting*t.Window:
 		return true
-	case len(b.accounts) > MaxAccounts && a.cell > 0:
+	case len(l.accounts) > MaxAccounts && a.cell > 0:
 		return a.demand(t)*hardly*MaxAccounts < float64(t.Share)*milli
-	case len(b.accounts) > MaxAccounts:
+	case len(l.accounts) > MaxAccounts:
 		return idle*onceFull >= t.Window
 	}
-	return a.cell == 0 && len(b.accounts) > roomy && idle*onceRoomy >= t.Window
+	return a.cell == 0 && len(l.accounts) > roomy && idle*onceRoomy >= t.Window
 }
 
 // add counts a demand at a level.
@@ -83,27 +83,27 @@ func (s *sweep) add(l level, demand float64, weight int64) {
 }
 
 // finish takes one step towards the level, or, if the pass saw all accounts at once, all of them.
-func (b *Book) finish(t Term, whole bool) {
-	s := &b.sweep
-	b.weights = s.weight
+func (l *Ledger) finish(t Term, whole bool) {
+	s := &l.sweep
+	l.weights = s.weight
 	capacity := t.Share * milli
 	if s.count < 2 || s.claims <= float64(capacity) {
-		b.level = level{}
+		l.level = level{}
 		return
 	}
 	lowest := level{spare: capacity, heavy: s.weight}
 	if !whole {
-		b.level = s.step(capacity, lowest)
+		l.level = s.step(capacity, lowest)
 		return
 	}
-	b.level = lowest
+	l.level = lowest
 	for range slice {
 		var again sweep
-		for i := range b.accounts {
-			again.add(b.level, b.accounts[i].demand(t), b.accounts[i].weight)
+		for i := range l.accounts {
+			again.add(l.level, l.accounts[i].demand(t), l.accounts[i].weight)
 		}
-		before := b.level
-		if b.level = again.step(capacity, lowest); b.level == before {
+		before := l.level
+		if l.level = again.step(capacity, lowest); l.level == before {
 			return
 		}
 	}

@@ -8,54 +8,54 @@ import (
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// The text of a book, as it is kept in Redis, is a header (columns.Book) and behind it one record
-// for each account (columns.Account).
+// The text of a ledger, as it is kept in Redis, is a header (columns.Ledger) and behind it one
+// record for each account (columns.Account).
 
-// ErrText tells that a text is not that of a book.
-var ErrText = errors.New("fairness: not the text of a book")
+// ErrText tells that a text is not that of a ledger.
+var ErrText = errors.New("fairness: not the text of a ledger")
 
-// Text returns the book as text, "" if it is empty.
-func (b *Book) Text() string {
-	if len(b.accounts) == 0 {
+// Text returns the ledger as text, "" if it is empty.
+func (l *Ledger) Text() string {
+	if len(l.accounts) == 0 {
 		return ""
 	}
 	var text strings.Builder
-	s := &b.sweep
-	fmt.Fprintf(&text, columns.Book.Form(), len(b.accounts), b.promised, b.level.spare, b.level.heavy,
-		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count, b.weights)
-	for i := range b.accounts {
-		a := &b.accounts[i]
+	s := &l.sweep
+	fmt.Fprintf(&text, columns.Ledger.Form(), len(l.accounts), l.promised, l.level.spare, l.level.heavy,
+		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count, l.weights)
+	for i := range l.accounts {
+		a := &l.accounts[i]
 		fmt.Fprintf(&text, columns.Account.Form(), a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
 			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due, a.denied, a.waited, a.saved)
 	}
 	return text.String()
 }
 
-// ParseBook reads what [Book.Text] wrote. More text than the header tells of is not looked at. The
-// error is [ErrText].
-func ParseBook(text string) (*Book, error) {
-	b := &Book{}
+// ParseLedger reads what [Ledger.Text] wrote. More text than the header tells of is not looked at.
+// The error is [ErrText].
+func ParseLedger(text string) (*Ledger, error) {
+	l := &Ledger{}
 	if text == "" {
-		return b, nil
+		return l, nil
 	}
-	if len(text) < columns.Book.Bytes() {
+	if len(text) < columns.Ledger.Bytes() {
 		return nil, ErrText
 	}
-	header := columns.Book.Reader(text)
+	header := columns.Ledger.Reader(text)
 	count := header.Number()
-	b.promised = header.Number()
-	b.level = level{spare: header.Number(), heavy: header.Number()}
-	b.sweep = sweep{
+	l.promised = header.Number()
+	l.level = level{spare: header.Number(), heavy: header.Number()}
+	l.sweep = sweep{
 		next: int(header.Number()), began: header.Number(), light: float64(header.Number()), heavy: header.Number(),
 		claims: float64(header.Number()), weight: header.Number(), count: int(header.Number()),
 	}
-	b.weights = header.Number()
-	if header.Bad() || count < 1 || count > MaxAccounts+1 || b.level.heavy < 0 ||
-		int64(len(text)) < int64(columns.Book.Bytes())+count*int64(columns.Account.Bytes()) {
+	l.weights = header.Number()
+	if header.Bad() || count < 1 || count > MaxAccounts+1 || l.level.heavy < 0 ||
+		int64(len(text)) < int64(columns.Ledger.Bytes())+count*int64(columns.Account.Bytes()) {
 		return nil, ErrText
 	}
 	for i := range int(count) {
-		r := columns.Account.Reader(text[columns.Book.Bytes()+i*columns.Account.Bytes():])
+		r := columns.Account.Reader(text[columns.Ledger.Bytes()+i*columns.Account.Bytes():])
 		a := account{
 			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(),
 			credit: r.Number(),
@@ -66,12 +66,12 @@ func ParseBook(text string) (*Book, error) {
 			a.saved < 0 {
 			return nil, ErrText
 		}
-		b.accounts = append(b.accounts, a)
+		l.accounts = append(l.accounts, a)
 	}
-	return b, nil
+	return l, nil
 }
 
-// Standing is a participant's place in the book at some instant.
+// Standing is a participant's place in the ledger at some instant.
 type Standing struct {
 	ID          string  // "" for the account that is shared by those who have none of their own
 	Weight      int64   // thousandths
@@ -81,10 +81,10 @@ type Standing struct {
 }
 
 // Standings lists all accounts, the shared one first.
-func (b *Book) Standings(t Term) []Standing {
+func (l *Ledger) Standings(t Term) []Standing {
 	var all []Standing
-	for i := range b.accounts {
-		a := b.accounts[i]
+	for i := range l.accounts {
+		a := l.accounts[i]
 		a.roll(t)
 		s := Standing{ID: a.id, Weight: a.weight,
 			Used:   a.used[0] + int64(float64(a.used[1])*float64(t.Window-t.Now%t.Window)/float64(t.Window)),
@@ -92,8 +92,8 @@ func (b *Book) Standings(t Term) []Standing {
 		if i == 0 {
 			s.ID = ""
 		}
-		if b.level.heavy > 0 {
-			s.Entitlement = b.entitlement(t, &a)
+		if l.level.heavy > 0 {
+			s.Entitlement = l.entitlement(t, &a)
 		}
 		all = append(all, s)
 	}

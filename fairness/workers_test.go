@@ -9,7 +9,7 @@ import (
 
 // TestSimulatedWorkers: two participants with weights 1 and 3 whose callers wait, again and again.
 // How many of them wait says nothing of what they want: they get their parts all the same, whatever
-// they had taken before they were seen to contend, and wherever in the book's windows that was.
+// they had taken before they were seen to contend, and wherever in the ledger's windows that was.
 func TestSimulatedWorkers(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for _, waiters := range []int64{20, 200} {

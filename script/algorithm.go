@@ -60,7 +60,7 @@ type Twin interface {
 	Refund(now int64, r RefundRequest) RefundReply
 	Peek(now int64) PeekReply
 	Clear(now int64) ClearReply
-	Book(now int64) BookReply
+	Ledger(now int64) LedgerReply
 }
 
 // NewTwin returns absent state of a shard, nil if the algorithm is not one of ours.

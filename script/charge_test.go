@@ -240,7 +240,7 @@ func TestCancelRestoresCredit(t *testing.T) {
 	}
 }
 
-// However much is booked, the book stays what the scripts can read.
+// However much is booked, the ledger stays what the scripts can read.
 func TestHugeBookingsFitTheirFields(t *testing.T) {
 	p, now := proposal(t, 1, MaxPermits, time.Millisecond), int64(1_700_000_000_000_000)
 	log := &SlidingLog{}
@@ -254,9 +254,9 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 					MaxBooked: 1000 * MaxPermits, Caller: caller(who)})
 		}
 		now += 50
-		if text := log.fair.book.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {
+		if text := log.fair.ledger.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {
 			t.Fatalf("%q", text)
-		} else if _, err := fairness.ParseBook(text); err != nil {
+		} else if _, err := fairness.ParseLedger(text); err != nil {
 			t.Fatalf("%v: %q", err, text)
 		}
 	}

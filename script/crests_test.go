@@ -182,17 +182,17 @@ func TestWhoFindsTooMuchBookedIsToldWhenToComeBack(t *testing.T) {
 			t.Fatalf("the last: %+v, want it to come back in 100 ms, when only 1000 are booked", last)
 		}
 		_, _, text := log.stored()
-		book, err := fairness.ParseBook(text)
+		ledger, err := fairness.ParseLedger(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range book.Standings(fairness.Term{Now: crestsBegin + 115_000, Window: 100_000, Share: 1000}) {
+		for _, s := range ledger.Standings(fairness.Term{Now: crestsBegin + 115_000, Window: 100_000, Share: 1000}) {
 			if s.ID == caller(4).ID && s.Demand < 1000*1000 {
 				t.Errorf("just after that it is taken to want %d thousandths of a permit", s.Demand)
 			} else if s.ID == caller(4).ID {
 				return
 			}
 		}
-		t.Errorf("it is not in the book: %q", text)
+		t.Errorf("it is not in the ledger: %q", text)
 	})
 }

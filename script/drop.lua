@@ -1,14 +1,15 @@
 --@needs away
--- Drop, once the state is known to be ours: deletes all keys of a shard, if the book is ours, too.
+-- Drop, once the state is known to be ours: deletes all keys of a shard, if the ledger is ours,
+-- too.
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
-local book = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@book.kind.end')
-if type(book) == 'table' and away(book) then
-  book = ''
+local ledger = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@ledger.kind.end')
+if type(ledger) == 'table' and away(ledger) then
+  ledger = ''
 end
-if type(book) ~= 'string' or (book ~= '' and book ~= '@book.kind.form') then
-  return {-1, #KEYS, book.err}
+if type(ledger) ~= 'string' or (ledger ~= '' and ledger ~= '@ledger.kind.form') then
+  return {-1, #KEYS, ledger.err}
 end
 local gone = 0
 for _, key in ipairs(KEYS) do

@@ -12,12 +12,12 @@ type fair struct {
 	// when somebody was last refused or reported unmet demand, shard time in microseconds; 0:
 	// nobody contends
 	contended int64
-	book      fairness.Book
+	ledger    fairness.Ledger
 }
 
-// paced is the term of a book whose participants are paced by the share, or by what that rises to.
-// While a share rises, permits leave the window elsewhere as fast as if it were all here, and come
-// here at once. It is the twin of fair_pace.lua.
+// paced is the term of a ledger whose participants are paced by the share, or by what that rises
+// to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
+// come here at once. It is the twin of fair_pace.lua.
 func paced(now, window, share, target int64) fairness.Term {
 	return fairness.Term{Now: now, Window: window, Share: max(share, target), Falling: share > target}
 }
@@ -31,13 +31,13 @@ func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (re
 	}
 	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Callers) > 0}
 	if reply.Contended {
-		reply.Grants, reply.Granted, refused = f.book.Grant(r.Room[:0], t, free, r.Callers, r.Groups)
+		reply.Grants, reply.Granted, refused = f.ledger.Grant(r.Room[:0], t, free, r.Callers, r.Groups)
 	} else {
 		reply.Grants, reply.Granted, refused = distribute(r.Room[:0], free, r.Groups)
 	}
 	if open && len(r.Callers) > 0 && (refused > 0 || r.reports() > 0) {
 		if !reply.Contended {
-			f.book.Clear()
+			f.ledger.Clear()
 			f.contended = t.Now
 		} else if since := t.Now - f.contended; since < 0 || since*8 > t.Window {
 			f.contended = t.Now
@@ -53,12 +53,12 @@ func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
 	}
 	var room [MaxCallers]fairness.Hint
 	reply.Callers = r.CallerRoom[:0]
-	for _, hint := range f.book.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
+	for _, hint := range f.ledger.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
 		reply.Callers = append(reply.Callers, CallerReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
 	}
 }
 
-// charges reports whether what this participant books or gives back concerns the book.
+// charges reports whether what this participant books or gives back concerns the ledger.
 func (f *fair) charges(t fairness.Term, who *Caller) bool {
 	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
@@ -71,14 +71,14 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest,
 	if !open || !f.charges(t, &r.Caller) {
 		return 0, 0, func(int64, int64) {}
 	}
-	pay, hold = f.book.Due(t, r.Caller, r.Permits, ahead)
-	return pay, hold, func(granted, date int64) { f.book.Charge(t, granted, date) }
+	pay, hold = f.ledger.Due(t, r.Caller, r.Permits, ahead)
+	return pay, hold, func(granted, date int64) { f.ledger.Charge(t, granted, date) }
 }
 
 // restore makes up for a refund. It is the twin of fair_restore.lua.
 func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
 	if refunded > 0 && f.charges(t, &r.Caller) {
-		f.book.Restore(t, r.Caller.ID, r.Caller.Slot, refunded, r.held())
+		f.ledger.Restore(t, r.Caller.ID, r.Caller.Slot, refunded, r.held())
 	}
 }
 

@@ -5,10 +5,10 @@
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind
+-- KEYS, last  ledger: a header and one record for each account. Of each column: name(bytes), behind
 --             where it begins, counted from 1. What the numbers mean says fairness/account.go;
 --             next to count are of the sweep.
---@layout book
+--@layout ledger
 --@layout account
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
 --          callers,
@@ -22,7 +22,7 @@
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
 -- Gives the number of `groups`, the `grants` of each, how
 -- many permits were `granted` in all and are `left`, and the size of the first ask that was
--- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
+-- `refused`. Arithmetic in the order of fairness.Ledger, to which it is equal bit for bit. A ledger
 -- that is damaged is thrown away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '@ONE' -- one group of asks for a single permit, and no reports
@@ -53,7 +53,7 @@ if contending then
   paced = goal
   contending, ledger = pcall(function()
     local share = paced
-    --@include fair_book
+    --@include fair_ledger
     b.draw, b.lend = draw, lend
     for i = callers_at, #asks, caller_bytes do
       local id, weight = sub(asks, @caller.id[i]), sub(asks, @caller.weight[i]) + 0
@@ -115,7 +115,7 @@ if contending then
       b.entries[#b.entries + 1] = entry
     end
 
-    b.reserve = (@HEADROOM_PART * share >= 1 or b.spare < share * @MILLI) and max(1, @HEADROOM_PART * share) or 0
+    b.headroom = (@HEADROOM_PART * share >= 1 or b.spare < share * @MILLI) and max(1, @HEADROOM_PART * share) or 0
     b.left = available
     for i = 1, groups do
       local at = @asks.rest - @group.bytes + @group.bytes * i
@@ -124,8 +124,8 @@ if contending then
       local a = entry.a
       local got = min(count, floor(b.left / size))
       if entry.e > 0 and got > 0 then
-        local credit, slope = a.credit / @MICRO, b.reserve / entry.depth
-        local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
+        local credit, slope = a.credit / @MICRO, b.headroom / entry.depth
+        local keep = floor((b.left - b.headroom + slope * (credit + 1)) / (1 + slope))
         local allowed = floor(min(credit, keep) / size)
         if allowed < 1 and a.credit >= entry.full then
           allowed = 1

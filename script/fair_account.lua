@@ -2,7 +2,7 @@
 --@gives account_of fill save
 -- Fairness outside of takes: the account of one participant. Included where participants contend,
 -- inside of a pcall.
---@include fair_book
+--@include fair_ledger
 -- A participant's own account, nil if it has none.
 local function account_of(id, slot)
   local a = b.accounts[slot_of(id, slot)]

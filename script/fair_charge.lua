@@ -60,7 +60,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       save()
       if b.count ~= b.stored then
-        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at', format('@book.accounts.form', b.count))
+        redis.call('SETRANGE', KEYS[#KEYS], '@ledger.accounts.at', format('@ledger.accounts.form', b.count))
       end
     end
   end)

@@ -2,7 +2,7 @@
 --@gives place record
 -- Fairness: how an account is written, and where.
 local function place(slot)
-  return format('%d', @book.bytes + slot * @account.bytes)
+  return format('%d', @ledger.bytes + slot * @account.bytes)
 end
 local function record(a)
   return format('@account.form', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,

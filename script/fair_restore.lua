@@ -6,11 +6,11 @@
 --
 -- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
 --       5 us for which it was held; earlier versions do not say: 0
--- Reads refunded. The book is never a reason for a refund to fail.
+-- Reads refunded. The ledger is never a reason for a refund to fail.
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
-    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '@book.weights.end')
-    if sub(header, @book.kind..version) ~= '@book.kind..version.form' then
+    local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '@ledger.weights.end')
+    if sub(header, @ledger.kind..version) ~= '@ledger.kind..version.form' then
       return
     end
     --@include fair_pace

@@ -6,7 +6,7 @@
 --
 -- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
 -- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
--- and retry us of each caller. The book lives as long as the head. A server that refuses to write
+-- and retry us of each caller. The ledger lives as long as the head. A server that refuses to write
 -- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))
@@ -34,8 +34,8 @@ if contending then
           pause = ceil(max(min(window / @PAUSE_PART, (1 - credit) * window / e), 0))
         elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
-          local slope = b.reserve / entry.depth
-          if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+          local slope = b.headroom / entry.depth
+          if left < 1 or credit < 1 or floor((left - b.headroom + slope * (credit + 1)) / (1 + slope)) < 1 then
             asked, unserved = 1, 1
           end
         end
@@ -46,7 +46,7 @@ if contending then
         if credit < want then
           pause = min(window / @PAUSE_PART, (want - credit) * window / e)
         else
-          missing = missing + ceil(b.reserve * (1 - credit / entry.depth))
+          missing = missing + ceil(b.headroom * (1 - credit / entry.depth))
         end
         if missing > 0 then
           pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
@@ -90,7 +90,7 @@ if contending then
     if header == '' then
       --@include fair_begin
     else
-      upcoming, began = sub(header, @book.next) + 0, sub(header, @book.began) + 0
+      upcoming, began = sub(header, @ledger.next) + 0, sub(header, @ledger.began) + 0
     end
     for slot = b.stored, b.count - 1 do
       redis.call('SETRANGE', KEYS[#KEYS], place(slot), record(b.accounts[slot]))
@@ -107,8 +107,8 @@ if contending then
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
       if b.count ~= b.stored or promised ~= b.promised then
-        redis.call('SETRANGE', KEYS[#KEYS], '@book.accounts.at',
-          format('@book.accounts..promised.form', b.count, promised))
+        redis.call('SETRANGE', KEYS[#KEYS], '@ledger.accounts.at',
+          format('@ledger.accounts..promised.form', b.count, promised))
       end
       return
     end
@@ -117,14 +117,15 @@ if contending then
       redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
     else
       light, heavy, claims, weight, count =
-        sub(header, @book.light) + 0, sub(header, @book.above) + 0, sub(header, @book.claims) + 0,
-        sub(header, @book.weight) + 0, sub(header, @book.count) + 0
+        sub(header, @ledger.light) + 0, sub(header, @ledger.above) + 0, sub(header, @ledger.claims) + 0,
+        sub(header, @ledger.weight) + 0, sub(header, @ledger.count) + 0
     end
     local whole = upcoming == 0 and b.count <= @SLICE
     local demands, weights = {}, {}
     local from = upcoming
     local lines =
-      redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', @book.bytes + (from + @SLICE) * @account.bytes - 1))
+      redis.call('GETRANGE', KEYS[#KEYS], place(from),
+        format('%d', @ledger.bytes + (from + @SLICE) * @account.bytes - 1))
     local moved
     for _ = 1, @SLICE do
       if upcoming >= b.count then
@@ -158,7 +159,7 @@ if contending then
         if upcoming < b.count then
           moved =
             redis.call('GETRANGE', KEYS[#KEYS], place(b.count),
-              format('%d', @book.bytes + (b.count + 1) * @account.bytes - 1))
+              format('%d', @ledger.bytes + (b.count + 1) * @account.bytes - 1))
           redis.call('SETRANGE', KEYS[#KEYS], place(upcoming), moved)
         end
       else
@@ -213,7 +214,7 @@ if contending then
       end
     end
     redis.call('SETRANGE', KEYS[#KEYS], '0',
-      format('@book.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
+      format('@ledger.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
       b.weights))
   end)
 end

@@ -42,8 +42,8 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	}
 	keys := func(want int64) {
 		t.Helper()
-		if n, err := command(t, client, "EXISTS", log.ref.book).AsInt64(); err != nil || n != want {
-			t.Fatalf("%d books: %v", n, err)
+		if n, err := command(t, client, "EXISTS", log.ref.ledger).AsInt64(); err != nil || n != want {
+			t.Fatalf("%d ledgers: %v", n, err)
 		}
 	}
 	take(asking(p, 1, 10), false)
@@ -70,9 +70,9 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take(asking(p, 1, 1), true)
 }
 
-// TestBookIsNoDanger: whatever happens to the book, nothing is granted that is not free, and what
-// is not ours is left alone.
-func TestBookIsNoDanger(t *testing.T) {
+// TestLedgerIsNoDanger: whatever happens to the ledger, nothing is granted that is not free, and
+// what is not ours is left alone.
+func TestLedgerIsNoDanger(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, p := context.Background(), NewEndpoint(client), proposal(t, 1, 10, time.Hour)
 		ref := ShardKeys(redistest.Prefix(t), "t", "limit")
@@ -84,7 +84,7 @@ func TestBookIsNoDanger(t *testing.T) {
 		if _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		good, err := command(t, client, "GET", ref.book).ToString()
+		good, err := command(t, client, "GET", ref.ledger).ToString()
 		if err != nil || len(good) != 151+2*225 {
 			t.Fatalf("%q %v", good, err)
 		}
@@ -103,9 +103,9 @@ func TestBookIsNoDanger(t *testing.T) {
 			"version":  "SLB1" + good[4:],
 			"gone":     "",
 		} {
-			command(t, client, "SET", ref.book, text)
+			command(t, client, "SET", ref.ledger, text)
 			if text == "" {
-				command(t, client, "DEL", ref.book)
+				command(t, client, "DEL", ref.ledger)
 			}
 			for n := range 6 {
 				reply, err := endpoint.Take(ctx, ref, asking(p, n, 2))
@@ -113,29 +113,29 @@ func TestBookIsNoDanger(t *testing.T) {
 					t.Errorf("%s: %+v %v", name, reply, err)
 				}
 			}
-			if _, err := endpoint.Book(ctx, ref); err != nil {
+			if _, err := endpoint.Ledger(ctx, ref); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, words := range [][]string{{"SET", ref.book, "mine"}, {"RPUSH", ref.book, "mine"}} {
-			command(t, client, "DEL", ref.book)
+		for _, words := range [][]string{{"SET", ref.ledger, "mine"}, {"RPUSH", ref.ledger, "mine"}} {
+			command(t, client, "DEL", ref.ledger)
 			command(t, client, words...)
-			before := content(t, client, ref.book)
+			before := content(t, client, ref.ledger)
 			for name, call := range map[string]func() error{
-				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
-				"book": func() error { _, err := endpoint.Book(ctx, ref); return err },
-				"drop": func() error { return endpoint.Drop(ctx, ref) },
+				"take":   func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
+				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
+				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {
 				var state *StateError
-				if err := call(); !errors.As(err, &state) || state.Key != ref.book || !NotExecuted(err) {
+				if err := call(); !errors.As(err, &state) || state.Key != ref.ledger || !NotExecuted(err) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if after := content(t, client, ref.book); !reflect.DeepEqual(before, after) {
+			if after := content(t, client, ref.ledger); !reflect.DeepEqual(before, after) {
 				t.Errorf("%v became %v", before, after)
 			}
 		}
-		command(t, client, "SET", ref.book, good)
+		command(t, client, "SET", ref.ledger, good)
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
@@ -174,12 +174,12 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 		if got.Contended {
 			slots[n] = got.Callers[0].Slot
 		}
-		fullest = max(fullest, len(twin.Book(now).Standings))
+		fullest = max(fullest, len(twin.Ledger(now).Standings))
 	}
-	if _, _, book := server.stored(); book != twin.fair.book.Text() {
-		t.Error("the books differ")
+	if _, _, ledger := server.stored(); ledger != twin.fair.ledger.Text() {
+		t.Error("the ledgers differ")
 	}
-	if last := len(twin.Book(now).Standings); fullest != fairness.MaxAccounts+1 || last > 20 {
+	if last := len(twin.Ledger(now).Standings); fullest != fairness.MaxAccounts+1 || last > 20 {
 		t.Errorf("%d accounts at most, %d at last", fullest, last)
 	}
 }

@@ -50,7 +50,7 @@ func BenchmarkFairScript(b *testing.B) {
 						who = append(who, n)
 					}
 					commands = append(commands,
-						client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+						client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
 							Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
 				}
 				for i, reply := range client.DoMulti(context.Background(), commands...) {
@@ -64,7 +64,7 @@ func BenchmarkFairScript(b *testing.B) {
 				}
 			}
 			if err := client.Do(context.Background(),
-				client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+				client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
 					Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now,
 					10)).Build()).Error(); err != nil {
 				b.Fatal(err)
@@ -112,7 +112,7 @@ func BenchmarkFairCallers(b *testing.B) {
 						caller)
 				}
 				values, err := client.Do(context.Background(),
-					client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.book).
+					client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
 						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).AsIntSlice()
 				if err != nil {
 					b.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // This file is about slots of a cluster that are on their way to another server. Meanwhile a
 // server answers a call that declares several keys with TRYAGAIN, without executing it, unless
 // all of them exist and are there. Of a shard's keys only the head always exists: there is a
-// log only while it holds something, and a book only while participants contend.
+// log only while it holds something, and a ledger only while participants contend.
 
 // errTorn tells that the keys of one shard are on two servers. The call was not executed.
 var errTorn = errors.New("script: the keys are on their way to another server, and not all of them at the same one")
@@ -113,7 +113,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// declaring sends a call that declares the first n keys. It does without the book: whoever calls
+// declaring sends a call that declares the first n keys. It does without the ledger: whoever calls
 // is served as if nobody contended.
 func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 	args []string) ([]rueidis.RedisMessage, error) {
@@ -149,7 +149,7 @@ func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 var errUnsure = errors.New("script: whether there is a log is not known")
 
 // anonymous is a copy of the arguments of a call that nobody in particular makes, and that neither
-// reads nor writes the book.
+// reads nor writes the ledger.
 func anonymous(number int, args []string) []string {
 	switch operation(number) {
 	case takeProgram:

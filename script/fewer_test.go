@@ -220,7 +220,7 @@ func TestTheBookIsLeftAloneOnTheWay(t *testing.T) {
 	cluster := redistest.NewCluster(t, 2, 0)
 	for a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			s := movable(t, cluster, a, "book"+a.String())
+			s := movable(t, cluster, a, "ledger"+a.String())
 			terms := Terms{Epoch: 1, Target: 4, Floor: 4, Window: time.Hour, Quarantine: true, Algorithm: a}
 			if a.bursty() {
 				terms.Burst = 4
@@ -254,13 +254,13 @@ func TestTheBookIsLeftAloneOnTheWay(t *testing.T) {
 			if log := s.ref.Log(); log != "" {
 				s.move(t, log)
 			}
-			if r := contend("but for the book"); r.Contended {
+			if r := contend("but for the ledger"); r.Contended {
 				t.Errorf("%+v", r)
 			}
-			if b, err := s.Book(t.Context(), s.ref); err == nil && len(b.Standings) > 0 {
+			if b, err := s.Ledger(t.Context(), s.ref); err == nil && len(b.Standings) > 0 {
 				t.Errorf("%+v", b)
 			}
-			s.move(t, s.ref.Book()) // fails if there is one already
+			s.move(t, s.ref.Ledger()) // fails if there is one already
 			migration.Finish()
 			var last TakeReply
 			for range 1 + fewerCalls/6 {

@@ -5,8 +5,8 @@ import "strings"
 // ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].
 type ShardRef struct {
-	algorithm       Algorithm
-	head, log, book string
+	algorithm         Algorithm
+	head, log, ledger string
 }
 
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
@@ -19,9 +19,9 @@ func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 	}
 	key := func(kind string) string { return prefix + "{" + tag + "}:" + kind + ":" + name }
 	if a == AlgorithmSlidingLog {
-		return ShardRef{algorithm: a, head: key("h"), log: key("l"), book: key("b")}
+		return ShardRef{algorithm: a, head: key("h"), log: key("l"), ledger: key("b")}
 	}
-	return ShardRef{algorithm: a, head: key(heads[a]), book: key("b" + heads[a])}
+	return ShardRef{algorithm: a, head: key(heads[a]), ledger: key("b" + heads[a])}
 }
 
 // ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].
@@ -35,9 +35,9 @@ func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 // keys returns the keys in the order in which the scripts declare them.
 func (s ShardRef) keys() [3]string {
 	if s.log == "" {
-		return [3]string{s.head, s.book}
+		return [3]string{s.head, s.ledger}
 	}
-	return [3]string{s.head, s.log, s.book}
+	return [3]string{s.head, s.log, s.ledger}
 }
 
 // Head returns the key of the shard's head: configuration, totals and, but for the sliding log,
@@ -55,8 +55,8 @@ func (s ShardRef) program(operation int) int {
 	return meterPrograms + int(s.algorithm-1)*shardOperations + operation
 }
 
-// Book returns the key of the accounts that participants have while they contend.
-func (s ShardRef) Book() string { return s.book }
+// Ledger returns the key of the accounts that participants have while they contend.
+func (s ShardRef) Ledger() string { return s.ledger }
 
 // RecordRef names the two keys of a limit's record. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].

@@ -80,7 +80,7 @@ func (m *meter[S, R]) store(v *meter[S, R]) {
 	*m = *v
 }
 
-// term is what the book is told at the operation under way.
+// term is what the ledger is told at the operation under way.
 func (f *frame) term() fairness.Term {
 	return paced(f.now, f.window, f.share, f.target)
 }
@@ -350,15 +350,15 @@ func (m *meter[S, R]) Clear(now int64) ClearReply {
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
 }
 
-// Book lists the participants, as [Endpoint.Book] does.
-func (m *meter[S, R]) Book(now int64) BookReply {
+// Ledger lists the participants, as [Endpoint.Ledger] does.
+func (m *meter[S, R]) Ledger(now int64) LedgerReply {
 	if m.epoch == 0 {
-		return BookReply{}
+		return LedgerReply{}
 	}
 	v := m.look(now)
-	b := BookReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
+	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
 	if b.Contended {
-		b.Standings = v.fair.book.Standings(v.term())
+		b.Standings = v.fair.ledger.Standings(v.term())
 	}
 	return b
 }

@@ -1,6 +1,6 @@
 -- One-string algorithms, drop: whether the state is ours. Needs no clock.
 --
--- KEYS  1 state  2 book
+-- KEYS  1 state  2 ledger
 local head = redis.pcall('GET', KEYS[1])
 if head and (type(head) ~= 'string' or string.sub(head, @meter.magic) ~= '@MAGIC') then
   return {-1, 1, head.err}

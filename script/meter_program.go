@@ -38,7 +38,7 @@ func withMeters(all [programCount]recipe) [programCount]recipe {
 		add(refundProgram, "refund", with("meter_refund")...)
 		add(peekProgram, "peek", with("meter_peek")...)
 		add(clearProgram, "clear", with("meter_clear")...)
-		add(bookProgram, "book", with("book")...)
+		add(ledgerProgram, "ledger", with("ledger")...)
 		add(dropProgram, "drop", "away", "meter_drop", "drop")
 	}
 	return all

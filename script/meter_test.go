@@ -24,7 +24,7 @@ var meters = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, Algorith
 type meterTwin interface {
 	Twin
 	head() string // as the scripts store it
-	book() *fairness.Book
+	ledger() *fairness.Ledger
 	runFor(uptime time.Duration)
 }
 
@@ -47,7 +47,7 @@ func (m *meter[S, R]) magic() string {
 	panic("no such meter")
 }
 
-func (m *meter[S, R]) book() *fairness.Book { return &m.fair.book }
+func (m *meter[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
 
 func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
@@ -90,29 +90,29 @@ func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.date, 
 // meterServer is another algorithm's shard on a server whose clock a test holds.
 type meterServer interface {
 	clockedShard
-	stored() (head, book string)
+	stored() (head, ledger string)
 }
 
 // emulatedMeter is a shard on miniredis, which lets tests set its clock.
 type emulatedMeter struct{ emulated }
 
-func (m emulatedMeter) stored() (head, book string) { return storedHead(m.endpoint.client, m.ref) }
+func (m emulatedMeter) stored() (head, ledger string) { return storedHead(m.endpoint.client, m.ref) }
 
-func storedHead(client rueidis.Client, ref ShardRef) (head, book string) {
-	for key, text := range map[string]*string{ref.head: &head, ref.book: &book} {
+func storedHead(client rueidis.Client, ref ShardRef) (head, ledger string) {
+	for key, text := range map[string]*string{ref.head: &head, ref.ledger: &ledger} {
 		var err error
 		if *text, err = client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString(); err != nil &&
 			!rueidis.IsRedisNil(err) {
 			panic(err)
 		}
 	}
-	return head, bookOf(book)
+	return head, ledgerOf(ledger)
 }
 
 // clockedMeter is a clocked shard of one string.
 type clockedMeter struct{ clocked }
 
-func (c clockedMeter) stored() (head, book string) { return storedHead(c.client, c.ref) }
+func (c clockedMeter) stored() (head, ledger string) { return storedHead(c.client, c.ref) }
 
 // meterStage draws the same sequences as for the sliding log, for another algorithm.
 type meterStage struct {
@@ -185,22 +185,22 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 			s.fit(&step)
 			s.aimTurn(&step)
 			was := twin.head()
-			want, got, err := s.play(step, twin, server, twin.book().Clear)
+			want, got, err := s.play(step, twin, server, twin.ledger().Clear)
 			if err != nil {
-				head, book := server.stored()
-				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, book, twin.head())
+				head, ledger := server.stored()
+				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, ledger, twin.head())
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was,
 					twin.head())
 			}
-			if head, book := server.stored(); head != twin.head() || book != twin.book().Text() {
+			if head, ledger := server.stored(); head != twin.head() || ledger != twin.ledger().Text() {
 				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was,
-					twin.head(), twin.book().Text(), head, book)
+					twin.head(), twin.ledger().Text(), head, ledger)
 			}
 		}
-		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Book(s.node)) {
-			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Book(s.node), got)
+		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
+			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Ledger(s.node), got)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestMetersAgreeWithRedis(t *testing.T) {
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", "t", strconv.Itoa(run))
 				agreeMeter(t, a, twin, clockedMeter{clocked{client: client, uptime: uptime, ref: ref}})
-				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.book).Build())
+				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.ledger).Build())
 			})
 		})
 	}

@@ -171,10 +171,10 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 			RefundRequest{Permits: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
 		return err
 	},
-	"peek":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },
-	"book":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Book(t.Context(), ref); return err },
-	"clear": func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Clear(t.Context(), ref); return err },
-	"drop":  func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
+	"peek":   func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },
+	"ledger": func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Ledger(t.Context(), ref); return err },
+	"clear":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Clear(t.Context(), ref); return err },
+	"drop":   func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
 	"record": func(t *testing.T, e *Endpoint, _ ShardRef) error {
 		ref := RecordKeys("", "t", "limit")
 		_, _, err := e.WriteRecord(t.Context(), ref, WriteRecordRequest{Epoch: 1, Blob: []byte("x"), Keep: time.Hour})

@@ -77,7 +77,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseClear(reply)
 	note(err)
-	_, err = parseBook(reply)
+	_, err = parseLedger(reply)
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
 	note(err)

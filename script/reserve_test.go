@@ -231,12 +231,14 @@ func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 func (l inProcess) refund(now int64, r RefundRequest) (RefundReply, error) {
 	return l.Refund(now, r), nil
 }
-func (l inProcess) peek(now int64) (PeekReply, error)      { return l.Peek(now), nil }
-func (l inProcess) clear(now int64) (ClearReply, error)    { return l.Clear(now), nil }
-func (l inProcess) stored() (string, []string, string)     { return l.head(), l.log(), l.fair.book.Text() }
-func (l inProcess) standings(now int64) (BookReply, error) { return l.Book(now), nil }
-func (l inProcess) lose()                                  { l.fair.book.Clear() }
-func (l inProcess) lives() []int64                         { return nil }
+func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
+func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
+func (l inProcess) stored() (string, []string, string) {
+	return l.head(), l.log(), l.fair.ledger.Text()
+}
+func (l inProcess) standings(now int64) (LedgerReply, error) { return l.Ledger(now), nil }
+func (l inProcess) lose()                                    { l.fair.ledger.Clear() }
+func (l inProcess) lives() []int64                           { return nil }
 
 func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	steps := extent.Some(400_000)

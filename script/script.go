@@ -22,7 +22,7 @@ const (
 	peekProgram
 	clearProgram
 	dropProgram
-	bookProgram
+	ledgerProgram
 	shardOperations
 )
 
@@ -51,7 +51,7 @@ var recipes = withMeters([programCount]recipe{
 	clearProgram: {name: "clear", file: "slidinglog_clear",
 		parts: []string{"slidinglog", "away", "slidinglog_clear"}},
 	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"away", "slidinglog_drop", "drop"}},
-	bookProgram:        {name: "book", file: "slidinglog_book", parts: []string{"slidinglog", "book"}},
+	ledgerProgram:      {name: "ledger", file: "slidinglog_ledger", parts: []string{"slidinglog", "ledger"}},
 	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},
 	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},

@@ -32,7 +32,7 @@ type step struct {
 	refund *RefundRequest
 	clear  bool
 	peek   bool
-	lose   bool // the book is evicted
+	lose   bool // the ledger is evicted
 }
 
 var (
@@ -140,7 +140,7 @@ func (s *stage) steps() []step {
 	case 0:
 		return []step{{now: s.node, peek: true}}
 	case 1:
-		if rapid.IntRange(0, 3).Draw(s.t, "lose the book") == 0 {
+		if rapid.IntRange(0, 3).Draw(s.t, "lose the ledger") == 0 {
 			return []step{{now: s.node, lose: true}}
 		}
 		if rapid.IntRange(0, 3).Draw(s.t, "really clear") == 0 {
@@ -304,6 +304,6 @@ func (s *stage) saw(r *TakeRequest, reply TakeReply) {
 
 func (l *SlidingLog) clone() *SlidingLog {
 	twin := *l
-	twin.closed, twin.fair.book = slices.Clone(l.closed), l.fair.book.Clone()
+	twin.closed, twin.fair.ledger = slices.Clone(l.closed), l.fair.ledger.Clone()
 	return &twin
 }

@@ -137,7 +137,7 @@ func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
 	return l.share
 }
 
-// term is what the book is told at the view's instant.
+// term is what the ledger is told at the view's instant.
 func (l *SlidingLog) term(v view) fairness.Term { return paced(v.now, l.window, l.share, l.target) }
 
 // free returns what can be granted now.

@@ -8,20 +8,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledger is the plainest account of what was granted: every grant by itself, at its true time.
-type ledger struct {
+// plainLog is the plainest account of what was granted: every grant by itself, at its true time.
+type plainLog struct {
 	grants []TakeReply
 }
 
 // leave drops what left the window.
-func (b *ledger) leave(now, window int64) {
+func (b *plainLog) leave(now, window int64) {
 	b.grants = slices.DeleteFunc(b.grants, func(g TakeReply) bool { return g.At+window <= now })
 }
 
-func (b *ledger) sum() (used int64) { return b.within(0, 1<<60) }
+func (b *plainLog) sum() (used int64) { return b.within(0, 1<<60) }
 
 // within adds up what is dated later than now - window.
-func (b *ledger) within(now, window int64) (used int64) {
+func (b *plainLog) within(now, window int64) (used int64) {
 	for _, g := range b.grants {
 		if g.At+window > now {
 			used += g.Granted
@@ -31,7 +31,7 @@ func (b *ledger) within(now, window int64) (used int64) {
 }
 
 // refund takes permits off the grants made at one instant.
-func (b *ledger) refund(at, permits int64) {
+func (b *plainLog) refund(at, permits int64) {
 	for i := range b.grants {
 		if b.grants[i].At == at {
 			off := min(b.grants[i].Granted, permits)
@@ -42,7 +42,7 @@ func (b *ledger) refund(at, permits int64) {
 }
 
 // owner returns a grant to give back, and how much of it.
-func (b *ledger) owner(t *rapid.T) *TakeReply {
+func (b *plainLog) owner(t *rapid.T) *TakeReply {
 	if len(b.grants) == 0 {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (b *ledger) owner(t *rapid.T) *TakeReply {
 // nothing is refused without reason.
 func TestNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log, s, account := &SlidingLog{}, newStage(t), &ledger{}
-		all := &ledger{} // never forgets: a clock that steps back may bring back what was not yet written off
+		log, s, account := &SlidingLog{}, newStage(t), &plainLog{}
+		all := &plainLog{} // never forgets: a clock that steps back may bring back what was not yet written off
 		late := int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			for _, step := range s.steps() {

@@ -46,14 +46,14 @@ type clockedShard interface {
 	counter
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
-	standings(now int64) (BookReply, error)
-	lose() // the book
+	standings(now int64) (LedgerReply, error)
+	lose() // the ledger
 }
 
 // redisLog is a sliding log on such a server.
 type redisLog interface {
 	clockedShard
-	stored() (head string, log []string, book string)
+	stored() (head string, log []string, ledger string)
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
@@ -82,8 +82,8 @@ func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
 func (m emulated) stored() (string, []string, string)  { return stored(m.endpoint.client, m.ref) }
 func (m emulated) lose()                               { lose(m.endpoint.client, m.ref) }
-func (m emulated) standings(now int64) (BookReply, error) {
-	return m.endpoint.Book(m.at(now), m.ref)
+func (m emulated) standings(now int64) (LedgerReply, error) {
+	return m.endpoint.Ledger(m.at(now), m.ref)
 }
 func (m emulated) lives() []int64 { return lives(m.endpoint.client, m.ref) }
 
@@ -115,7 +115,7 @@ var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
 		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram,
-			bookProgram} {
+			ledgerProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
 		}
@@ -177,12 +177,12 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 	return parseClear(reply)
 }
 
-func (c clocked) standings(now int64) (BookReply, error) {
-	reply, err := c.run(bookProgram, now)
+func (c clocked) standings(now int64) (LedgerReply, error) {
+	reply, err := c.run(ledgerProgram, now)
 	if err != nil {
-		return BookReply{}, err
+		return LedgerReply{}, err
 	}
-	return parseBook(reply)
+	return parseLedger(reply)
 }
 
 func (c clocked) lose()                              { lose(c.client, c.ref) }
@@ -190,7 +190,7 @@ func (c clocked) stored() (string, []string, string) { return stored(c.client, c
 func (c clocked) lives() []int64                     { return lives(c.client, c.ref) }
 
 func lives(client rueidis.Client, ref ShardRef) (all []int64) {
-	for _, key := range []string{ref.head, ref.log, ref.book} {
+	for _, key := range []string{ref.head, ref.log, ref.ledger} {
 		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
 		if err != nil {
 			panic(err)
@@ -203,13 +203,13 @@ func lives(client rueidis.Client, ref ShardRef) (all []int64) {
 }
 
 func lose(client rueidis.Client, ref ShardRef) {
-	if err := client.Do(context.Background(), client.B().Del().Key(ref.book).Build()).Error(); err != nil {
+	if err := client.Do(context.Background(), client.B().Del().Key(ref.ledger).Build()).Error(); err != nil {
 		panic(err)
 	}
 }
 
-// bookOf cuts off what is left behind the last account.
-func bookOf(text string) string {
+// ledgerOf cuts off what is left behind the last account.
+func ledgerOf(text string) string {
 	if len(text) < 9 {
 		return text
 	}
@@ -220,7 +220,7 @@ func bookOf(text string) string {
 	return text[:min(151+225*count, len(text))]
 }
 
-func stored(client rueidis.Client, ref ShardRef) (head string, log []string, book string) {
+func stored(client rueidis.Client, ref ShardRef) (head string, log []string, ledger string) {
 	ctx := context.Background()
 	head, err := client.Do(ctx, client.B().Get().Key(ref.head).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
@@ -230,14 +230,14 @@ func stored(client rueidis.Client, ref ShardRef) (head string, log []string, boo
 	if err != nil {
 		panic(err)
 	}
-	book, err = client.Do(ctx, client.B().Get().Key(ref.book).Build()).ToString()
+	ledger, err = client.Do(ctx, client.B().Get().Key(ref.ledger).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		panic(err)
 	}
-	return head, log, bookOf(book)
+	return head, log, ledgerOf(ledger)
 }
 
-// play runs one step on twin and server; forget clears the twin's book.
+// play runs one step on twin and server; forget clears the twin's ledger.
 func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (want, got any, err error) {
 	switch {
 	case step.take != nil:
@@ -272,10 +272,10 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 	s := newStage(t)
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
-			want, got, err := s.play(step, twin, server, twin.fair.book.Clear)
+			want, got, err := s.play(step, twin, server, twin.fair.ledger.Clear)
 			if err != nil {
-				head, log, book := server.stored()
-				t.Fatalf("%s: %v\nstored %q %q %q\ntwin   %q", describe(step), err, head, log, book, twin.head())
+				head, log, ledger := server.stored()
+				t.Fatalf("%s: %v\nstored %q %q %q\ntwin   %q", describe(step), err, head, log, ledger, twin.head())
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%s:\ntwin   %+v\nserver %+v\ntwin's head %q", describe(step), want, got, twin.head())
@@ -289,12 +289,12 @@ func agree(t *rapid.T, twin *SlidingLog, server redisLog) {
 				t.Fatalf("a key lives %d ms", ms)
 			}
 		}
-		head, log, book := server.stored()
-		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Book(s.node)) {
-			t.Fatalf("standings: %v\ntwin   %+v\nserver %+v", err, twin.Book(s.node), got)
+		head, log, ledger := server.stored()
+		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
+			t.Fatalf("standings: %v\ntwin   %+v\nserver %+v", err, twin.Ledger(s.node), got)
 		}
-		if text := twin.fair.book.Text(); book != text {
-			t.Fatalf("book:\ntwin   %q\nserver %q", text, book)
+		if text := twin.fair.ledger.Text(); ledger != text {
+			t.Fatalf("ledger:\ntwin   %q\nserver %q", text, ledger)
 		}
 		if head != twin.head() || !reflect.DeepEqual(log, twin.log()) {
 			t.Fatalf("stored:\ntwin   %q %q\nserver %q %q", twin.head(), twin.log(), head, log)
@@ -351,6 +351,6 @@ func TestTwinAgreesWithRedis(t *testing.T) {
 		twin := &SlidingLog{UptimeKnown: true, Uptime: time.Duration(uptime) * time.Second}
 		ref := ShardKeys("", "t", strconv.Itoa(run))
 		agree(t, twin, clocked{client: client, uptime: uptime, ref: ref})
-		client.Do(context.Background(), client.B().Del().Key(ref.head, ref.log, ref.book).Build())
+		client.Do(context.Background(), client.B().Del().Key(ref.head, ref.log, ref.ledger).Build())
 	})
 }

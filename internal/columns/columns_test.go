@@ -22,7 +22,7 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&TokenBucket, "%16d%13d%16d%13d%2d", 209},
 		{&Note, "%16d%13d", 29},
 		{&Booking, "%16d%16d%13d", 45},
-		{&Book, "SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d", 151},
+		{&Ledger, "SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d", 151},
 		{&Account, "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d", 225},
 	} {
 		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Meter, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Book, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift,
+	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -65,7 +65,7 @@ const own = 149
 
 // What is kept of participants that contend: a header, and behind it an account of each.
 var (
-	Book = Table{Name: "book", Columns: []Column{
+	Ledger = Table{Name: "ledger", Columns: []Column{
 		{Name: "kind", Fixed: "SLB"}, {Name: "version", Fixed: "5"},
 		{Name: "accounts", Width: 5}, {Name: "promised", Width: 16}, {Name: "spare", Width: 16},
 		{Name: "heavy", Width: 11},

@@ -56,9 +56,9 @@ func (l *Lane) Drop(ctx context.Context) error {
 }
 
 // Participants tells how those who contend for the shard stand.
-func (l *Lane) Participants(ctx context.Context) (r script.BookReply, err error) {
+func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err error) {
 	err = l.run(ctx, telemetry.Participants, func(ctx context.Context, c *call) (err error) {
-		r, err = c.Scripts.Book(ctx, l.Ref)
+		r, err = c.Scripts.Ledger(ctx, l.Ref)
 		return err
 	})
 	return r, err

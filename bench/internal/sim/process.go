@@ -7,7 +7,7 @@ import (
 
 // process is a client of the limit.
 type process struct {
-	id     string  // by which books know it
+	id     string  // by which ledgers know it
 	order  []uint8 // shards in the order of preference
 	lanes  []*lane // by the same order; nil until used
 	rate   float64 // of its Poisson stream, a nanosecond; 0 in a closed loop

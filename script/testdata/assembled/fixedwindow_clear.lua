@@ -9,7 +9,7 @@ local MAGIC, TAKES = 'FXW1', false
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
 -- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
--- that string, KEYS[2] the book of participants that contend.
+-- that string, KEYS[2] the ledger of participants that contend.
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.

@@ -1,6 +1,6 @@
 -- fixedwindow_reserve = meter_names + meter + fixedwindow + meter_load + meter_adopt + meter_ahead
 --   + fair_charge + meter_reserve + meter_reply + meter_reserved + fair_charged with adopt_late,
---   adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_account, fair_book,
+--   adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_account, fair_ledger,
 --   fair_counters, fair_record, fair_begin, meter_rest, stepped, reply_layout
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
@@ -12,7 +12,7 @@ local MAGIC, TAKES = 'FXW1', false
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
 -- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
--- that string, KEYS[2] the book of participants that contend.
+-- that string, KEYS[2] the ledger of participants that contend.
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
@@ -433,7 +433,7 @@ local ahead = booked()
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- Fairness: reads the header of the ledger, '' where there is none or one of another version, which
   -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
@@ -455,9 +455,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
-    -- [fair_book.lua]
+    -- [fair_ledger.lua]
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
-    -- pcall. `header` begins the book, or is empty.
+    -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -599,7 +599,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       if b.stored > 1 then
         -- Once for all callers.
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        b.all =
+          b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
           slot = (from - 1 - 151) / 225
@@ -686,7 +687,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if header == '' then
         local promised = b.promised
         -- [fair_begin.lua]
-        -- Fairness: begins a book with the account of those who have none of their own.
+        -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 73, 85) + 0))

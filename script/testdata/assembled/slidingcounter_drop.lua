@@ -8,22 +8,23 @@ end
 -- [meter_drop.lua]
 -- One-string algorithms, drop: whether the state is ours. Needs no clock.
 --
--- KEYS  1 state  2 book
+-- KEYS  1 state  2 ledger
 local head = redis.pcall('GET', KEYS[1])
 if head and (type(head) ~= 'string' or string.sub(head, 1, 4) ~= 'SCN1') then
   return {-1, 1, head.err}
 end
 -- [drop.lua]
--- Drop, once the state is known to be ours: deletes all keys of a shard, if the book is ours, too.
+-- Drop, once the state is known to be ours: deletes all keys of a shard, if the ledger is ours,
+-- too.
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
-local book = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '2')
-if type(book) == 'table' and away(book) then
-  book = ''
+local ledger = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '2')
+if type(ledger) == 'table' and away(ledger) then
+  ledger = ''
 end
-if type(book) ~= 'string' or (book ~= '' and book ~= 'SLB') then
-  return {-1, #KEYS, book.err}
+if type(ledger) ~= 'string' or (ledger ~= '' and ledger ~= 'SLB') then
+  return {-1, #KEYS, ledger.err}
 end
 local gone = 0
 for _, key in ipairs(KEYS) do

@@ -1,7 +1,7 @@
 -- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
 --   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
---   quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_book, fair_counters,
+--   quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_ledger, fair_counters,
 --   fair_record, fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped,
 --   reply_layout
 -- [slidinglog.lua]
@@ -337,7 +337,7 @@ end
 local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- Fairness: reads the header of the ledger, '' where there is none or one of another version, which
   -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
@@ -359,9 +359,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
-    -- [fair_book.lua]
+    -- [fair_ledger.lua]
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
-    -- pcall. `header` begins the book, or is empty.
+    -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -503,7 +503,8 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       if b.stored > 1 then
         -- Once for all callers.
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        b.all =
+          b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
           slot = (from - 1 - 151) / 225
@@ -590,7 +591,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if header == '' then
         local promised = b.promised
         -- [fair_begin.lua]
-        -- Fairness: begins a book with the account of those who have none of their own.
+        -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 73, 85) + 0))

@@ -1,7 +1,7 @@
 -- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
 --   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held, quarantine,
---   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace, fair_book,
+--   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace, fair_ledger,
 --   fair_counters, stepped, slidinglog_leave, reply_layout, fair_record, fair_begin
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
@@ -379,12 +379,12 @@ end
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
--- KEYS, last  book: a header and one record for each account. Of each column: name(bytes), behind
+-- KEYS, last  ledger: a header and one record for each account. Of each column: name(bytes), behind
 --             where it begins, counted from 1. What the numbers mean says fairness/account.go;
 --             next to count are of the sweep.
--- book  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
---       58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
---       141 weights(11)  = 151 bytes
+-- ledger  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+--         58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
+--         141 weights(11)  = 151 bytes
 -- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
 --          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
 --          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
@@ -400,7 +400,7 @@ end
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
 -- Gives the number of `groups`, the `grants` of each, how
 -- many permits were `granted` in all and are `left`, and the size of the first ask that was
--- `refused`. Arithmetic in the order of fairness.Book, to which it is equal bit for bit. A book
+-- `refused`. Arithmetic in the order of fairness.Ledger, to which it is equal bit for bit. A ledger
 -- that is damaged is thrown away: then the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
@@ -427,7 +427,7 @@ if marked > 0 then
 end
 if contending then
   -- [fair_header.lua]
-  -- Fairness: reads the header of the book, '' where there is none or one of another version, which
+  -- Fairness: reads the header of the ledger, '' where there is none or one of another version, which
   -- is thrown away.
   local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '150')
   if type(header) ~= 'string' or (header ~= '' and sub(header, 1, 3) ~= 'SLB') then
@@ -447,9 +447,9 @@ if contending then
   paced = goal
   contending, ledger = pcall(function()
     local share = paced
-    -- [fair_book.lua]
+    -- [fair_ledger.lua]
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
-    -- pcall. `header` begins the book, or is empty.
+    -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -591,7 +591,8 @@ if contending then
       end
       if b.stored > 1 then
         -- Once for all callers.
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        b.all =
+          b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
           slot = (from - 1 - 151) / 225
@@ -662,7 +663,7 @@ if contending then
       b.entries[#b.entries + 1] = entry
     end
 
-    b.reserve = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
+    b.headroom = (0.008 * share >= 1 or b.spare < share * 1000) and max(1, 0.008 * share) or 0
     b.left = available
     for i = 1, groups do
       local at = 5 - 29 + 29 * i
@@ -671,8 +672,8 @@ if contending then
       local a = entry.a
       local got = min(count, floor(b.left / size))
       if entry.e > 0 and got > 0 then
-        local credit, slope = a.credit / 1000000, b.reserve / entry.depth
-        local keep = floor((b.left - b.reserve + slope * (credit + 1)) / (1 + slope))
+        local credit, slope = a.credit / 1000000, b.headroom / entry.depth
+        local keep = floor((b.left - b.headroom + slope * (credit + 1)) / (1 + slope))
         local allowed = floor(min(credit, keep) / size)
         if allowed < 1 and a.credit >= entry.full then
           allowed = 1
@@ -1137,7 +1138,7 @@ end
 --
 -- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
 -- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and slot
--- and retry us of each caller. The book lives as long as the head. A server that refuses to write
+-- and retry us of each caller. The ledger lives as long as the head. A server that refuses to write
 -- harms fairness only.
 if remark and not written then
   redis.pcall('SETRANGE', KEYS[1], MARK, format('%16d', contended))
@@ -1165,8 +1166,8 @@ if contending then
           pause = ceil(max(min(window / 4, (1 - credit) * window / e), 0))
         elseif left < 1 or a.credit < entry.full then
           -- It wants more than its part: if it would be refused now, it need not come to hear it.
-          local slope = b.reserve / entry.depth
-          if left < 1 or credit < 1 or floor((left - b.reserve + slope * (credit + 1)) / (1 + slope)) < 1 then
+          local slope = b.headroom / entry.depth
+          if left < 1 or credit < 1 or floor((left - b.headroom + slope * (credit + 1)) / (1 + slope)) < 1 then
             asked, unserved = 1, 1
           end
         end
@@ -1177,7 +1178,7 @@ if contending then
         if credit < want then
           pause = min(window / 4, (want - credit) * window / e)
         else
-          missing = missing + ceil(b.reserve * (1 - credit / entry.depth))
+          missing = missing + ceil(b.headroom * (1 - credit / entry.depth))
         end
         if missing > 0 then
           pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
@@ -1228,7 +1229,7 @@ if contending then
     local header = b.header
     if header == '' then
       -- [fair_begin.lua]
-      -- Fairness: begins a book with the account of those who have none of their own.
+      -- Fairness: begins a ledger with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
         'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
@@ -1267,7 +1268,8 @@ if contending then
     local demands, weights = {}, {}
     local from = upcoming
     local lines =
-      redis.call('GETRANGE', KEYS[#KEYS], place(from), format('%d', 151 + (from + 16) * 225 - 1))
+      redis.call('GETRANGE', KEYS[#KEYS], place(from),
+        format('%d', 151 + (from + 16) * 225 - 1))
     local moved
     for _ = 1, 16 do
       if upcoming >= b.count then

@@ -1,5 +1,5 @@
 -- tokenbucket_refund = meter_names + meter + bucket + tokenbucket + meter_load + meter_refund with
---   meter_least, meter_store, stepped, fair_restore, fair_pace, fair_account, fair_book,
+--   meter_least, meter_store, stepped, fair_restore, fair_pace, fair_account, fair_ledger,
 --   fair_counters, fair_record
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
@@ -11,7 +11,7 @@ local MAGIC, TAKES = 'TKB3', false
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
 -- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
--- that string, KEYS[2] the book of participants that contend.
+-- that string, KEYS[2] the ledger of participants that contend.
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
@@ -728,7 +728,7 @@ end
 --
 -- ARGV  3 id  4 slot or -1: of whom it was granted to; none where it was anonymous
 --       5 us for which it was held; earlier versions do not say: 0
--- Reads refunded. The book is never a reason for a refund to fail.
+-- Reads refunded. The ledger is never a reason for a refund to fail.
 if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now then
   pcall(function()
     local header = redis.call('GETRANGE', KEYS[#KEYS], '0', '150')
@@ -747,9 +747,9 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     -- [fair_account.lua]
     -- Fairness outside of takes: the account of one participant. Included where participants contend,
     -- inside of a pcall.
-    -- [fair_book.lua]
+    -- [fair_ledger.lua]
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
-    -- pcall. `header` begins the book, or is empty.
+    -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
     local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
@@ -891,7 +891,8 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
       if b.stored > 1 then
         -- Once for all callers.
-        b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
+        b.all =
+          b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', 151 + b.stored * 225 - 1))
         local from = string.find(b.all, '#' .. id, 151 + 225 + 1, true)
         if from then
           slot = (from - 1 - 151) / 225

@@ -1,4 +1,5 @@
--- tokenbucket_book = meter_names + meter + bucket + tokenbucket + meter_load + book with fair_pace
+-- tokenbucket_ledger = meter_names + meter + bucket + tokenbucket + meter_load + ledger with
+--   fair_pace
 -- [meter_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -9,7 +10,7 @@ local MAGIC, TAKES = 'TKB3', false
 --
 -- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
 -- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
--- that string, KEYS[2] the book of participants that contend.
+-- that string, KEYS[2] the ledger of participants that contend.
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
@@ -677,12 +678,12 @@ if head then
   end
   advance()
 end
--- [book.lua]
--- Book: who contends for the shard. Writes nothing, creates nothing.
+-- [ledger.lua]
+-- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
--- KEYS   1 head, last book: of any algorithm
+-- KEYS   1 head, last ledger: of any algorithm
 -- Reply status, contended (0, 1), now, window us, permits a window by which participants are paced,
---       book as it is stored
+--       ledger as it is stored
 local contends = contended > 0 and contended + 2 * window > now
 local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
 if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, 1, 3) ~= 'SLB' then

@@ -1,14 +1,14 @@
 --@needs format header now sub window
 --@gives b cell everybody floor fresh here max min placed slot_of sqrt weights
 -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
--- pcall. `header` begins the book, or is empty.
+-- pcall. `header` begins the ledger, or is empty.
 local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
 local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
 if header ~= '' then
-  b.count, b.promised = sub(header, @book.accounts) + 0, sub(header, @book.promised) + 0
-  b.spare, b.heavy = sub(header, @book.spare) + 0, sub(header, @book.heavy) + 0
+  b.count, b.promised = sub(header, @ledger.accounts) + 0, sub(header, @ledger.promised) + 0
+  b.spare, b.heavy = sub(header, @ledger.spare) + 0, sub(header, @ledger.heavy) + 0
 end
-local weights = header ~= '' and sub(header, @book.weights) + 0 or 0
+local weights = header ~= '' and sub(header, @ledger.weights) + 0 or 0
 b.stored, b.weights = b.count, weights
 local placed = {} -- slots of accounts, by id
 local cell, here = (now - now % window) / window, window - now % window
@@ -34,8 +34,8 @@ end
 local function everybody()
   if not b.accounts[0] then
     b.accounts[0] = header == '' and fresh('@SHARED', @MILLI)
-      or read_account(redis.call('GETRANGE', KEYS[#KEYS], '@book.bytes',
-        format('%d', @book.bytes + @account.bytes - 1)))
+      or read_account(redis.call('GETRANGE', KEYS[#KEYS], '@ledger.bytes',
+        format('%d', @ledger.bytes + @account.bytes - 1)))
   end
   return b.accounts[0]
 end
@@ -46,7 +46,7 @@ local function slot_of(id, slot)
     return placed[id]
   end
   if slot > 0 and slot < b.stored then
-    local from = @book.bytes + slot * @account.bytes
+    local from = @ledger.bytes + slot * @account.bytes
     local line = redis.call('GETRANGE', KEYS[#KEYS], format('%d', from), format('%d', from + @account.bytes - 1))
     if sub(line, @account.mark..id) == '@account.mark.form' .. id then
       b.accounts[slot] = read_account(line)
@@ -55,10 +55,11 @@ local function slot_of(id, slot)
   end
   if b.stored > 1 then
     -- Once for all callers.
-    b.all = b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', @book.bytes + b.stored * @account.bytes - 1))
-    local from = string.find(b.all, '@account.mark.form' .. id, @book.bytes + @account.bytes + 1, true)
+    b.all =
+      b.all or redis.call('GETRANGE', KEYS[#KEYS], '0', format('%d', @ledger.bytes + b.stored * @account.bytes - 1))
+    local from = string.find(b.all, '@account.mark.form' .. id, @ledger.bytes + @account.bytes + 1, true)
     if from then
-      slot = (from - 1 - @book.bytes) / @account.bytes
+      slot = (from - 1 - @ledger.bytes) / @account.bytes
       b.accounts[slot] = read_account(sub(b.all, from, from + @account.bytes - 1))
       return slot
     end

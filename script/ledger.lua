@@ -1,12 +1,12 @@
 --@needs contended goal head now sub window
--- Book: who contends for the shard. Writes nothing, creates nothing.
+-- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
--- KEYS   1 head, last book: of any algorithm
+-- KEYS   1 head, last ledger: of any algorithm
 -- Reply status, contended (0, 1), now, window us, permits a window by which participants are paced,
---       book as it is stored
+--       ledger as it is stored
 local contends = contended > 0 and contended + 2 * window > now
 local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
-if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, @book.kind) ~= '@book.kind.form' then
+if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, @ledger.kind) ~= '@ledger.kind.form' then
   return {-1, #KEYS, ledger.err}
 end
 --@include fair_pace

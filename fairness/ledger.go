@@ -9,16 +9,16 @@ import (
 // time, and names beyond [MaxAccounts].
 const shared = "****************"
 
-// Book keeps the accounts of the participants of one shard while they contend. Each is paced by a
-// shallow bucket of credit, which fills at its weight × level; a small reserve of free permits is
+// Ledger keeps the accounts of the participants of one shard while they contend. Each is paced by a
+// shallow bucket of credit, which fills at its weight × level; a small headroom of free permits is
 // kept for those who have much credit left. What decides how much may be granted at all is
-// elsewhere: a book that is lost or wrong harms fairness only.
+// elsewhere: a ledger that is lost or wrong harms fairness only.
 //
-// A call is [Book.Grant] and then [Book.Settle] with the same term. The zero value is an empty
-// book; not safe for concurrent use. A call looks at a bounded number of accounts, except that a
+// A call is [Ledger.Grant] and then [Ledger.Settle] with the same term. The zero value is an empty
+// ledger; not safe for concurrent use. A call looks at a bounded number of accounts, except that a
 // participant whose slot is not known is searched for.
-type Book struct {
-	accounts []account // the first is the shared one; none: the book is empty
+type Ledger struct {
+	accounts []account // the first is the shared one; none: the ledger is empty
 	promised int64     // until then the permits that come back have been promised, us; see queue
 	level    level
 	weights  int64 // of those who had a demand when the last pass ended, thousandths
@@ -42,25 +42,25 @@ type entry struct {
 }
 
 // Clone returns a copy that shares nothing with b.
-func (b *Book) Clone() Book {
-	twin := *b
-	twin.accounts, twin.open = slices.Clone(b.accounts), nil
+func (l *Ledger) Clone() Ledger {
+	twin := *l
+	twin.accounts, twin.open = slices.Clone(l.accounts), nil
 	return twin
 }
 
-// Clear empties the book.
-func (b *Book) Clear() { *b = Book{accounts: b.accounts[:0], open: b.open[:0]} }
+// Clear empties the ledger.
+func (l *Ledger) Clear() { *l = Ledger{accounts: l.accounts[:0], open: l.open[:0]} }
 
 // Grant distributes free permits among the asks, in order. It appends to dst how many of each were
 // granted, whole, and returns the permits granted in all and the size of the first ask that was
 // refused, 0 if none was. Callers and asks must be valid, and every ask's caller must exist.
-func (b *Book) Grant(dst []int64, t Term, free int64, callers []Caller,
+func (l *Ledger) Grant(dst []int64, t Term, free int64, callers []Caller,
 	asks []Ask) (perAsk []int64, granted, refused int64) {
-	b.caller(t, callers, 0)
+	l.admit(t, callers, 0)
 	left := free
 	for _, ask := range asks {
-		entry := &b.open[ask.Caller]
-		count := b.allow(t, entry, ask, left)
+		entry := &l.open[ask.Caller]
+		count := l.allow(t, entry, ask, left)
 		dst = append(dst, count)
 		left -= count * ask.Size
 		if count < ask.Count {
@@ -72,12 +72,12 @@ func (b *Book) Grant(dst []int64, t Term, free int64, callers []Caller,
 			if refused == 0 {
 				refused = ask.Size
 			}
-			b.deny(t, entry)
+			l.deny(t, entry)
 		}
-		account := &b.accounts[entry.from]
+		account := &l.accounts[entry.from]
 		account.used[0] += count * ask.Size
 		if entry.own > 0 && entry.own != entry.from {
-			b.accounts[entry.own].used[0] += count * ask.Size
+			l.accounts[entry.own].used[0] += count * ask.Size
 		}
 		if entry.e > 0 {
 			account.credit = int64(float64(account.credit) - float64(float64(count*ask.Size)*micro))
@@ -87,38 +87,38 @@ func (b *Book) Grant(dst []int64, t Term, free int64, callers []Caller,
 }
 
 // deny notes that a participant was refused.
-func (b *Book) deny(t Term, entry *entry) {
-	b.accounts[entry.from].denied = t.Now
+func (l *Ledger) deny(t Term, entry *entry) {
+	l.accounts[entry.from].denied = t.Now
 	if entry.own > 0 {
-		b.accounts[entry.own].denied = t.Now
+		l.accounts[entry.own].denied = t.Now
 	}
 }
 
-// caller opens the accounts of a call: what was reported and what credit has come since. booking is
+// admit opens the accounts of a call: what was reported and what credit has come since. booking is
 // how many permits it wants to book ahead; 0: it wants to take. Of bookings it is not known whether
 // those who made them waited.
-func (b *Book) caller(t Term, callers []Caller, booking int64) {
-	if len(b.accounts) == 0 {
-		b.accounts = append(b.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
-		b.promised, b.level, b.weights, b.sweep = 0, level{}, 0, sweep{next: -1}
+func (l *Ledger) admit(t Term, callers []Caller, booking int64) {
+	if len(l.accounts) == 0 {
+		l.accounts = append(l.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
+		l.promised, l.level, l.weights, l.sweep = 0, level{}, 0, sweep{next: -1}
 	}
-	b.open = b.open[:0]
+	l.open = l.open[:0]
 	for i := range callers {
 		caller := &callers[i]
-		e := entry{own: b.find(caller)}
+		e := entry{own: l.find(caller)}
 		span := t.Window // of those who are not known
 		if e.own > 0 {
 			e.from = e.own
-			span = t.Now - b.accounts[e.own].filled // its last ask, as nearly as it matters here
-			b.settleIn(t, &b.accounts[e.own])
+			span = t.Now - l.accounts[e.own].filled // its last ask, as nearly as it matters here
+			l.settleIn(t, &l.accounts[e.own])
 		}
 		turned := t.spread(caller.Turned, span)
-		if e.own < 0 && len(b.accounts) <= MaxAccounts {
-			e.own = len(b.accounts)
-			b.accounts = append(b.accounts,
+		if e.own < 0 && len(l.accounts) <= MaxAccounts {
+			e.own = len(l.accounts)
+			l.accounts = append(l.accounts,
 				account{id: caller.ID, weight: caller.Weight, seen: t.Now, filled: t.Now, turned: turned})
 		}
-		a := &b.accounts[e.from]
+		a := &l.accounts[e.from]
 		a.weight = caller.Weight
 		a.roll(t)
 		a.turned[0] = min(a.turned[0]+turned[0], most)
@@ -126,52 +126,52 @@ func (b *Book) caller(t Term, callers []Caller, booking int64) {
 		if booking == 0 && e.own > 0 && e.own == e.from {
 			a.wait(t, caller.Waiting, span)
 		}
-		a.state(t, caller.Waiting, span, b.weights, booking)
-		if b.level.heavy > 0 {
-			e.e = b.entitlement(t, a)
+		a.state(t, caller.Waiting, span, l.weights, booking)
+		if l.level.heavy > 0 {
+			e.e = l.entitlement(t, a)
 			a.fill(t, e.e, capacity(e.e, booking))
 		} else {
 			a.top(t)
 		}
-		b.open = append(b.open, e)
+		l.open = append(l.open, e)
 	}
 }
 
 // settleIn moves to an account whose name has come back what the shared one was charged for its
 // first ask. Else a participant that is alone would seem to be two.
-func (b *Book) settleIn(t Term, a *account) {
+func (l *Ledger) settleIn(t Term, a *account) {
 	if a.cell > 0 {
 		return
 	}
 	a.cell = a.filled / t.Window
-	s := &b.accounts[0]
+	s := &l.accounts[0]
 	s.roll(t)
 	for i := s.cell - a.cell; i == 0 || i == 1; i++ {
 		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
 		s.turned[i] = max(0, s.turned[i]-a.turned[i-s.cell+a.cell])
 	}
-	s.state(t, 0, t.Window, b.weights, 0)
+	s.state(t, 0, t.Window, l.weights, 0)
 }
 
 // find returns the slot of a caller's own account, or -1.
-func (b *Book) find(caller *Caller) int {
-	if caller.Slot > 0 && caller.Slot < len(b.accounts) && b.accounts[caller.Slot].id == caller.ID {
+func (l *Ledger) find(caller *Caller) int {
+	if caller.Slot > 0 && caller.Slot < len(l.accounts) && l.accounts[caller.Slot].id == caller.ID {
 		return caller.Slot
 	}
-	return slices.IndexFunc(b.accounts, func(a account) bool { return a.id == caller.ID })
+	return slices.IndexFunc(l.accounts, func(a account) bool { return a.id == caller.ID })
 }
 
 // entitlement returns the permits per window that an account is paced at; there must be a level.
-func (b *Book) entitlement(t Term, a *account) float64 {
-	return min(float64(float64(a.weight)*float64(b.level.spare))/float64(b.level.heavy)/milli, float64(t.Share))
+func (l *Ledger) entitlement(t Term, a *account) float64 {
+	return min(float64(float64(a.weight)*float64(l.level.spare))/float64(l.level.heavy)/milli, float64(t.Share))
 }
 
-// reserve is how many permits are kept free for those who have all their credit left. A whole
+// headroom is how many permits are kept free for those who have all their credit left. A whole
 // permit is much of a small share: there it is kept only while somebody wants less than its part,
 // comes seldom, and would find it gone.
-func (b *Book) reserve(t Term) float64 {
+func (l *Ledger) headroom(t Term) float64 {
 	kept := headroomPart * float64(t.Share)
-	if kept < 1 && b.level.spare >= t.Share*milli {
+	if kept < 1 && l.level.spare >= t.Share*milli {
 		return 0
 	}
 	return max(1, kept)
@@ -180,14 +180,14 @@ func (b *Book) reserve(t Term) float64 {
 // allow returns how many asks of a group are granted out of left permits. The emptier the credit,
 // the more must stay free. An ask for more than the account can ever hold goes through once it is
 // full, and leaves a debt.
-func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
+func (l *Ledger) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
 	if entry.e == 0 || fit == 0 {
 		return fit
 	}
-	a := &b.accounts[entry.from]
+	a := &l.accounts[entry.from]
 	deep, credit, size := depth(entry.e), float64(a.credit)/micro, float64(ask.Size)
-	kept := b.reserve(t)
+	kept := l.headroom(t)
 	slope := kept / deep
 	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
 	count := math.Floor(min(credit, keep) / size)
@@ -200,22 +200,22 @@ func (b *Book) allow(t Term, entry *entry, ask Ask, left int64) int64 {
 // Settle ends a call: it appends to dst when each participant should come back, and looks at some
 // more accounts to keep the level up to date. free is what is left after the grants, next the
 // number of microseconds until more comes back.
-func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
-	for i := range b.open {
-		entry := &b.open[i]
+func (l *Ledger) Settle(dst []Hint, t Term, free, next int64) []Hint {
+	for i := range l.open {
+		entry := &l.open[i]
 		if entry.e > 0 {
-			b.accounts[entry.from].draw(capacity(entry.e, 0))
+			l.accounts[entry.from].draw(capacity(entry.e, 0))
 		}
-		retry := b.hint(t, entry, free, next)
+		retry := l.hint(t, entry, free, next)
 		dst = append(dst, Hint{Slot: entry.own, Retry: retry})
 		if entry.unserved > 0 {
-			b.accounts[entry.from].await(t, retry, free, next)
+			l.accounts[entry.from].await(t, retry, free, next)
 			if t.Falling && free < 1 && entry.e > 0 {
-				b.accounts[entry.from].lend(t, entry.e, next)
+				l.accounts[entry.from].lend(t, entry.e, next)
 			}
 		}
 	}
-	b.look(t)
+	l.look(t)
 	return dst
 }
 
@@ -227,11 +227,11 @@ func (b *Book) Settle(dst []Hint, t Term, free, next int64) []Hint {
 // but no more than comes back in a 64th of a window: where few share a limit, what is free lies
 // there until one of them comes. Who got all it asked for, but wants more than its part and would
 // be refused now, need not come to hear it: it waits its turn like one that was refused.
-func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
+func (l *Ledger) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
 		return 0
 	}
-	a := &b.accounts[entry.from]
+	a := &l.accounts[entry.from]
 	window, deep := float64(t.Window), depth(entry.e)
 	credit, refused, unserved := float64(a.credit)/micro, float64(entry.refused), entry.unserved
 	wait := func(want float64) float64 { return min(window/pausePart, (want-credit)*window/entry.e) }
@@ -239,7 +239,7 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 		if float64(a.claim) < entry.e*milli {
 			return int64(math.Ceil(max(wait(1), 0)))
 		}
-		if b.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
+		if l.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
 			return 0
 		}
 		refused, unserved = 1, 1
@@ -249,14 +249,14 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 	if credit < want {
 		retry = wait(want)
 	} else {
-		need += math.Ceil(b.reserve(t) * (1 - credit/deep))
+		need += math.Ceil(l.headroom(t) * (1 - credit/deep))
 	}
 	if need > 0 {
 		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
-			a.due = t.Now + b.queue(t, want, free, next)
+			a.due = t.Now + l.queue(t, want, free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}
@@ -270,8 +270,8 @@ func (b *Book) hint(t Term, entry *entry, free, next int64) int64 {
 // somebody does not come back. Promises reach a quarter of a window ahead, and nobody has two at
 // once. While nothing is free, the first is not for a time before the next permit comes back: next
 // is in how many microseconds that is.
-func (b *Book) queue(t Term, want float64, free, next int64) int64 {
-	ahead := b.promised - t.Now
+func (l *Ledger) queue(t Term, want float64, free, next int64) int64 {
+	ahead := l.promised - t.Now
 	if ahead < 0 || ahead > farAhead*t.Window { // further than promises reach: the clock was set back
 		ahead = 0
 	}
@@ -281,7 +281,7 @@ func (b *Book) queue(t Term, want float64, free, next int64) int64 {
 	}
 	if ahead*reachPart <= t.Window {
 		ahead += int64(math.Ceil(want * float64(t.Window) / share))
-		b.promised = t.Now + ahead
+		l.promised = t.Now + ahead
 	}
 	return ahead
 }

@@ -1,4 +1,4 @@
--- slidinglog_book = slidinglog + book with slidinglog_rest, fair_pace
+-- slidinglog_ledger = slidinglog + ledger with slidinglog_rest, fair_pace
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -103,12 +103,12 @@ if head then
     stepped = true
   end
 end
--- [book.lua]
--- Book: who contends for the shard. Writes nothing, creates nothing.
+-- [ledger.lua]
+-- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
--- KEYS   1 head, last book: of any algorithm
+-- KEYS   1 head, last ledger: of any algorithm
 -- Reply status, contended (0, 1), now, window us, permits a window by which participants are paced,
---       book as it is stored
+--       ledger as it is stored
 local contends = contended > 0 and contended + 2 * window > now
 local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
 if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, 1, 3) ~= 'SLB' then

@@ -1,0 +1,62 @@
+package script
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/fairness"
+)
+
+// LedgerReply tells who contended for a shard lately, and how they stand.
+type LedgerReply struct {
+	Status    Status // OK or Absent
+	Contended bool   // participants contend now, or did in the last two windows
+	// Standings has an element for each participant that has an account, and first one, without an
+	// ID, for all others together.
+	Standings []fairness.Standing
+}
+
+// Ledger lists the participants that contend for a shard, at most [fairness.MaxAccounts]. It writes
+// nothing and creates nothing. A shard whose participants do not contend, or whose ledger is
+// damaged, has no standings.
+func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) {
+	reply, err := e.run(ctx, s.program(ledgerProgram), s.keys(), nil)
+	if err != nil {
+		return LedgerReply{}, err
+	}
+	return parseLedger(reply)
+}
+
+func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
+	p := &programs[ledgerProgram]
+	var n [5]int64
+	if len(reply) != len(n)+1 {
+		return LedgerReply{}, malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:]); err != nil {
+		return LedgerReply{}, err
+	}
+	text, err := reply[len(n)].ToString()
+	if err != nil || !natural(n[:]) || n[0] > int64(OK) || n[0] == int64(OK) && n[3] < 1 {
+		return LedgerReply{}, malformed(p, "out of range")
+	}
+	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}
+	if ledger, err := fairness.ParseLedger(text); err == nil && b.Contended {
+		b.Standings = ledger.Standings(fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
+	}
+	return b, nil
+}
+
+// Ledger lists the participants, as [Endpoint.Ledger] does.
+func (l *SlidingLog) Ledger(now int64) LedgerReply {
+	if l.epoch == 0 {
+		return LedgerReply{}
+	}
+	v := l.clock(now)
+	b := LedgerReply{Status: OK, Contended: l.fair.contended > 0 && l.fair.contended+2*l.window > v.now}
+	if b.Contended {
+		b.Standings = l.fair.ledger.Standings(l.term(v))
+	}
+	return b
+}
