@@ -36,18 +36,18 @@ func mechanisms() []mechanism {
 				"\tkept := headroomPart * float64(t.Share)\n\tif BROKEN {\n\t\treturn 0\n\t}\n"}),
 		left("no headroom on small shares", "a permit does not lie idle there",
 			edit{"\tif kept < 1 && l.level", "\tif !BROKEN && kept < 1 && l.level"}),
-		left("turned away", "demand that the shard cannot see",
-			edit{"\t\tturned := t.spread(caller.Turned, span)\n",
-				"\t\tturned := t.spread(caller.Turned, span)\n\t\tif BROKEN {\n\t\t\tturned = [2]int64{}\n\t\t}\n"}),
+		left("unmet demand", "demand that the shard cannot see",
+			edit{"\t\tunmet := t.spread(caller.Unmet, span)\n",
+				"\t\tunmet := t.spread(caller.Unmet, span)\n\t\tif BROKEN {\n\t\t\tunmet = [2]int64{}\n\t\t}\n"}),
 		left("waiting", "the same, of callers that wait",
-			edit{"\treported := used + turned + float64(float64(waiting)*milli)\n",
-				"\tif BROKEN {\n\t\twaiting = 0\n\t}\n\treported := used + turned + " +
+			edit{"\treported := used + unmet + float64(float64(waiting)*milli)\n",
+				"\tif BROKEN {\n\t\twaiting = 0\n\t}\n\treported := used + unmet + " +
 					"float64(float64(waiting)*milli)\n"}),
-		left("turned away counts when it was", "demand of a window is not added to that of the next",
-			edit{"\trecent := int64(float64(turned) * float64(min(t.Now%t.Window, span)) / float64(span))\n",
-				"\trecent := int64(float64(turned) * float64(min(t.Now%t.Window, span)) / float64(span))\n\tif " +
+		left("unmet demand counts when it was", "demand of a window is not added to that of the next",
+			edit{"\trecent := int64(float64(unmet) * float64(min(t.Now%t.Window, span)) / float64(span))\n",
+				"\trecent := int64(float64(unmet) * float64(min(t.Now%t.Window, span)) / float64(span))\n\tif " +
 					"BROKEN {\n" +
-					"\t\trecent = turned\n\t}\n"}),
+					"\t\trecent = unmet\n\t}\n"}),
 		left("use/(1 - f) of waiters", "waiting callers ask for nothing else",
 			edit{"\tif a.waited*2 < giga {\n\t\tunhindered",
 				"\tif BROKEN {\n\t\tunhindered = 0\n\t} else if a.waited*2 < " +
@@ -72,7 +72,7 @@ func mechanisms() []mechanism {
 			edit{"\tif booking > 0 && a.credit", "\tif !BROKEN && booking > 0 && a.credit"}),
 		left("lending", "a lowered limit is used",
 			edit{"\t\t\tif t.Falling && ", "\t\t\tif !BROKEN && t.Falling && "}),
-		left("promises", "not all come at one release",
+		left("appointments", "not all come at one release",
 			edit{"\tif float64(a.claim) >= entry.e*milli { //",
 				"\tif !BROKEN && float64(a.claim) >= entry.e*milli { //"}),
 		left("more sweeps while there is no level", "the first level sooner",
@@ -85,7 +85,7 @@ func mechanisms() []mechanism {
 		left("half a bucket at once", "few calls bring much",
 			edit{"want := max(1, min(refused, deep), min(unserved,", "want := max(1, min(refused, deep), " +
 				"map[bool]float64{false: 1}[BROKEN]*min(unserved,"}),
-		left("who got all waits its turn", "fewer calls in vain",
+		left("who got all waits for its appointment", "fewer calls in vain",
 			edit{"\t\tif float64(a.claim) < entry.e*milli {\n",
 				"\t\tif BROKEN || float64(a.claim) < entry.e*milli {\n"}),
 		left("at most a share unpaid", "large bookings are paid before others have their first",

@@ -7,15 +7,15 @@ import (
 
 // How a process spreads its calls while shards have room. Under load it uses the
 // first few of its order, so that calls meet in batches. A call that finds these
-// almost idle has nobody to meet: it goes to one that changes turn by turn, so that in the
-// long run every shard gets as much. A process takes turns among so many shards that
+// almost idle has nobody to meet: it goes to one that changes from time to time, so that in the
+// long run every shard gets as much. A process goes round so many shards that
 // each has enough participants for chance to even them out (with 250 the busiest of
 // 64 shards gets about a sixth more than the mean), and no more, so that a node
 // serves a bounded number of processes however many shards there are.
 const (
 	preferred = 2   // shards under load
-	crowd     = 250 // participants that take turns at a shard
-	turn      = 16 * time.Millisecond
+	crowd     = 250 // participants that go round to a shard
+	rotation  = 16 * time.Millisecond
 )
 
 // tried marks the lanes, by their place in routes.order, that a call is done with; nil: none.
@@ -34,7 +34,7 @@ func (t *tried) has(i int) bool {
 
 // choose picks the next shard for a call: of the first few in the participant's
 // order, the one with the fewest calls waiting; if these are almost idle, one
-// whose turn it is. Once one of the first has nothing for it, it picks among all
+// that the rotation has come to. Once one of the first has nothing for it, it picks among all
 // that may have, so that demand that spills spreads evenly. size is the least
 // share that is of use. It returns -1 when there is none left.
 func (v *view) choose(now int64, size int64, done *tried) int {
@@ -70,7 +70,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 		return best
 	}
 	for k := range int64(preferred) {
-		if i := v.turn(now, k); v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
+		if i := v.rotated(now, k); v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
 			return i
 		}
 	}
@@ -83,9 +83,10 @@ func (v *view) open(i int, now, size int64, done *tried) bool {
 	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable(now)
 }
 
-// turn is the place in the order of the shard whose turn it is, or k turns later.
-func (r *routes) turn(now, k int64) int {
+// rotated is the place in the order of the shard that the rotation has come to, or comes to k steps
+// later.
+func (r *routes) rotated(now, k int64) int {
 	shards := int64(len(r.order))
 	reach := (crowd*shards-1)/max(r.record.Participants(), 1) + 1
-	return int((now/int64(turn) + k) % min(max(reach, preferred), shards))
+	return int((now/int64(rotation) + k) % min(max(reach, preferred), shards))
 }

@@ -35,7 +35,7 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	if seen.now-since > c.client.lanes.Boarding() {
 		return v.denied(seen, n, since, false, d)
 	}
-	if err := c.myTurn(ctx, since); errors.Is(err, lane.ErrTooLate) {
+	if err := c.joinCollections(ctx, since); errors.Is(err, lane.ErrTooLate) {
 		if seen.now = c.client.now(); v.knownDenial(n, seen.now, d) {
 			return nil
 		}
@@ -66,9 +66,9 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	return g.denied(d)
 }
 
-// myTurn waits until no other collection is under way, at most until ctx ends or
+// joinCollections waits until no other collection is under way, at most until ctx ends or
 // the call that began at since is too old to begin one.
-func (c *core) myTurn(ctx context.Context, since int64) error {
+func (c *core) joinCollections(ctx context.Context, since int64) error {
 	select {
 	case c.collect <- struct{}{}:
 		return nil

@@ -48,7 +48,7 @@ func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
 		err = m.whole(ctx, t, n, since, d)
 	}
 	if err == nil && d.Granted < n {
-		m.turnedAway(d, n)
+		m.noteUnmet(d, n)
 	}
 	m.core.decided(ctx, d, n, since, err)
 	return err
@@ -124,7 +124,7 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 // decided tells fairness and telemetry how a call ended.
 func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) {
 	if err == nil && d.Granted < first.N {
-		m.turnedAway(d, first.N)
+		m.noteUnmet(d, first.N)
 	}
 	m.core.decided(ctx, d, first.N, first.Since, err)
 }

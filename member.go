@@ -74,11 +74,11 @@ func (m *member) seat(l *lane.Lane) *lane.Seat {
 	return s
 }
 
-// turnedAway notes the permits that a call wanted and finally did not get. Nobody
+// noteUnmet notes the permits that a call wanted and finally did not get. Nobody
 // can want more than there are.
-func (m *member) turnedAway(d *Decision, n int64) {
+func (m *member) noteUnmet(d *Decision, n int64) {
 	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
-		m.Turned.Add(n - d.Granted)
+		m.Unmet.Add(n - d.Granted)
 	}
 }
 

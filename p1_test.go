@@ -106,7 +106,7 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 		},
 		{
 			name: "one permit of each batch is not counted",
-			line: "total, used = (total + granted) % TURN", instead: "total, used = (total + granted - 1) % TURN",
+			line: "total, used = (total + granted) % WRAP", instead: "total, used = (total + granted - 1) % WRAP",
 		},
 		{
 			name: "shares are twice as large",

@@ -9,8 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// line is a queue without a pump: the test serves it by itself.
-func line(permits int64, sizes ...int64) (*queue, []*waiter) {
+// lineOf is a queue without a pump: the test serves it by itself.
+func lineOf(permits int64, sizes ...int64) (*queue, []*waiter) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.declared = Limit{Permits: permits, Per: time.Minute}
 	q := &newMember(c, newParticipant("p", 1)).queue
@@ -52,7 +52,7 @@ func serve(t *testing.T, q *queue, permits int64) (asked int64) {
 }
 
 func TestServiceIsInOrderOfArrival(t *testing.T) {
-	q, waiters := line(100, 1, 1, 1, 5, 1, 1)
+	q, waiters := lineOf(100, 1, 1, 1, 5, 1, 1)
 	for _, step := range []struct {
 		permits, asked int64
 		served         []int
@@ -79,7 +79,7 @@ func TestServiceIsInOrderOfArrival(t *testing.T) {
 }
 
 func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
-	q, waiters := line(100, 1, 4, 1, 1)
+	q, waiters := lineOf(100, 1, 4, 1, 1)
 	if !q.leave(waiters[1]) || q.leave(waiters[1]) {
 		t.Error("a waiter leaves once")
 	}
@@ -101,7 +101,7 @@ func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
 }
 
 func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
-	q, waiters := line(10, 10, 10, 10)
+	q, waiters := lineOf(10, 10, 10, 10)
 	for _, join := range []struct {
 		deadline time.Duration
 		n        int64
@@ -144,7 +144,7 @@ func hopeless(waiters []*waiter) (places []int) {
 func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 	in := func(q *queue, d time.Duration) int64 { return q.member.core.client.now() + int64(d) }
 	const minute = time.Minute
-	q, waiters := line(10, 10, 5, 5, 10)
+	q, waiters := lineOf(10, 10, 5, 5, 10)
 	for i, deadline := range []time.Duration{3 * minute, 0, 2 * minute, 4*minute + minute/2} {
 		if deadline != 0 {
 			waiters[i].deadline = in(q, deadline)
@@ -169,7 +169,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 		t.Errorf("in vain wait %v, says what a head was told that has left", got)
 	}
 	// A head that waits in vain makes room for the one behind it, who may want less.
-	q, waiters = line(10, 10, 1)
+	q, waiters = lineOf(10, 10, 1)
 	waiters[0].deadline, waiters[1].deadline = in(q, minute), in(q, minute)
 	q.head(nil)
 	q.dismissHopeless(in(q, 2*minute))
@@ -185,7 +185,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 
 // A caller may pass its first look before the client is closed, and come to the line after that.
 func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
-	q, _ := line(100)
+	q, _ := lineOf(100)
 	q.pumping = false
 	q.member.core.client.closed.Store(true)
 	for i := range 3 {

@@ -124,7 +124,7 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	t.spare()
 	_ = t.absence(now)
 	if len(v.seats) > 1 {
-		v.turn(now, 1)
+		v.rotated(now, 1)
 	}
 	co.complete(&d, t, 0, now)
 	co.local.part(t.limit)

@@ -79,7 +79,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // AllowN would, with their Delay. While the queue has no room for n the error is
 // ErrTooManyReservations. Cancel works only for the newest turns, because others would leave holes.
 //
-// Reset forgets what was reserved, though not the promise to its holder. After SetLimit has lowered
+// Reset forgets what was reserved, though its holder may rely on it. After SetLimit has lowered
 // the limit, earlier reservations are still admitted.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return l.member.reserve(ctx, n)
@@ -92,7 +92,7 @@ func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.promise(ctx, t, n, start)
+	r, err := m.obtain(ctx, t, n, start)
 	switch {
 	case err == nil:
 		c.decided(ctx, &r.decision, n, start, nil)
@@ -112,8 +112,8 @@ func (c *core) limitOf(t *routes) Limit {
 	return t.limit
 }
 
-// promise gets n permits now, or reserves them.
-func (m *member) promise(ctx context.Context, t *routes, n, start int64) (*Reservation, error) {
+// obtain gets n permits now, or reserves them.
+func (m *member) obtain(ctx context.Context, t *routes, n, start int64) (*Reservation, error) {
 	c := m.core
 	var d Decision
 	var err error

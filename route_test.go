@@ -31,13 +31,13 @@ func fleetOf(participants, shards int) []*view {
 	return tables
 }
 
-// used counts the calls at each shard while every participant calls once a turn,
+// used counts the calls at each shard while every participant calls once a rotation,
 // with nothing under way.
-func used(tables []*view, turns int) []int {
+func used(tables []*view, rounds int) []int {
 	calls := make([]int, len(tables[0].order))
 	for p, t := range tables {
-		for k := range turns {
-			at := int64(turn)*int64(k) + int64(p)*int64(turn)/int64(len(tables))
+		for k := range rounds {
+			at := int64(rotation)*int64(k) + int64(p)*int64(rotation)/int64(len(tables))
 			calls[t.order[t.choose(at, 1, new(tried))].Slot]++
 		}
 	}
@@ -45,7 +45,7 @@ func used(tables []*view, turns int) []int {
 }
 
 func TestIdleCallsSpreadEvenlyOverTheShards(t *testing.T) {
-	const turns = 240
+	const rounds = 240
 	for _, fleet := range []struct {
 		participants, shards int
 		busiest              float64 // times the mean
@@ -55,8 +55,8 @@ func TestIdleCallsSpreadEvenlyOverTheShards(t *testing.T) {
 		if !extent.Full && fleet.participants >= 1000 { // one goroutine counts
 			continue
 		}
-		calls := used(fleetOf(fleet.participants, fleet.shards), turns)
-		mean := float64(fleet.participants*turns) / float64(fleet.shards)
+		calls := used(fleetOf(fleet.participants, fleet.shards), rounds)
+		mean := float64(fleet.participants*rounds) / float64(fleet.shards)
 		if most := float64(slices.Max(calls)) / mean; most > fleet.busiest+1e-9 {
 			t.Errorf("%d participants, %d shards: the busiest shard gets %.2f times the mean: %v", fleet.participants,
 				fleet.shards, most, calls)
@@ -72,10 +72,10 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 		table.record.Count(int64(fleet.participants))
 		places := map[int]bool{}
 		for k := range 1000 {
-			places[table.choose(int64(turn)*int64(k), 1, new(tried))] = true
+			places[table.choose(int64(rotation)*int64(k), 1, new(tried))] = true
 		}
 		if len(places) != fleet.reach {
-			t.Errorf("%+v: takes turns among %d shards", fleet, len(places))
+			t.Errorf("%+v: goes round %d shards", fleet, len(places))
 		}
 		for i := range places {
 			if i >= fleet.reach {
@@ -91,7 +91,7 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 		table := fleetOf(1, 24)[0]
 		table.record.Count(participants)
 		for k := range 50 {
-			at := int64(turn)*int64(k) + 1
+			at := int64(rotation)*int64(k) + 1
 			var done tried
 			var visited []int
 			for i := table.choose(at, 1, &done); i >= 0; i = table.choose(at, 1, &done) {
@@ -100,7 +100,7 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 			}
 			slices.Sort(visited)
 			if len(slices.Compact(visited)) != 24 {
-				t.Fatalf("%d participants, turn %d: visits %v", participants, k, visited)
+				t.Fatalf("%d participants, rotation %d: visits %v", participants, k, visited)
 			}
 			busy := map[int]bool{}
 			for range 100 {
@@ -118,7 +118,7 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 	}
 }
 
-// Whose turn it is does not matter while calls can meet in batches.
+// What the rotation has come to does not matter while calls can meet in batches.
 func TestBusyCallsStayTogether(t *testing.T) {
 	table := fleetOf(1, 24)[0]
 	for k := range 100 {
@@ -126,9 +126,9 @@ func TestBusyCallsStayTogether(t *testing.T) {
 			table.order[i].Waiting.Store(8)
 		}
 		for range 10 {
-			i := table.choose(int64(turn)*int64(k), 1, new(tried))
+			i := table.choose(int64(rotation)*int64(k), 1, new(tried))
 			if i >= preferred {
-				t.Fatalf("turn %d: a call goes to place %d, where it is alone", k, i)
+				t.Fatalf("rotation %d: a call goes to place %d, where it is alone", k, i)
 			}
 			table.order[i].Waiting.Add(1)
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/line"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
-	"github.com/shardlimit/shardlimit/internal/turns"
 )
 
 // Set is several limits that a call must pass together, such as so many per
@@ -24,7 +24,7 @@ type Set struct {
 	limiters []*Limiter // no two of one limit
 	invalid  error      // why it cannot be used
 
-	line      turns.Line
+	line      line.Line
 	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
 }
 

@@ -22,8 +22,9 @@ type setVote struct {
 	err    error
 }
 
-// inTurn is the part of the call timeout, one in so many, for which limits are asked in turn.
-const inTurn = 8
+// partOneByOne is the part of the call timeout, one in so many, for which limits are asked one by
+// one.
+const partOneByOne = 8
 
 // setCall is one call on a Set. It has one deadline: the time that the first limits took is missing
 // for those that are asked after them.
@@ -98,13 +99,13 @@ func (p *setCall) likelyToRefuse() {
 	}
 }
 
-// patience is how long limits are asked in turn.
+// patience is how long limits are asked one by one.
 func (p *setCall) patience() time.Duration {
 	least := p.votes[0].core.client.cfg.CallTimeout
 	for i := range p.votes {
 		least = min(least, p.votes[i].core.client.cfg.CallTimeout)
 	}
-	return least / inTurn
+	return least / partOneByOne
 }
 
 // everybodyElse asks all that are left at the same time.

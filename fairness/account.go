@@ -14,12 +14,12 @@ type account struct {
 	// may be used
 	filled int64
 	credit int64 // millionths of a permit; below 0: a debt
-	// the window, counted from 0, that used[0] and turned[0] are about; 0: its name came only once,
-	// and used and turned are what the shared account was charged for it
+	// the window, counted from 0, that used[0] and unmet[0] are about; 0: its name came only once,
+	// and used and unmet are what the shared account was charged for it
 	cell   int64
 	used   [2]int64 // permits in this window and the one before
-	turned [2]int64 // thousandths
-	due    int64    // when the permits come that it was promised last, us
+	unmet  [2]int64 // thousandths
+	due    int64    // when the permits come of its last appointment, us
 	denied int64    // the instant for which it was told to come back when it was last refused, us
 	waited int64    // part of its time in which its callers waited, billionths
 	saved  int64    // credit that was lent beyond what the account can hold, millionths of a permit
@@ -32,11 +32,11 @@ func (a *account) roll(t Term) {
 		return
 	}
 	if a.cell == cell-1 {
-		a.used[1], a.turned[1] = a.used[0], a.turned[0]
+		a.used[1], a.unmet[1] = a.used[0], a.unmet[0]
 	} else {
-		a.used[1], a.turned[1] = 0, 0
+		a.used[1], a.unmet[1] = 0, 0
 	}
-	a.used[0], a.turned[0], a.cell = 0, 0, cell
+	a.used[0], a.unmet[0], a.cell = 0, 0, cell
 }
 
 // depth is the most credit, in permits, of a participant entitled to e permits a window: little, so
@@ -101,17 +101,17 @@ func (a *account) top(t Term) {
 	a.credit, a.filled = int64(capacity(float64(t.Share), 0)), t.Now
 }
 
-// spread divides what was turned away in the last span of us among this window and the one before.
-// Of a longer time than a window only the last window counts: else a participant that came late,
-// because nothing was to be had, would seem to want all of it at once.
-func (t Term) spread(turned, span int64) [2]int64 {
+// spread divides the demand that was not met in the last span of us among this window and the one
+// before. Of a longer time than a window only the last window counts: else a participant that came
+// late, because nothing was to be had, would seem to want all of it at once.
+func (t Term) spread(unmet, span int64) [2]int64 {
 	span = max(span, 1)
 	if span > t.Window {
-		turned = int64(float64(turned) * float64(t.Window) / float64(span))
+		unmet = int64(float64(unmet) * float64(t.Window) / float64(span))
 		span = t.Window
 	}
-	recent := int64(float64(turned) * float64(min(t.Now%t.Window, span)) / float64(span))
-	return [2]int64{recent, turned - recent}
+	recent := int64(float64(unmet) * float64(min(t.Now%t.Window, span)) / float64(span))
+	return [2]int64{recent, unmet - recent}
 }
 
 // wait notes whether the participant's callers have been waiting in the last span of us: what is
@@ -148,7 +148,7 @@ func (a *account) wait(t Term, waiting, span int64) {
 func (a *account) state(t Term, waiting, span, weights, booking int64) {
 	left := float64(t.Window - t.Now%t.Window)
 	used := math.Floor(float64(float64(a.used[0])*milli) + float64(a.used[1])*milli*left/float64(t.Window))
-	turned := math.Floor(float64(a.turned[0]) + float64(a.turned[1])*left/float64(t.Window))
+	unmet := math.Floor(float64(a.unmet[0]) + float64(a.unmet[1])*left/float64(t.Window))
 	greatest := max(used, float64(a.used[0])*milli, float64(a.used[1])*milli)
 	backed, kept := float64(greatest*backedTimes)+backedMore*milli, 0.0
 	if a.refusedLately(t) {
@@ -162,7 +162,7 @@ func (a *account) state(t Term, waiting, span, weights, booking int64) {
 		part := math.Floor(float64(t.Share) * 2 * milli * float64(a.weight) / float64(max(weights, a.weight)))
 		backed = max(backed, min(float64(booking)*milli, part))
 	}
-	reported := used + turned + float64(float64(waiting)*milli)
+	reported := used + unmet + float64(float64(waiting)*milli)
 	unhindered := backed
 	if a.waited*2 < giga {
 		unhindered = math.Floor(float64(used*giga) / float64(giga-a.waited))

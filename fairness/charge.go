@@ -13,7 +13,7 @@ import "math"
 // microseconds the participant should try again for that reason, because until then a share comes
 // back and credit comes, and 0 if it may book.
 func (l *Ledger) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64) {
-	caller.Turned = 0
+	caller.Unmet = 0
 	l.admit(t, []Caller{caller}, permits)
 	entry := &l.open[0]
 	if entry.e == 0 {

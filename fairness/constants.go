@@ -36,7 +36,7 @@ const (
 	pausePart = 4
 	wantPart  = 64   // who is refused waits for no more than the share divided by this
 	leastPart = 1024 // nobody is told to come back sooner than a window divided by this
-	reachPart = 4    // promises reach a window divided by this ahead
+	reachPart = 4    // appointments reach a window divided by this ahead
 	// windows: what is ahead by more was left there by a clock that was set back; what is booked
 	// later counts as if it were for then
 	farAhead = 3

@@ -14,8 +14,8 @@ const (
 	MaxCallers = 32
 	// MaxWeight is the largest weight, in thousandths; the smallest is 1.
 	MaxWeight = 1_000_000
-	// MaxReport bounds what a caller may report as turned away (thousandths of a permit) or waiting
-	// (permits).
+	// MaxReport bounds what a caller may report as unmet demand (thousandths of a permit) or
+	// waiting (permits).
 	MaxReport = 1_000_000_000_000
 	// IDLength is the length of a participant's id: lower-case hexadecimal digits.
 	IDLength = 16
@@ -29,9 +29,9 @@ type Caller struct {
 	Slot int
 	// Weight is its weight in thousandths, 1 to [MaxWeight].
 	Weight int64
-	// Turned is the demand that this participant turned away for good since its last report, in
+	// Unmet is the demand of this participant that was denied for good since its last report, in
 	// thousandths of a permit, at most [MaxReport].
-	Turned int64
+	Unmet int64
 	// Waiting is how many permits its blocked callers still want beyond the asks of this call, at
 	// most [MaxReport].
 	Waiting int64
@@ -64,7 +64,7 @@ type Term struct {
 // Valid reports whether the caller is as its fields demand.
 func (s *Caller) Valid() bool {
 	return s.Named() && s.Weight >= 1 && s.Weight <= MaxWeight &&
-		s.Turned >= 0 && s.Turned <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
+		s.Unmet >= 0 && s.Unmet <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
 }
 
 // Named reports whether the caller tells whose it is, as ID and Slot demand.

@@ -38,7 +38,7 @@ func TestSimulatedOverload(t *testing.T) {
 			}
 			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), mean.jain,
 				mean.least, mean.use, mean.calls)
-			most := 1.1 // calls for a permit; seen: 1.05, without promises 3.1
+			most := 1.1 // calls for a permit; seen: 1.05, without appointments 3.1
 			if times == 10 {
 				most = 1.4 // seen: 1.33
 			}
@@ -89,13 +89,13 @@ func refuse(l *Ledger, t Term, who int) int64 {
 	return l.Settle(nil, t, 0, 1000)[0].Retry
 }
 
-// TestPromisesAreSpaced: who is refused is told another time than the one before, by as much as its
-// permit takes to come back.
-func TestPromisesAreSpaced(t *testing.T) {
+// TestAppointmentsAreSpaced: who is refused is told another time than the one before, by as much as
+// its permit takes to come back.
+func TestAppointmentsAreSpaced(t *testing.T) {
 	for _, people := range []int{10, 20, 30, 40} {
 		l, term := crowd(people, 1000)
-		term.Now += 2_000 // promises made so far are over, credit has come
-		l.promised = 0
+		term.Now += 2_000 // appointments made so far are over, credit has come
+		l.appointed = 0
 		for i := range l.accounts {
 			l.accounts[i].due, l.accounts[i].credit = 0, 20*micro
 		}
@@ -110,11 +110,11 @@ func TestPromisesAreSpaced(t *testing.T) {
 	}
 }
 
-// TestNothingIsPromisedBeforeItComes: while nothing is free, the first promise is for when the next
-// permit comes back, and the others are after it.
-func TestNothingIsPromisedBeforeItComes(t *testing.T) {
+// TestNoAppointmentIsBeforePermitsCome: while nothing is free, the first appointment is for when
+// the next permit comes back, and the others are after it.
+func TestNoAppointmentIsBeforePermitsCome(t *testing.T) {
 	l, term := crowd(40, 1000)
-	l.promised = 0
+	l.appointed = 0
 	for i := range l.accounts {
 		l.accounts[i].due, l.accounts[i].credit = 0, 20*micro
 	}
@@ -123,42 +123,42 @@ func TestNothingIsPromisedBeforeItComes(t *testing.T) {
 		l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 1}})
 		slot := l.Settle(nil, term, 0, 100_000)[0].Slot
 		if got, want := l.accounts[slot].due-term.Now, int64(100_000+1000*who); got != want {
-			t.Errorf("number %d is promised a permit in %d us, want %d", who, got, want)
+			t.Errorf("number %d has an appointment in %d us, want %d", who, got, want)
 		}
 	}
-	l.promised = 0
+	l.appointed = 0
 	l.accounts[1].due = 0
-	if ahead := l.queue(term, 1, 1, 100_000); ahead != 1000 {
-		t.Errorf("with a free permit, the next is promised in %d us", ahead)
+	if ahead := l.appoint(term, 1, 1, 100_000); ahead != 1000 {
+		t.Errorf("with a free permit, the next appointment is in %d us", ahead)
 	}
-	if ahead := l.queue(term, 1, 0, 1_000*term.Window); ahead > term.Window {
-		t.Errorf("promised in %d us", ahead)
+	if ahead := l.appoint(term, 1, 0, 1_000*term.Window); ahead > term.Window {
+		t.Errorf("an appointment in %d us", ahead)
 	}
 }
 
-// TestOnePromiseEach: who asks again and again before its time does not put off the others.
-func TestOnePromiseEach(t *testing.T) {
+// TestOneAppointmentEach: who asks again and again before its time does not put off the others.
+func TestOneAppointmentEach(t *testing.T) {
 	l, term := crowd(20, 1000)
-	l.promised = term.Now + 20_000
+	l.appointed = term.Now + 20_000
 	for i := range l.accounts {
 		l.accounts[i].due = 0
 	}
 	first := refuse(l, term, 1)
-	before := l.promised
+	before := l.appointed
 	for range 50 {
 		if again := refuse(l, term, 1); again < first-50 || again > first {
 			t.Fatalf("told %d us, then %d", first, again)
 		}
 		term.Now++
 	}
-	if l.promised != before {
-		t.Errorf("one participant was promised all until %d us later", l.promised-before)
+	if l.appointed != before {
+		t.Errorf("one participant has all appointments until %d us later", l.appointed-before)
 	}
 }
 
-// TestPromisesAreBounded: they reach little more than a quarter of a window ahead, and what lies
-// further is of another clock.
-func TestPromisesAreBounded(t *testing.T) {
+// TestAppointmentsAreBounded: they reach little more than a quarter of a window ahead, and what
+// lies further is of another clock.
+func TestAppointmentsAreBounded(t *testing.T) {
 	l, term := crowd(1000, 1000)
 	for who := range 1000 {
 		if retry := refuse(l, term, who); retry > term.Window/4+3*1000 {
@@ -171,16 +171,16 @@ func TestPromisesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhoWantsMoreWaitsItsTurn: who got all that it asked for and has no credit left comes when its
-// turn is, if it wants more than its part.
-func TestWhoWantsMoreWaitsItsTurn(t *testing.T) {
-	for claim, turn := range map[int64]bool{1: false, most: true} {
+// TestWhoWantsMoreHasAnAppointment: who got all that it asked for and has no credit left comes at
+// its appointment, if it wants more than its part.
+func TestWhoWantsMoreHasAnAppointment(t *testing.T) {
+	for claim, appointed := range map[int64]bool{1: false, most: true} {
 		l, term := crowd(20, 1000)
 		a := &l.accounts[1]
-		l.promised, a.due, a.credit, a.claim = term.Now+50_000, 0, 0, claim
+		l.appointed, a.due, a.credit, a.claim = term.Now+50_000, 0, 0, claim
 		l.open = []entry{{own: 1, from: 1, e: l.entitlement(term, a)}}
 		retry := l.Settle(nil, term, 2, 1000)[0].Retry
-		if turn != (retry >= 50_000) || turn != (l.promised > term.Now+50_000) {
+		if appointed != (retry >= 50_000) || appointed != (l.appointed > term.Now+50_000) {
 			t.Errorf("with a claim of %d it is told %d us", claim, retry)
 		}
 	}

@@ -18,12 +18,12 @@ const shared = "****************"
 // ledger; not safe for concurrent use. A call looks at a bounded number of accounts, except that a
 // participant whose slot is not known is searched for.
 type Ledger struct {
-	accounts []account // the first is the shared one; none: the ledger is empty
-	promised int64     // until then the permits that come back have been promised, us; see queue
-	level    level
-	weights  int64 // of those who had a demand when the last pass ended, thousandths
-	sweep    sweep
-	open     []entry // the callers of the call under way
+	accounts  []account // the first is the shared one; none: the ledger is empty
+	appointed int64     // until then the permits that come back have been appointed, us; see appoint
+	level     level
+	weights   int64 // of those who had a demand when the last pass ended, thousandths
+	sweep     sweep
+	open      []entry // the callers of the call under way
 }
 
 // level is the water level in thousandths of a permit per thousandth of weight, as a fraction;
@@ -100,7 +100,7 @@ func (l *Ledger) deny(t Term, entry *entry) {
 func (l *Ledger) admit(t Term, callers []Caller, booking int64) {
 	if len(l.accounts) == 0 {
 		l.accounts = append(l.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
-		l.promised, l.level, l.weights, l.sweep = 0, level{}, 0, sweep{next: -1}
+		l.appointed, l.level, l.weights, l.sweep = 0, level{}, 0, sweep{next: -1}
 	}
 	l.open = l.open[:0]
 	for i := range callers {
@@ -112,17 +112,17 @@ func (l *Ledger) admit(t Term, callers []Caller, booking int64) {
 			span = t.Now - l.accounts[e.own].filled // its last ask, as nearly as it matters here
 			l.settleIn(t, &l.accounts[e.own])
 		}
-		turned := t.spread(caller.Turned, span)
+		unmet := t.spread(caller.Unmet, span)
 		if e.own < 0 && len(l.accounts) <= MaxAccounts {
 			e.own = len(l.accounts)
 			l.accounts = append(l.accounts,
-				account{id: caller.ID, weight: caller.Weight, seen: t.Now, filled: t.Now, turned: turned})
+				account{id: caller.ID, weight: caller.Weight, seen: t.Now, filled: t.Now, unmet: unmet})
 		}
 		a := &l.accounts[e.from]
 		a.weight = caller.Weight
 		a.roll(t)
-		a.turned[0] = min(a.turned[0]+turned[0], most)
-		a.turned[1] = min(a.turned[1]+turned[1], most)
+		a.unmet[0] = min(a.unmet[0]+unmet[0], most)
+		a.unmet[1] = min(a.unmet[1]+unmet[1], most)
 		if booking == 0 && e.own > 0 && e.own == e.from {
 			a.wait(t, caller.Waiting, span)
 		}
@@ -148,7 +148,7 @@ func (l *Ledger) settleIn(t Term, a *account) {
 	s.roll(t)
 	for i := s.cell - a.cell; i == 0 || i == 1; i++ {
 		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
-		s.turned[i] = max(0, s.turned[i]-a.turned[i-s.cell+a.cell])
+		s.unmet[i] = max(0, s.unmet[i]-a.unmet[i-s.cell+a.cell])
 	}
 	s.state(t, 0, t.Window, l.weights, 0)
 }
@@ -226,7 +226,7 @@ func (l *Ledger) Settle(dst []Hint, t Term, free, next int64) []Hint {
 // Who is refused wants a part of what its account can hold at once, so that a few calls bring much,
 // but no more than comes back in a 64th of a window: where few share a limit, what is free lies
 // there until one of them comes. Who got all it asked for, but wants more than its part and would
-// be refused now, need not come to hear it: it waits its turn like one that was refused.
+// be refused now, need not come to hear it: it waits for its appointment like one that was refused.
 func (l *Ledger) hint(t Term, entry *entry, free, next int64) int64 {
 	if entry.e == 0 {
 		return 0
@@ -256,23 +256,23 @@ func (l *Ledger) hint(t Term, entry *entry, free, next int64) int64 {
 	}
 	if float64(a.claim) >= entry.e*milli { // it wants more than its part
 		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
-			a.due = t.Now + l.queue(t, want, free, next)
+			a.due = t.Now + l.appoint(t, want, free, next)
 		}
 		retry = max(retry, float64(a.due-t.Now))
 	}
 	return int64(math.Ceil(max(min(retry, window), window/leastPart)))
 }
 
-// queue promises a participant the permits that come back after those that are promised already,
+// appoint makes an appointment with a participant for the permits that come back behind all others,
 // and returns in how many microseconds the last of them is there. Without it all who wait for
-// permits would come at the same release, and all but the first in vain. A promise is a hint like
-// any other: what is free goes to whoever asks and has the credit, so that nothing is lost if
-// somebody does not come back. Promises reach a quarter of a window ahead, and nobody has two at
-// once. While nothing is free, the first is not for a time before the next permit comes back: next
-// is in how many microseconds that is.
-func (l *Ledger) queue(t Term, want float64, free, next int64) int64 {
-	ahead := l.promised - t.Now
-	if ahead < 0 || ahead > farAhead*t.Window { // further than promises reach: the clock was set back
+// permits would come at the same release, and all but the first in vain. An appointment is a hint
+// like any other: what is free goes to whoever asks and has the credit, so that nothing is lost if
+// somebody does not come back. Appointments reach a quarter of a window ahead, and nobody has two
+// at once. While nothing is free, the first is not for a time before the next permit comes back:
+// next is in how many microseconds that is.
+func (l *Ledger) appoint(t Term, want float64, free, next int64) int64 {
+	ahead := l.appointed - t.Now
+	if ahead < 0 || ahead > farAhead*t.Window { // further than appointments reach: the clock was set back
 		ahead = 0
 	}
 	share := float64(max(t.Share, 1))
@@ -281,7 +281,7 @@ func (l *Ledger) queue(t Term, want float64, free, next int64) int64 {
 	}
 	if ahead*reachPart <= t.Window {
 		ahead += int64(math.Ceil(want * float64(t.Window) / share))
-		l.promised = t.Now + ahead
+		l.appointed = t.Now + ahead
 	}
 	return ahead
 }

@@ -15,7 +15,7 @@ func crowd(people int, share int64) (*Ledger, Term) {
 	for range 40 * people {
 		t.Now += 2_000_000 / int64(40*people)
 		who := rng.IntN(people)
-		caller := Caller{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000, Turned: 5000}
+		caller := Caller{ID: fmt.Sprintf("%016x", who), Slot: -1, Weight: 1000, Unmet: 5000}
 		l.Grant(nil, t, share, []Caller{caller}, []Ask{{Size: 1, Count: share / 10}})
 		l.Settle(nil, t, share, 0)
 	}
@@ -70,9 +70,9 @@ func TestLargeAsk(t *testing.T) {
 		}
 		term.Now += hint.Retry
 	}
-	caller[0].Turned = 1_000_000 // it still wants more, and so do the others
+	caller[0].Unmet = 1_000_000 // it still wants more, and so do the others
 	for i := range 4 {
-		other := []Caller{{ID: fmt.Sprintf("%016x", i), Slot: -1, Weight: 1000, Turned: 1_000_000}}
+		other := []Caller{{ID: fmt.Sprintf("%016x", i), Slot: -1, Weight: 1000, Unmet: 1_000_000}}
 		l.Grant(nil, term, 0, other, nil)
 		l.Settle(nil, term, 0, 0)
 	}
@@ -99,9 +99,9 @@ func TestPassOverMany(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayIsSpread: what was turned away counts in the windows in which it was, and of a long
+// TestUnmetDemandIsSpread: what was not met counts in the windows in which it was, and of a long
 // time only the last window.
-func TestTurnedAwayIsSpread(t *testing.T) {
+func TestUnmetDemandIsSpread(t *testing.T) {
 	term := Term{Now: epoch + simWindow/10, Window: simWindow, Share: 100}
 	for span, want := range map[int64][2]int64{
 		-simWindow:         {1000, 0}, // the clock was set back

@@ -63,7 +63,7 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 }
 
 // TestWhoComesEarlyIsNotOverstated: what is reported by one that comes before it was told to was
-// turned away since its last ask, not since then.
+// not met since its last ask, not since then.
 func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 	l, term := &Ledger{}, Term{Now: epoch + simWindow*6/10, Window: simWindow, Share: 100}
 	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
@@ -72,10 +72,10 @@ func TestWhoComesEarlyIsNotOverstated(t *testing.T) {
 		l.Settle(nil, term, 0, simWindow)
 	}
 	term.Now += simWindow / 2 // a tenth into the next window
-	caller[0].Turned = 1000
+	caller[0].Unmet = 1000
 	l.Grant(nil, term, 0, caller, []Ask{{Size: 1, Count: 5}})
-	if got := l.accounts[1].turned; got != [2]int64{200, 800} {
-		t.Errorf("turned away in this window and the one before: %v, want a fifth and four fifths", got)
+	if got := l.accounts[1].unmet; got != [2]int64{200, 800} {
+		t.Errorf("unmet in this window and the one before: %v, want a fifth and four fifths", got)
 	}
 }
 

@@ -52,7 +52,7 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hin
 	if contended {
 		_, granted, _ = l.ledger.Grant(room[:0], t, l.share-l.used, callers, asks)
 	}
-	if granted < count || caller.Turned > 0 || caller.Waiting > 0 {
+	if granted < count || caller.Unmet > 0 || caller.Waiting > 0 {
 		if !contended {
 			l.ledger.Clear()
 		}
@@ -86,8 +86,8 @@ type simClient struct {
 	weight  int64
 	rate    func(now int64) float64 // calls per second
 	newName bool                    // another name with every call
-	// thousandths of a permit that it claims to have turned away, with every call, and permits to
-	// wait for
+	// thousandths of a permit that it claims to have denied for good, with every call, and permits
+	// to wait for
 	boast     int64
 	hasty     bool // it heeds no hint
 	even      bool // its calls come evenly, else at random
@@ -99,7 +99,7 @@ type simClient struct {
 	nap       int64   // until then they do not look again
 	open      []int64 // when each shard may be asked again
 	slot      []int
-	turned    []float64
+	unmet     []float64
 	first     int // the preferred shards: this one and the next
 	wanted    int64
 	admitted  int64
@@ -135,7 +135,7 @@ func (s *sim) name() string {
 func (s *sim) add(weight int64, rate func(int64) float64) *simClient {
 	c := &simClient{id: s.name(), weight: weight, rate: rate, first: s.rng.IntN(len(s.shards))}
 	for range s.shards {
-		c.open, c.slot, c.turned = append(c.open, 0), append(c.slot, -1), append(c.turned, 0)
+		c.open, c.slot, c.unmet = append(c.open, 0), append(c.slot, -1), append(c.unmet, 0)
 	}
 	s.clients = append(s.clients, c)
 	return c
@@ -211,7 +211,7 @@ func (s *sim) serve(c *simClient, now, calls int64) (granted int64) {
 		for ; calls > 0; calls-- {
 			c.id = s.name()
 			for i := range s.shards {
-				c.open[i], c.slot[i], c.turned[i] = 0, -1, 0
+				c.open[i], c.slot[i], c.unmet[i] = 0, -1, 0
 			}
 			granted += s.spread(c, now, 1)
 		}
@@ -232,9 +232,9 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 			}
 			count--
 		}
-		caller := Caller{ID: c.id, Slot: c.slot[i], Weight: c.weight, Turned: int64(c.turned[i])}
-		c.turned[i] -= float64(caller.Turned)
-		caller.Turned += c.boast
+		caller := Caller{ID: c.id, Slot: c.slot[i], Weight: c.weight, Unmet: int64(c.unmet[i])}
+		c.unmet[i] -= float64(caller.Unmet)
+		caller.Unmet += c.boast
 		caller.Waiting = c.boast / milli
 		if c.waiters > 0 {
 			caller.Waiting = (c.waiting + int64(n) - 1) / int64(n)
@@ -302,7 +302,7 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 	}
 	if left > 0 {
 		for i := range n {
-			c.turned[i] += float64(left) * 1000 * min(1, 2/float64(n))
+			c.unmet[i] += float64(left) * 1000 * min(1, 2/float64(n))
 		}
 	}
 	return granted

@@ -21,12 +21,12 @@ func (l *Ledger) Text() string {
 	}
 	var text strings.Builder
 	s := &l.sweep
-	fmt.Fprintf(&text, columns.Ledger.Form(), len(l.accounts), l.promised, l.level.spare, l.level.heavy,
+	fmt.Fprintf(&text, columns.Ledger.Form(), len(l.accounts), l.appointed, l.level.spare, l.level.heavy,
 		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count, l.weights)
 	for i := range l.accounts {
 		a := &l.accounts[i]
 		fmt.Fprintf(&text, columns.Account.Form(), a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.turned[0], a.turned[1], a.due, a.denied, a.waited, a.saved)
+			a.used[0], a.used[1], a.unmet[0], a.unmet[1], a.due, a.denied, a.waited, a.saved)
 	}
 	return text.String()
 }
@@ -43,7 +43,7 @@ func ParseLedger(text string) (*Ledger, error) {
 	}
 	header := columns.Ledger.Reader(text)
 	count := header.Number()
-	l.promised = header.Number()
+	l.appointed = header.Number()
 	l.level = level{spare: header.Number(), heavy: header.Number()}
 	l.sweep = sweep{
 		next: int(header.Number()), began: header.Number(), light: float64(header.Number()), heavy: header.Number(),
@@ -59,7 +59,7 @@ func ParseLedger(text string) (*Ledger, error) {
 		a := account{
 			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(),
 			credit: r.Number(),
-			cell:   r.Number(), used: [2]int64{r.Number(), r.Number()}, turned: [2]int64{r.Number(), r.Number()},
+			cell:   r.Number(), used: [2]int64{r.Number(), r.Number()}, unmet: [2]int64{r.Number(), r.Number()},
 			due: r.Number(), denied: r.Number(), waited: r.Number(), saved: r.Number(),
 		}
 		if r.Bad() || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga ||

@@ -40,7 +40,7 @@ func (r *TakeRequest) asks() string {
 		caller := &r.Callers[i]
 		text = columns.Caller.Append(append(text, caller.ID...), 1, int64(caller.Slot), caller.Weight)
 		if reports == 1 {
-			text = columns.Caller.Append(text, 3, caller.Turned, caller.Waiting)
+			text = columns.Caller.Append(text, 3, caller.Unmet, caller.Waiting)
 		}
 	}
 	if string(text) != r.said {
@@ -52,7 +52,7 @@ func (r *TakeRequest) asks() string {
 // reports is 1 if any participant has demand that is not in the groups, else 0.
 func (r *TakeRequest) reports() int64 {
 	for i := range r.Callers {
-		if r.Callers[i].Turned > 0 || r.Callers[i].Waiting > 0 {
+		if r.Callers[i].Unmet > 0 || r.Callers[i].Waiting > 0 {
 			return 1
 		}
 	}

@@ -12,7 +12,7 @@ import (
 var constants = func() map[string]string {
 	all := fairness.Constants()
 	for name, value := range map[string]int64{
-		"TURN": turn, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
+		"WRAP": wrap, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
 		"MOST_BOOKED": mostBooked, "MOST_CRESTS": mostCrests, "MAX_RELEASES": MaxReleases,
 		"MAX_CELLS": maxCells, "BOOK_CELLS": bookCells, "CELL_PART": cellPart,
 		"FAR": far, "MOST_NOTES": mostNotes, "MOST_BOOKINGS": mostBookings,

@@ -13,7 +13,7 @@
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
 --          callers,
 --          of which the slot is -1 where it is not known. Weights are in thousandths.
---          Only with reports: thousandths of a permit turned away since the last report, and
+--          Only with reports: thousandths of a permit of unmet demand since the last report, and
 --          permits that blocked callers wait for.
 --@layout asks
 --@layout group
@@ -27,11 +27,11 @@
 local asks, groups = ARGV[3], 1
 local ONE = '@ONE' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, @one.groups..size) == ONE
-local callers_at, caller_bytes = @one.callers, @caller.turned.at -- where in it the callers are, and how long they are
+local callers_at, caller_bytes = @one.callers, @caller.unmet.at -- where in it the callers are, and how long they are
 local reports = false
 if not plain then
   groups, reports = sub(asks, @asks.groups) + 0, sub(asks, @asks.reports) == '1'
-  callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.turned.at
+  callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
 local grants, ledger
@@ -81,18 +81,18 @@ if contending then
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if reports then
-        -- What was turned away since it was last seen counts in each window what is its part of
+        -- What was not met since it was last seen counts in each window what is its part of
         -- that time; of a longer time than a window only the last.
-        local turned = sub(asks, @caller.turned[i]) + 0
+        local unmet = sub(asks, @caller.unmet[i]) + 0
         if elapsed > window then
-          turned, elapsed = floor(turned * window / elapsed), window
+          unmet, elapsed = floor(unmet * window / elapsed), window
         end
-        local recent = floor(turned * min(now % window, elapsed) / elapsed)
-        a.turned, a.turned_before =
-          min(a.turned + recent, @MOST_REPORTED), min(a.turned_before + turned - recent, @MOST_REPORTED)
+        local recent = floor(unmet * min(now % window, elapsed) / elapsed)
+        a.unmet, a.unmet_before =
+          min(a.unmet + recent, @MOST_REPORTED), min(a.unmet_before + unmet - recent, @MOST_REPORTED)
         waiting = sub(asks, @caller.waiting[i]) + 0
         if newcomer then
-          newcomer.turned, newcomer.turned_before = recent, turned - recent
+          newcomer.unmet, newcomer.unmet_before = recent, unmet - recent
         end
       end
       if own >= 0 and not newcomer then

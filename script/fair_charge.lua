@@ -1,6 +1,6 @@
 --@needs account_of ahead b closed contended everybody fill floor format fresh goal header max min
 --@needs note_claim now roll save window
---@gives charge hold pay permits promised share
+--@gives charge hold pay permits appointed share
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -55,7 +55,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * @MICRO, -@DEEPEST), paid_to
       end
       if header == '' then
-        local promised = b.promised
+        local appointed = b.appointed
         --@include fair_begin
       end
       save()

@@ -5,11 +5,11 @@
 local function roll(a)
   if a.cell ~= cell then
     if a.cell == cell - 1 then
-      a.used_before, a.turned_before = a.used, a.turned
+      a.used_before, a.unmet_before = a.used, a.unmet
     else
-      a.used_before, a.turned_before = 0, 0
+      a.used_before, a.unmet_before = 0, 0
     end
-    a.used, a.turned, a.cell = 0, 0, cell
+    a.used, a.unmet, a.cell = 0, 0, cell
   end
 end
 -- Notes whether its callers have been waiting in the last span of us.
@@ -33,7 +33,7 @@ local function note_claim(a, waiting, elapsed, booking)
   if booking > 0 and a.credit >= 0 then
     backed = max(backed, min(booking * @MILLI, floor(share * 2000 * a.weight / max(weights, a.weight))))
   end
-  local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * @MILLI
+  local reported = in_use + floor(a.unmet + a.unmet_before * here / window) + waiting * @MILLI
   local unhindered = backed
   if a.waited * 2 < @GIGA then
     unhindered = floor(in_use * @GIGA / (@GIGA - a.waited))
@@ -80,10 +80,10 @@ local function settle(a)
   a.cell = (a.filled - a.filled % window) / window
   roll(s)
   if s.cell == a.cell then
-    s.used, s.turned, s.turned_before =
-      max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+    s.used, s.unmet, s.unmet_before =
+      max(0, s.used - a.used), max(0, s.unmet - a.unmet), max(0, s.unmet_before - a.unmet_before)
   elseif s.cell == a.cell + 1 then
-    s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+    s.used_before, s.unmet_before = max(0, s.used_before - a.used), max(0, s.unmet_before - a.unmet)
   end
   note_claim(s, 0, window, 0)
   s.seen = now

@@ -3,9 +3,9 @@
 -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
 -- pcall. `header` begins the ledger, or is empty.
 local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+local b = {header = header, accounts = {}, entries = {}, count = 1, appointed = 0, spare = 0, heavy = 0, grants = {}}
 if header ~= '' then
-  b.count, b.promised = sub(header, @ledger.accounts) + 0, sub(header, @ledger.promised) + 0
+  b.count, b.appointed = sub(header, @ledger.accounts) + 0, sub(header, @ledger.appointed) + 0
   b.spare, b.heavy = sub(header, @ledger.spare) + 0, sub(header, @ledger.heavy) + 0
 end
 local weights = header ~= '' and sub(header, @ledger.weights) + 0 or 0
@@ -16,7 +16,7 @@ local cell, here = (now - now % window) / window, window - now % window
 local function fresh(id, weight)
   return {
     id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-    turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+    unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
   }
 end
 local function read_account(line)
@@ -25,7 +25,7 @@ local function read_account(line)
     claim = sub(line, @account.claim) + 0, filled = sub(line, @account.filled) + 0,
     credit = sub(line, @account.credit) + 0, cell = sub(line, @account.cell) + 0,
     used = sub(line, @account.used) + 0, used_before = sub(line, @account.used_before) + 0,
-    turned = sub(line, @account.turned) + 0, turned_before = sub(line, @account.turned_before) + 0,
+    unmet = sub(line, @account.unmet) + 0, unmet_before = sub(line, @account.unmet_before) + 0,
     due = sub(line, @account.due) + 0, denied = sub(line, @account.denied) + 0,
     waited = sub(line, @account.waited) + 0, saved = sub(line, @account.saved) + 0,
   }

@@ -1,6 +1,6 @@
 --@needs MARK as_proposed begun contended contending format grants groups ledger left next_us now
 --@needs paced place record remark reply sub target window written
---@gives b promised
+--@gives b appointed
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
@@ -22,7 +22,7 @@ if contending then
     local share = paced
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
     local b = ledger
-    local promised = b.promised
+    local appointed = b.appointed
     for _, entry in ipairs(b.entries) do
       local a, e, asked, unserved = entry.a, entry.e, entry.refused, entry.unserved
       if e > 0 then
@@ -51,23 +51,23 @@ if contending then
         if missing > 0 then
           pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
         end
-        -- The permits that come back are promised to one after the other, or all would come at the
+        -- The permits that come back are appointed to one after the other, or all would come at the
         -- same release.
         if a.claim >= e * @MILLI then
           if a.due <= now or a.due - now > @FAR_AHEAD * window then
-            local promise_in = promised - now
-            if promise_in < 0 or promise_in > @FAR_AHEAD * window then
-              -- further than promises reach: the clock was set back
-              promise_in = 0
+            local appointment_in = appointed - now
+            if appointment_in < 0 or appointment_in > @FAR_AHEAD * window then
+              -- further than appointments reach: the clock was set back
+              appointment_in = 0
             end
             if left < 1 then -- nothing before the next permit comes back
-              promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
+              appointment_in = max(appointment_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
-            if promise_in * @REACH_PART <= window then
-              promise_in = promise_in + ceil(want * window / max(share, 1))
-              promised = now + promise_in
+            if appointment_in * @REACH_PART <= window then
+              appointment_in = appointment_in + ceil(want * window / max(share, 1))
+              appointed = now + appointment_in
             end
-            a.due = now + promise_in
+            a.due = now + appointment_in
           end
           pause = max(pause, a.due - now)
         end
@@ -106,9 +106,9 @@ if contending then
     local often = b.heavy > 0 and @PASSES or max(@PASSES, floor(@ANEW * @SLICE / max(@SLICE, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
-      if b.count ~= b.stored or promised ~= b.promised then
+      if b.count ~= b.stored or appointed ~= b.appointed then
         redis.call('SETRANGE', KEYS[#KEYS], '@ledger.accounts.at',
-          format('@ledger.accounts..promised.form', b.count, promised))
+          format('@ledger.accounts..appointed.form', b.count, appointed))
       end
       return
     end
@@ -214,7 +214,7 @@ if contending then
       end
     end
     redis.call('SETRANGE', KEYS[#KEYS], '0',
-      format('@ledger.form', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
+      format('@ledger.form', b.count, appointed, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
       b.weights))
   end)
 end

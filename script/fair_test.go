@@ -64,8 +64,8 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take(r, false)
 	take(asking(p, 1, 1), true)
 	now += 1_900_000
-	r.Callers[0].Waiting, r.Callers[0].Turned = 0, 1
-	take(r, true) // demand that was turned away keeps it up
+	r.Callers[0].Waiting, r.Callers[0].Unmet = 0, 1
+	take(r, true) // demand that was not met keeps it up
 	now += 1_900_000
 	take(asking(p, 1, 1), true)
 }
@@ -89,19 +89,19 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			t.Fatalf("%q %v", good, err)
 		}
 		for name, text := range map[string]string{
-			"count":    "SLB5   99" + good[9:],
-			"huge":     "SLB599999" + good[9:],
-			"no count": "SLB5    x" + good[9:],
-			"short":    good[:200],
-			"header":   good[:151],
-			"stub":     "SLB5",
-			"credit":   strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
-			"infinite": good[:25] + "             inf" + good[41:],
-			"nan":      good[:25] + "             nan          1" + good[52:],
-			"promise":  good[:9] + "             nan" + good[25:],
-			"far":      good[:9] + "9999999999999999" + good[25:],
-			"version":  "SLB1" + good[4:],
-			"gone":     "",
+			"count":     "SLB5   99" + good[9:],
+			"huge":      "SLB599999" + good[9:],
+			"no count":  "SLB5    x" + good[9:],
+			"short":     good[:200],
+			"header":    good[:151],
+			"stub":      "SLB5",
+			"credit":    strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
+			"infinite":  good[:25] + "             inf" + good[41:],
+			"nan":       good[:25] + "             nan          1" + good[52:],
+			"appointed": good[:9] + "             nan" + good[25:],
+			"far":       good[:9] + "9999999999999999" + good[25:],
+			"version":   "SLB1" + good[4:],
+			"gone":      "",
 		} {
 			command(t, client, "SET", ref.ledger, text)
 			if text == "" {
@@ -191,7 +191,7 @@ func TestCallersAreChecked(t *testing.T) {
 		"capital":  func(r *TakeRequest) { r.Callers[0].ID = "00000000000000FF" },
 		"weight":   func(r *TakeRequest) { r.Callers[0].Weight = 0 },
 		"heavy":    func(r *TakeRequest) { r.Callers[0].Weight = fairness.MaxWeight + 1 },
-		"turned":   func(r *TakeRequest) { r.Callers[0].Turned = -1 },
+		"unmet":    func(r *TakeRequest) { r.Callers[0].Unmet = -1 },
 		"waiting":  func(r *TakeRequest) { r.Callers[0].Waiting = fairness.MaxReport + 1 },
 		"slot":     func(r *TakeRequest) { r.Callers[0].Slot = fairness.MaxAccounts + 1 },
 		"caller":   func(r *TakeRequest) { r.Groups[0].Caller = 1 },

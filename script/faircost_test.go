@@ -32,20 +32,20 @@ func BenchmarkFairScript(b *testing.B) {
 		b.Run(fmt.Sprintf("%d people %v demand %d calls", c.people, c.demand, c.rate), func(b *testing.B) {
 			const share = 100_000
 			ref, p := ShardKeys("", "t", b.Name()), proposal(b, 1, share, time.Second)
-			slots, turn, now := make([]int, max(c.people, 1)), 0, int64(1_700_000_000_000_000)
+			slots, round, now := make([]int, max(c.people, 1)), 0, int64(1_700_000_000_000_000)
 			batch := func(count int) {
 				var commands []rueidis.Completed
 				var who []int
 				for range count {
 					now += 1_000_000 / c.rate
-					turn++
+					round++
 					r := &TakeRequest{Proposal: p,
 						Groups: []Group{{Size: 1, Count: int64(c.demand * share / float64(c.rate))}}}
 					if c.people > 0 {
-						n := turn % c.people
+						n := round % c.people
 						r.Callers = []Caller{{ID: fmt.Sprintf("%016x", n), Slot: slots[n], Weight: 1000}}
-						if c.demand > 1 && turn%8 == 0 {
-							r.Callers[0].Turned = 1000
+						if c.demand > 1 && round%8 == 0 {
+							r.Callers[0].Unmet = 1000
 						}
 						who = append(who, n)
 					}
@@ -95,18 +95,18 @@ func BenchmarkFairCallers(b *testing.B) {
 	for _, kind := range []string{"known", "moved", "strange"} {
 		b.Run(kind, func(b *testing.B) {
 			ref, p := ShardKeys("", "t", b.Name()), proposal(b, 1, share, time.Second)
-			slots, turn, now := make([]int, people), 0, int64(1_700_000_000_000_000)
+			slots, round, now := make([]int, people), 0, int64(1_700_000_000_000_000)
 			call := func(kind string) {
 				now += 2000
 				r := &TakeRequest{Proposal: p}
 				for s := range callers {
-					turn++
-					caller := Caller{ID: fmt.Sprintf("%016x", turn%people), Slot: slots[turn%people], Weight: 1000}
+					round++
+					caller := Caller{ID: fmt.Sprintf("%016x", round%people), Slot: slots[round%people], Weight: 1000}
 					switch kind {
 					case "moved":
 						caller.Slot = -1
 					case "strange":
-						caller.ID, caller.Slot = fmt.Sprintf("%016x", turn+people), -1
+						caller.ID, caller.Slot = fmt.Sprintf("%016x", round+people), -1
 					}
 					r.Groups, r.Callers = append(r.Groups, Group{Size: 1, Count: 20, Caller: s}), append(r.Callers,
 						caller)
@@ -118,7 +118,7 @@ func BenchmarkFairCallers(b *testing.B) {
 					b.Fatal(err)
 				}
 				for s := 0; kind == "known" && len(values) == takeNumbers+3*callers && s < callers; s++ {
-					slots[(turn-callers+1+s)%people] = int(values[takeNumbers+callers+2*s])
+					slots[(round-callers+1+s)%people] = int(values[takeNumbers+callers+2*s])
 				}
 			}
 			for range 4 * people / callers {

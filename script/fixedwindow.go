@@ -52,7 +52,7 @@ func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
 func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
 func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
 
-func (w *fixedWindow) promise(f *frame, n, after int64) (us int64, room bool) {
+func (w *fixedWindow) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if after == 0 && n <= w.free(f) {
 		return 0, true
 	}

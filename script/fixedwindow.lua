@@ -1,5 +1,5 @@
 --@needs TAKES as_proposed begin booked find floor format now share sub target window
---@sets begin beside book booked falls held lasts promise refund regrid releases reshape retire
+--@sets begin beside book booked falls held lasts earliest refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
 -- multiples of their length.
@@ -163,7 +163,7 @@ if not TAKES then
     return n
   end
 
-  function promise(n, after)
+  function earliest(n, after)
     if after == 0 and n <= free() then
       return 0, true
     end

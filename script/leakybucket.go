@@ -62,7 +62,7 @@ func (l *leakyBucket) turn(f *frame, n int64) int64 {
 	return l.date + us - f.now
 }
 
-func (l *leakyBucket) promise(f *frame, n, after int64) (us int64, room bool) {
+func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if n > l.free(f) {
 		return l.retry(f, n), false
 	}

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed back burst date ebb format free full level measure move muldiv now part
 --@needs reset retire_at retired retry room share sub target used wait window
---@sets begin book booked date held lasts pace part promise refund reshape retire retry
+--@sets begin book booked date held lasts pace part earliest refund reshape retire retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
 -- for its turn.
@@ -89,7 +89,7 @@ if not TAKES then
     return date + us + (rest > 0 and 1 or 0) - now
   end
 
-  function promise(n, after)
+  function earliest(n, after)
     if n > free() then
       return retry(n), false
     end

@@ -40,7 +40,7 @@ type rule interface {
 	free(f *frame) int64
 	grant(f *frame, n int64)
 	refund(f *frame, n, at int64) int64
-	promise(f *frame, n, after int64) (us int64, room bool)
+	earliest(f *frame, n, after int64) (us int64, room bool)
 	book(f *frame, n, us int64) (at int64)
 	booked(f *frame) int64
 	soonest(f *frame) int64
@@ -185,7 +185,7 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	pay, hold, charge := v.fair.due(v.term(), v.quarantine() == 0, r, own.booked(&v.frame))
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if us, room := own.promise(&v.frame, r.Permits, r.after()); us >= 0 && (us < pay || hold > 0) {
+	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && (us < pay || hold > 0) {
 		paced = max(pay, hold)
 		retry = paced
 	} else if us == 0 ||

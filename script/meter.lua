@@ -1,6 +1,6 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin beside book booked burst ceil closed_until contended epoch falls
---@gives find floor format head held lasts now offset pace promise receipt refund regrid releases
+--@gives find floor format head held lasts now offset pace earliest receipt refund regrid releases
 --@gives reshape retire share start stepped sub target touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
@@ -31,7 +31,7 @@
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
@@ -51,7 +51,7 @@ local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,4 +1,4 @@
---@needs book booked closed free hold most now pay permits promise
+--@needs book booked closed free hold most now pay permits earliest
 --@sets renew
 --@gives at available delay granted paced retry_in
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
@@ -14,7 +14,7 @@ if closed > 0 then
   retry_in = permits <= most and closed or -1
 else
   available = free()
-  local us, bookable = promise(permits, ARGV[6] + 0)
+  local us, bookable = earliest(permits, ARGV[6] + 0)
   if us >= 0 and (us < pay or hold > 0) then
     paced = math.max(pay, hold)
     retry_in = paced

@@ -70,7 +70,7 @@ func (s *transcript) play(plan *Proposal, take func(now int64, r *TakeRequest) (
 // rename gives a client a name that was never seen.
 func (s *scene) rename(c *sceneClient) {
 	s.names++
-	c.caller.ID, c.caller.Slot, c.caller.Turned, c.closed = fmt.Sprintf("%016x", s.names), -1, 0, 0
+	c.caller.ID, c.caller.Slot, c.caller.Unmet, c.closed = fmt.Sprintf("%016x", s.names), -1, 0, 0
 }
 
 // step lets a client make the calls that have come up.
@@ -101,7 +101,7 @@ func (s *scene) ask(c *sceneClient, now, size, calls int64,
 		return 0, nil
 	}
 	if now < c.closed {
-		c.caller.Turned += calls * size * 1000
+		c.caller.Unmet += calls * size * 1000
 		return 0, nil
 	}
 	reply, err := take(now,
@@ -109,7 +109,7 @@ func (s *scene) ask(c *sceneClient, now, size, calls int64,
 	if err != nil {
 		return 0, err
 	}
-	c.caller.Turned = (calls*size - reply.Granted) * 1000
+	c.caller.Unmet = (calls*size - reply.Granted) * 1000
 	retry := reply.Retry
 	if reply.Contended {
 		c.caller.Slot, retry = reply.Callers[0].Slot, max(retry, reply.Callers[0].Retry)

@@ -277,7 +277,7 @@ func (s *stage) callers(count int) (callers []Caller) {
 		}
 		switch rapid.IntRange(0, 9).Draw(s.t, "report") {
 		case 0:
-			caller.Turned = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "turned")
+			caller.Unmet = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "unmet")
 		case 1:
 			caller.Waiting = rapid.SampledFrom([]int64{1, 30, fairness.MaxReport}).Draw(s.t, "waiting")
 		case 2:

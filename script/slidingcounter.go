@@ -88,7 +88,7 @@ func (c *slidingCounter) grant(f *frame, n int64) {
 	c.count++
 }
 
-func (c *slidingCounter) promise(f *frame, n, after int64) (us int64, room bool) {
+func (c *slidingCounter) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if after == 0 && n <= c.free(f) {
 		return 0, true
 	}

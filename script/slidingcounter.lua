@@ -1,5 +1,5 @@
 --@needs TAKES as_proposed format now share sub target window
---@sets begin book booked falls held lasts promise refund regrid releases reshape retire
+--@sets begin book booked falls held lasts earliest refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
 -- been granted with its newest.
@@ -163,7 +163,7 @@ if not TAKES then
     return 0
   end
 
-  function promise(n, after)
+  function earliest(n, after)
     if after == 0 and n <= free() then
       return 0, true
     end

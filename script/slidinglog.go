@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	turn       = 1_000_000_000_000_000 // totals run modulo this
+	wrap       = 1_000_000_000_000_000 // totals run modulo this
 	exactShare = 128                   // shares up to this never merge entries
 	exactLive  = 32                    // with fewer closed entries none is merged
 	resolution = 128                   // an open entry takes grants for a window divided by this
@@ -66,8 +66,8 @@ type view struct {
 
 // mod brings a difference or sum of totals back into [0, turn).
 func mod(n int64) int64 {
-	if n %= turn; n < 0 {
-		n += turn
+	if n %= wrap; n < 0 {
+		n += wrap
 	}
 	return n
 }

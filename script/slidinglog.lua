@@ -1,4 +1,4 @@
---@gives FORM LAYOUT TURN as_proposed base before booked closed_until contended entries epoch find
+--@gives FORM LAYOUT WRAP as_proposed base before booked closed_until contended entries epoch find
 --@gives format head newest now offset oldest opened share start stepped sub target total window
 --@gives wrote
 -- Sliding log, part 1 of every operation: read the clock and the state.
@@ -35,7 +35,7 @@ local LAYOUT = '@head.magic..share.form' -- the head up to the share
 local FORM = '%s@head.start..booked.form'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '@head.closed_until..offset.zero'
-local TURN = @TURN
+local WRAP = @WRAP
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -80,7 +80,7 @@ if head then
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
-    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    (booked == newest or (booked == 0 and (total - base) % WRAP <= share))) then
     return {-1, 1}
   end
   now = now + offset

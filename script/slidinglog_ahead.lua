@@ -1,4 +1,4 @@
---@needs TURN before format newest now oldest sub total
+--@needs WRAP before format newest now oldest sub total
 --@gives ahead
 -- Reserve, before anything else: permits booked ahead, `ahead`.
 --@include slidinglog_rest
@@ -9,5 +9,5 @@ if newest > now then
   if member.err then
     return {-1, 2, member.err}
   end
-  ahead = (total - (member[1] and sub(member[1], @entry.before) or before)) % TURN
+  ahead = (total - (member[1] and sub(member[1], @entry.before) or before)) % WRAP
 end

@@ -1,4 +1,4 @@
---@needs TURN as_proposed base before cut format now oldest opened share sub target total used
+--@needs WRAP as_proposed base before cut format now oldest opened share sub target total used
 --@needs window wrote
 --@gives crests room
 -- What windows hold from now on where something is booked ahead: the one that ends now, and those
@@ -30,8 +30,8 @@ if #coming < @MOST_CRESTS then
           redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
         from = member and sub(member, @entry.before) + 0 or before
       end
-      local held = (ends[i] - from) % TURN
-      crests[i] = {begins, held, (ends[i] - base) % TURN}
+      local held = (ends[i] - from) % WRAP
+      crests[i] = {begins, held, (ends[i] - base) % WRAP}
       if begins - window < now and limit - held < room then
         room = limit - held
       end

@@ -1,4 +1,4 @@
---@needs FORM LAYOUT TURN as_proposed available base before booked closed closed_until contended
+--@needs FORM LAYOUT WRAP as_proposed available base before booked closed closed_until contended
 --@needs crests cut date discard entries epoch find format granted head leave newest now offset
 --@needs oldest opened refused renew rewrite room share start status stepped sub target total
 --@needs trimmed used window
@@ -58,7 +58,7 @@ if granted > 0 or renew or rewrite then
         and (ended == date
           or (share > @EXACT_SHARE and entries >= @EXACT_LIVE
             and (date - ended + sub(last, @entry.span)) * @RESOLUTION < window
-        and (place - sub(last, @entry.before)) % TURN * @LUMP < share)) then
+        and (place - sub(last, @entry.before)) % WRAP * @LUMP < share)) then
         place, from, merged = sub(last, @entry.before) + 0, ended - sub(last, @entry.span), true
       end
       if ended ~= date then
@@ -74,7 +74,7 @@ if granted > 0 or renew or rewrite then
         local dated = sub(member, @entry.date)
         add[#add + 1] = format('%d', dated + 0)
         add[#add + 1] =
-          dated .. format('@entry.before.form', (sub(member, @entry.before) + granted) % TURN)
+          dated .. format('@entry.before.form', (sub(member, @entry.before) + granted) % WRAP)
             .. sub(member, @entry.span)
         remove[#remove + 1] = member
       end
@@ -91,7 +91,7 @@ if granted > 0 or renew or rewrite then
       if not merged then
         entries, renew = entries + 1, true
       end
-      before = (before + granted) % TURN
+      before = (before + granted) % WRAP
     elseif date == newest
       or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - opened) * @RESOLUTION < window
         and (date == now or newest > now)) then
@@ -124,7 +124,7 @@ if granted > 0 or renew or rewrite then
         before, opened, newest, renew = total, date, date, true
       end
     end
-    total, used = (total + granted) % TURN, used + granted
+    total, used = (total + granted) % WRAP, used + granted
     if newest > now then
       renew = true -- it must be there when the permits are due
     end

@@ -1,17 +1,17 @@
---@needs TURN base before entries newest now oldest sub used window
+--@needs WRAP base before entries newest now oldest sub used window
 --@gives leave
 -- The time until `gone` permits have left: until the earliest closed entry leaves after which they
 -- have. Bisection over the ranks, expired entries included.
 local function leave(gone)
   local last = newest + window - now
-  if oldest == 0 or gone > (before - base) % TURN then
+  if oldest == 0 or gone > (before - base) % WRAP then
     return last
   end
   local low, high = 0, entries - 1
   while low < high do
     local middle = math.floor((low + high) / 2)
     local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-    local freed = member and (sub(member, @entry.before) - base) % TURN or 0
+    local freed = member and (sub(member, @entry.before) - base) % WRAP or 0
     if freed >= gone and freed <= used then
       high = middle
     else

@@ -1,4 +1,4 @@
---@needs TURN base before befores closed crests damaged dates epoch head newest now share start
+--@needs WRAP base before befores closed crests damaged dates epoch head newest now share start
 --@needs target total used window
 --@sets share
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
@@ -41,7 +41,7 @@ if used > 0 then
   for i = step, #dates + step - 1, step do
     local last = i < #dates and i or #dates
     reply[#reply + 1] = dates[last] + window - now
-    reply[#reply + 1] = (befores[last + 1] - from) % TURN
+    reply[#reply + 1] = (befores[last + 1] - from) % WRAP
     from = befores[last + 1]
   end
   reply[@peek.reset] = (dates[#dates] or newest) + window - now

@@ -1,4 +1,4 @@
---@needs FORM LAYOUT TURN base before booked closed closed_until contended cut damaged entries epoch
+--@needs FORM LAYOUT WRAP base before booked closed closed_until contended cut damaged entries epoch
 --@needs format head newest now offset oldest opened room share start stepped sub target total
 --@needs trimmed used window
 --@sets before booked entries newest oldest opened share total used
@@ -19,7 +19,7 @@ local want, at = ARGV[1] + 0, ARGV[2] + 0
 local refunded, later, emptied = 0, nil, false
 if at >= opened then
   if at <= newest then
-    refunded = (total - before) % TURN
+    refunded = (total - before) % WRAP
     if refunded > want then
       refunded = want
     end
@@ -34,7 +34,7 @@ elseif oldest > 0 then
     local holder = later[1]
     if holder and at >= sub(holder, @entry.date) - sub(holder, @entry.span) then
       local after = later[2] and sub(later[2], @entry.before) + 0 or before
-      local held = (after - sub(holder, @entry.before)) % TURN
+      local held = (after - sub(holder, @entry.before)) % WRAP
       refunded = held < want and held or want
       emptied = refunded == held
     end
@@ -69,12 +69,12 @@ if refunded > 0 or lowered then
   end
   if refunded > 0 then
     used = used - refunded
-    total = (total - refunded) % TURN
+    total = (total - refunded) % WRAP
   end
   if later and refunded > 0 then
     -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose
     -- its time to live.
-    before = (before - refunded) % TURN
+    before = (before - refunded) % WRAP
     local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
     if emptied then
       remove[3] = later[1]
@@ -83,7 +83,7 @@ if refunded > 0 or lowered then
       local date = sub(later[i], @entry.date)
       add[#add + 1] = format('%d', date + 0)
       add[#add + 1] =
-        date .. format('@entry.before.form', (sub(later[i], @entry.before) - refunded) % TURN)
+        date .. format('@entry.before.form', (sub(later[i], @entry.before) - refunded) % WRAP)
           .. sub(later[i], @entry.span)
       remove[#remove + 1] = later[i]
     end

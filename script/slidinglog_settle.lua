@@ -1,4 +1,4 @@
---@needs TURN as_proposed before befores entitled closed damaged dates epoch newest now proposed
+--@needs WRAP as_proposed before befores entitled closed damaged dates epoch newest now proposed
 --@needs share sub target total used window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
@@ -41,7 +41,7 @@ if share > bottom and closed == 0 and not as_proposed then
       while dates[first] <= dates[i] - window do
         first = first + 1
       end
-      local sum = (befores[i + 1] - befores[first]) % TURN
+      local sum = (befores[i + 1] - befores[first]) % WRAP
       if sum > held and (i == count or dates[i + 1] > now) then
         held = sum
       end

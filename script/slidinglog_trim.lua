@@ -1,4 +1,4 @@
---@needs TURN base before cut entries format newest oldest sub total
+--@needs WRAP base before cut entries format newest oldest sub total
 --@sets base before oldest
 --@gives damaged trimmed used
 -- Sliding log, part 2: forget, in memory only, the entries dated at or before `cut`. Exact at once
@@ -31,4 +31,4 @@ elseif newest <= cut then
   -- permits again.
   base, before = total, total
 end
-local used = (total - base) % TURN
+local used = (total - base) % WRAP

@@ -159,7 +159,7 @@ func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	return t.wait(f, n)
 }
 
-func (t *tokenBucket) promise(f *frame, n, after int64) (us int64, room bool) {
+func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if us = t.retry(f, n); us >= 0 {
 		us = max(us, after)
 	}

@@ -1,6 +1,6 @@
 --@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs receipt retire_at retired retry room share span sub target wait window
---@sets begin book booked date held lasts part promise receipt refund reshape retire retry
+--@sets begin book booked date held lasts part earliest receipt refund reshape retire retry
 --@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
 --
@@ -283,7 +283,7 @@ if not as_proposed then
     return window
   end
 
-  -- What is reserved was promised at the rate in force.
+  -- What is reserved was dated at the rate in force.
   function held()
     if target == 0 and burst > 0 then
       return ebb()
@@ -293,7 +293,7 @@ if not as_proposed then
 end
 
 if not TAKES then
-  function promise(n, after)
+  function earliest(n, after)
     local us = retry(n)
     return us >= 0 and us < after and after or us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end

@@ -67,7 +67,7 @@ const own = 149
 var (
 	Ledger = Table{Name: "ledger", Columns: []Column{
 		{Name: "kind", Fixed: "SLB"}, {Name: "version", Fixed: "5"},
-		{Name: "accounts", Width: 5}, {Name: "promised", Width: 16}, {Name: "spare", Width: 16},
+		{Name: "accounts", Width: 5}, {Name: "appointed", Width: 16}, {Name: "spare", Width: 16},
 		{Name: "heavy", Width: 11},
 		// Of the sweep.
 		{Name: "next", Width: 5}, {Name: "began", Width: 16}, {Name: "light", Width: 20}, {Name: "above", Width: 11},
@@ -78,8 +78,8 @@ var (
 		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
 		{Name: "seen", Width: 16},
 		{Name: "claim", Width: 16}, {Name: "filled", Width: 16}, {Name: "credit", Width: 20}, {Name: "cell", Width: 13},
-		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "turned", Width: 16},
-		{Name: "turned_before", Width: 16},
+		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "unmet", Width: 16},
+		{Name: "unmet_before", Width: 16},
 		{Name: "due", Width: 16}, {Name: "denied", Width: 16}, {Name: "waited", Width: 10}, {Name: "saved", Width: 20},
 	}}
 )
@@ -105,10 +105,10 @@ var (
 	}}
 	Group = Table{Name: "group",
 		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "caller", Width: 3}}}
-	// Caller: turned and waiting are there only with reports.
+	// Caller: unmet and waiting are there only with reports.
 	Caller = Table{Name: "caller", Columns: []Column{
 		{Name: "id", Width: 16, Text: true}, {Name: "slot", Width: 5}, {Name: "weight", Width: 7},
-		{Name: "turned", Width: 16}, {Name: "waiting", Width: 16},
+		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
 	}}
 	Gift = Table{Name: "gift", Columns: []Column{{Name: "permits", Width: 13}, {Name: "room", Width: 13}}}
 )

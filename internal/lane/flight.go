@@ -155,7 +155,7 @@ func (f *flight) refuse(err error) {
 		return
 	}
 	l.land(f.batch, nil, l.Fail(err))
-	l.turnAway(err)
+	l.endWaiting(err)
 }
 
 // ring is the timer of the flight, and what Close does to it: first it ends the context of the

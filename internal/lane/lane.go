@@ -280,8 +280,8 @@ func (l *Lane) Abandon() {
 	}
 }
 
-// turnAway ends the asks that wait behind a call that failed. They were not sent.
-func (l *Lane) turnAway(cause error) {
+// endWaiting ends the asks that wait behind a call that failed. They were not sent.
+func (l *Lane) endWaiting(cause error) {
 	l.mu.Lock()
 	b := l.head
 	l.head, l.tail = nil, nil

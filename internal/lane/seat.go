@@ -13,9 +13,9 @@ type Member struct {
 	ID     string
 	Weight int64 // in thousandths
 
-	// turned counts the permits of calls that were finally turned away. Every
+	// Unmet counts the permits of calls that were finally denied. Every
 	// shard is told of those since it was last told, so that it knows who wants more than it gets.
-	Turned striped.Tally
+	Unmet  striped.Tally
 	Wanted atomic.Int64 // permits that its line still wanted when it last could not be served
 }
 
@@ -29,7 +29,7 @@ type Seat struct {
 	notBefore atomic.Int64
 	contended atomic.Bool  // whether participants contended at the last reply
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
-	reported  atomic.Int64 // of Member.Turned
+	reported  atomic.Int64 // of Member.Unmet
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 
 	debt atomic.Pointer[debt] // the last reservation that credit could not pay; nil: none
@@ -84,15 +84,15 @@ func (s *Seat) name() script.Caller {
 
 // Report is what the shard is told of this participant with the next call.
 //
-// A call that was turned away had tried the shards of its order, and how its
+// A call that was denied had tried the shards of its order, and how its
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
 func (s *Seat) Report(shards int64) script.Caller {
-	turned := s.member.Turned.Sum()
-	news := max(0, turned-s.reported.Swap(turned)) // a call that the watchdog gave up may come late
+	unmet := s.member.Unmet.Sum()
+	news := max(0, unmet-s.reported.Swap(unmet)) // a call that the watchdog gave up may come late
 	waiting := s.member.Wanted.Load()
 	r := s.name()
-	r.Turned = min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport)
+	r.Unmet = min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport)
 	r.Waiting = min((waiting+shards-1)/shards, fairness.MaxReport)
 	return r
 }
@@ -102,7 +102,7 @@ func (s *Seat) Report(shards int64) script.Caller {
 //
 // The wait is counted from halfway between the two, about when the shard spoke. Counted from when
 // the call was sent, every other participant that comes back as soon as it may would come a little
-// too early, in vain, and lose its turn.
+// too early, in vain, and lose its appointment.
 //
 // While the share is on its way from or to other shards, the wait is no longer than what is
 // believed of a shard that is empty: the share may be another one long before the wait is over.

@@ -68,7 +68,7 @@ func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() { // another call has done it meanwhile
 		return nil
 	}
-	err := r.syncInTurn(ctx)
+	err := r.syncHolding(ctx)
 	if err != nil && ctx.Err() == nil {
 		r.fails(err)
 	}

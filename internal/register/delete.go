@@ -47,8 +47,8 @@ func (d *deletion) set(deleted bool) bool {
 	return was != deleted
 }
 
-// Delete removes record and shards in one turn, so that no exchange of this process brings the
-// record back.
+// Delete removes record and shards while it holds the token, so that no exchange of this process
+// brings the record back.
 func (r *Register) Delete(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil { // another exchange waits for a node that does not answer
 		return errors.Join(ErrUnavailable, err)
@@ -70,7 +70,7 @@ func (r *Register) Delete(ctx context.Context) error {
 
 // find adopts what is stored, so that the shards of the newest layout are deleted. A limit that
 // this process does not know, and of which it cannot tell whether it is stored, cannot be deleted.
-// It holds the turn.
+// It holds the token.
 func (r *Register) find(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
@@ -91,7 +91,7 @@ func (r *Register) find(ctx context.Context) error {
 }
 
 // drop removes the record everywhere, and reports whether any place of it could be reached. It
-// holds the turn.
+// holds the token.
 func (r *Register) drop(ctx context.Context) (errs []error, reached bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
@@ -105,7 +105,7 @@ func (r *Register) drop(ctx context.Context) (errs []error, reached bool) {
 	return errs, reached
 }
 
-// vanish forgets the limit and all that was known of it. The turn is held.
+// vanish forgets the limit and all that was known of it. The token is held.
 func (r *Register) vanish() {
 	r.deletion.set(true) // before the layout goes: what adopts one that was on its way sees that
 	r.Limit.Forget()

@@ -22,12 +22,12 @@ func (r *Register) sync(ctx context.Context) error {
 		return err
 	}
 	defer r.end()
-	return r.syncInTurn(ctx)
+	return r.syncHolding(ctx)
 }
 
-// syncInTurn is sync for whoever holds the turn.
-func (r *Register) syncInTurn(ctx context.Context) error {
-	// from here on: waiting for its turn is no fault of Redis
+// syncHolding is sync for whoever holds the token.
+func (r *Register) syncHolding(ctx context.Context) error {
+	// from here on: waiting for the token is no fault of Redis
 	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
 	until := r.now() + int64(newFor)

@@ -38,14 +38,14 @@ func (r *Register) Age() time.Duration {
 // begin waits until no other exchange is under way, at most until ctx ends.
 func (r *Register) begin(ctx context.Context) error {
 	select {
-	case r.turn <- struct{}{}:
+	case r.token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (r *Register) end() { <-r.turn }
+func (r *Register) end() { <-r.token }
 
 // confirmed notes that the anchor held, or was given, a layout of this epoch; sent is when that
 // began.

@@ -52,7 +52,7 @@ type Register struct {
 	highest  atomic.Int64           // highest epoch that a shard has shown
 	clock    atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
 	// since when shards are known to obey a later layout than the record's; 0: they do not; only of
-	// whose turn it is
+	// of who holds the token
 	outdated     int64
 	participants atomic.Int64
 	syncing      atomic.Bool
@@ -63,14 +63,14 @@ type Register struct {
 	stirred      atomic.Bool   // permits came back to shards that give capacity up
 	poked        chan struct{} // wakes the driver
 	proposing    chan struct{} // holds one token: one change at a time
-	turn         chan struct{} // holds one token: one exchange at a time
+	token        chan struct{} // holds one token: one exchange at a time
 	deletion     deletion      // never of a family
 	// why the limit could not be looked up when that was last tried; nil: it could
 	failure atomic.Pointer[error]
-	// whether a place that cannot be reached is waited for; only of whose turn it is
+	// whether a place that cannot be reached is waited for; only of who holds the token
 	strict bool
 	// the epoch that each place had when it was read; 0: none, or it could not be read; only of
-	// whose turn it is
+	// of who holds the token
 	there map[shard.Location]int64
 }
 
@@ -87,7 +87,7 @@ func (e *Env) Patience() time.Duration { return max(leastPatience, e.Nodes.CallT
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject) *Register {
-	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), token: make(chan struct{}, 1),
 		poked: make(chan struct{}, 1)}
 	r.places = places{env: env, id: s.ID, metrics: s.Metrics}
 	r.participants.Store(1)

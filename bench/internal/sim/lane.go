@@ -16,7 +16,7 @@ type lane struct {
 	shutUntil         int64 // nothing is free there before
 	notBefore         int64 // the part of the process there is used up until then
 	slot              int   // where the shard keeps its account; -1: unknown
-	reported          int64 // of what was turned away from the process
+	reported          int64 // of the unmet demand of the process
 	news              int64 // since then, for the batch under way
 	sent              int64
 	reply             taken

@@ -7,17 +7,17 @@ import (
 
 // process is a client of the limit.
 type process struct {
-	id     string  // by which ledgers know it
-	order  []uint8 // shards in the order of preference
-	lanes  []*lane // by the same order; nil until used
-	rate   float64 // of its Poisson stream, a nanosecond; 0 in a closed loop
-	since  int64   // up to when its arrivals have been counted
-	lazy   bool    // arrivals since then wait or are denied, and can be counted later
-	plan   int32   // number of the arrive event that is valid
-	turned int64   // permits that it wanted and was finally denied
-	all    uint64  // every place, as a set of bits
-	shut   uint64  // the places that were shut when last looked at
-	opens  int64   // no place of shut opens before; 0 if there is none
+	id    string  // by which ledgers know it
+	order []uint8 // shards in the order of preference
+	lanes []*lane // by the same order; nil until used
+	rate  float64 // of its Poisson stream, a nanosecond; 0 in a closed loop
+	since int64   // up to when its arrivals have been counted
+	lazy  bool    // arrivals since then wait or are denied, and can be counted later
+	plan  int32   // number of the arrive event that is valid
+	unmet int64   // permits that it wanted and was finally denied
+	all   uint64  // every place, as a set of bits
+	shut  uint64  // the places that were shut when last looked at
+	opens int64   // no place of shut opens before; 0 if there is none
 }
 
 // lane returns a lane, which it makes if need be.

@@ -82,7 +82,7 @@ func (w *world) allowed(now int64, a asks) {
 // denied ends asks that no shard had a permit for.
 func (w *world) denied(i int, now int64, a asks) {
 	p := &w.fleet[i]
-	p.turned += a.n
+	p.unmet += a.n
 	if p.rate == 0 {
 		w.comeLater(p, i, now, a.n)
 	}

@@ -226,7 +226,7 @@ func (w *world) depart(i, place int, now, most int64) {
 	}
 	l.board(most)
 	l.busy, l.sent = true, now
-	l.news, l.reported = w.fleet[i].turned-l.reported, w.fleet[i].turned
+	l.news, l.reported = w.fleet[i].unmet-l.reported, w.fleet[i].unmet
 	w.agenda.put(event{at: now + w.way(), process: int32(i), place: uint8(place), what: reach})
 }
 
@@ -269,7 +269,7 @@ func (w *world) reached(e event) {
 	}
 	executed := w.nodes[v.node].serve(e.at, extra)
 	l.reply = v.take(executed, l.inFlight, script.Caller{
-		ID: p.id, Slot: l.slot, Weight: weight, Turned: l.news * min(1000, 2000/int64(len(p.order))),
+		ID: p.id, Slot: l.slot, Weight: weight, Unmet: l.news * min(1000, 2000/int64(len(p.order))),
 	})
 	if w.counts {
 		w.result.Granted += l.reply.granted

@@ -38,7 +38,7 @@ local MAGIC, TAKES = 'SCN1', false
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
@@ -58,7 +58,7 @@ local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -235,7 +235,7 @@ if not TAKES then
     return 0
   end
 
-  function promise(n, after)
+  function earliest(n, after)
     if after == 0 and n <= free() then
       return 0, true
     end
@@ -457,9 +457,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
     -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    local b = {header = header, accounts = {}, entries = {}, count = 1, appointed = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.count, b.appointed = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
       b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
@@ -470,7 +470,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
     local function read_account(line)
@@ -479,7 +479,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
         credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
-        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
         waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
@@ -499,11 +499,11 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
+          a.used_before, a.unmet_before = a.used, a.unmet
         else
-          a.used_before, a.turned_before = 0, 0
+          a.used_before, a.unmet_before = 0, 0
         end
-        a.used, a.turned, a.cell = 0, 0, cell
+        a.used, a.unmet, a.cell = 0, 0, cell
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
@@ -527,7 +527,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.unmet + a.unmet_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
         unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
@@ -574,10 +574,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before =
-          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.unmet, s.unmet_before =
+          max(0, s.used - a.used), max(0, s.unmet - a.unmet), max(0, s.unmet_before - a.unmet_before)
       elseif s.cell == a.cell + 1 then
-        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+        s.used_before, s.unmet_before = max(0, s.used_before - a.used), max(0, s.unmet_before - a.unmet)
       end
       note_claim(s, 0, window, 0)
       s.seen = now
@@ -637,7 +637,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
       for slot, a in pairs(b.accounts) do
@@ -683,10 +683,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), paid_to
       end
       if header == '' then
-        local promised = b.promised
+        local appointed = b.appointed
         -- [fair_begin.lua]
         -- Fairness: begins a ledger with the account of those who have none of their own.
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
       end
@@ -716,7 +716,7 @@ if closed > 0 then
   retry_in = permits <= most and closed or -1
 else
   available = free()
-  local us, bookable = promise(permits, ARGV[6] + 0)
+  local us, bookable = earliest(permits, ARGV[6] + 0)
   if us >= 0 and (us < pay or hold > 0) then
     paced = math.max(pay, hold)
     retry_in = paced

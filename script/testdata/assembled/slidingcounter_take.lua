@@ -38,7 +38,7 @@ local MAGIC, TAKES = 'SCN1', true
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
@@ -58,7 +58,7 @@ local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -235,7 +235,7 @@ if not TAKES then
     return 0
   end
 
-  function promise(n, after)
+  function earliest(n, after)
     if after == 0 and n <= free() then
       return 0, true
     end
@@ -436,20 +436,20 @@ end
 -- KEYS, last  ledger: a header and one record for each account. Of each column: name(bytes), behind
 --             where it begins, counted from 1. What the numbers mean says fairness/account.go;
 --             next to count are of the sweep.
--- ledger  1 SLB  4 5  5 accounts(5)  10 promised(16)  26 spare(16)  42 heavy(11)  53 next(5)
+-- ledger  1 SLB  4 5  5 accounts(5)  10 appointed(16)  26 spare(16)  42 heavy(11)  53 next(5)
 --         58 began(16)  74 light(20)  94 above(11)  105 claims(20)  125 weight(11)  136 count(5)
 --         141 weights(11)  = 151 bytes
 -- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
---          93 cell(13)  106 used(13)  119 used_before(13)  132 turned(16)  148 turned_before(16)
+--          93 cell(13)  106 used(13)  119 used_before(13)  132 unmet(16)  148 unmet_before(16)
 --          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
 --          callers,
 --          of which the slot is -1 where it is not known. Weights are in thousandths.
---          Only with reports: thousandths of a permit turned away since the last report, and
+--          Only with reports: thousandths of a permit of unmet demand since the last report, and
 --          permits that blocked callers wait for.
 -- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
 -- group  1 size(13)  14 count(13)  27 caller(3)  = 29 bytes
--- caller  1 id(16)  17 slot(5)  22 weight(7)  29 turned(16)  45 waiting(16)  = 60 bytes
+-- caller  1 id(16)  17 slot(5)  22 weight(7)  29 unmet(16)  45 waiting(16)  = 60 bytes
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
 -- Gives the number of `groups`, the `grants` of each, how
@@ -505,9 +505,9 @@ if contending then
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
     -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    local b = {header = header, accounts = {}, entries = {}, count = 1, appointed = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.count, b.appointed = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
       b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
@@ -518,7 +518,7 @@ if contending then
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
     local function read_account(line)
@@ -527,7 +527,7 @@ if contending then
         claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
         credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
-        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
         waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
@@ -547,11 +547,11 @@ if contending then
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
+          a.used_before, a.unmet_before = a.used, a.unmet
         else
-          a.used_before, a.turned_before = 0, 0
+          a.used_before, a.unmet_before = 0, 0
         end
-        a.used, a.turned, a.cell = 0, 0, cell
+        a.used, a.unmet, a.cell = 0, 0, cell
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
@@ -575,7 +575,7 @@ if contending then
       if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.unmet + a.unmet_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
         unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
@@ -622,10 +622,10 @@ if contending then
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before =
-          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.unmet, s.unmet_before =
+          max(0, s.used - a.used), max(0, s.unmet - a.unmet), max(0, s.unmet_before - a.unmet_before)
       elseif s.cell == a.cell + 1 then
-        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+        s.used_before, s.unmet_before = max(0, s.used_before - a.used), max(0, s.unmet_before - a.unmet)
       end
       note_claim(s, 0, window, 0)
       s.seen = now
@@ -683,18 +683,18 @@ if contending then
       local entry = {own = own, a = a, newcomer = newcomer, e = 0, refused = 0, unserved = 0}
       local waiting = 0
       if reports then
-        -- What was turned away since it was last seen counts in each window what is its part of
+        -- What was not met since it was last seen counts in each window what is its part of
         -- that time; of a longer time than a window only the last.
-        local turned = sub(asks, i + 28, i + 43) + 0
+        local unmet = sub(asks, i + 28, i + 43) + 0
         if elapsed > window then
-          turned, elapsed = floor(turned * window / elapsed), window
+          unmet, elapsed = floor(unmet * window / elapsed), window
         end
-        local recent = floor(turned * min(now % window, elapsed) / elapsed)
-        a.turned, a.turned_before =
-          min(a.turned + recent, 1e15), min(a.turned_before + turned - recent, 1e15)
+        local recent = floor(unmet * min(now % window, elapsed) / elapsed)
+        a.unmet, a.unmet_before =
+          min(a.unmet + recent, 1e15), min(a.unmet_before + unmet - recent, 1e15)
         waiting = sub(asks, i + 44, i + 59) + 0
         if newcomer then
-          newcomer.turned, newcomer.turned_before = recent, turned - recent
+          newcomer.unmet, newcomer.unmet_before = recent, unmet - recent
         end
       end
       if own >= 0 and not newcomer then
@@ -898,7 +898,7 @@ if contending then
     local share = paced
     local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
     local b = ledger
-    local promised = b.promised
+    local appointed = b.appointed
     for _, entry in ipairs(b.entries) do
       local a, e, asked, unserved = entry.a, entry.e, entry.refused, entry.unserved
       if e > 0 then
@@ -927,23 +927,23 @@ if contending then
         if missing > 0 then
           pause = max(pause, next_us + (missing - 1) * window / max(share, 1))
         end
-        -- The permits that come back are promised to one after the other, or all would come at the
+        -- The permits that come back are appointed to one after the other, or all would come at the
         -- same release.
         if a.claim >= e * 1000 then
           if a.due <= now or a.due - now > 3 * window then
-            local promise_in = promised - now
-            if promise_in < 0 or promise_in > 3 * window then
-              -- further than promises reach: the clock was set back
-              promise_in = 0
+            local appointment_in = appointed - now
+            if appointment_in < 0 or appointment_in > 3 * window then
+              -- further than appointments reach: the clock was set back
+              appointment_in = 0
             end
             if left < 1 then -- nothing before the next permit comes back
-              promise_in = max(promise_in, min(next_us, window) - ceil(window / max(share, 1)))
+              appointment_in = max(appointment_in, min(next_us, window) - ceil(window / max(share, 1)))
             end
-            if promise_in * 4 <= window then
-              promise_in = promise_in + ceil(want * window / max(share, 1))
-              promised = now + promise_in
+            if appointment_in * 4 <= window then
+              appointment_in = appointment_in + ceil(want * window / max(share, 1))
+              appointed = now + appointment_in
             end
-            a.due = now + promise_in
+            a.due = now + appointment_in
           end
           pause = max(pause, a.due - now)
         end
@@ -967,14 +967,14 @@ if contending then
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
     if header == '' then
       -- [fair_begin.lua]
       -- Fairness: begins a ledger with the account of those who have none of their own.
-      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+      redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
         'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
     else
@@ -994,9 +994,9 @@ if contending then
     local often = b.heavy > 0 and 20 or max(20, floor(200 * 16 / max(16, b.count)))
     local due = upcoming < 0 and not (now >= began and (now - began) * often < window)
     if upcoming < 0 and not due then
-      if b.count ~= b.stored or promised ~= b.promised then
+      if b.count ~= b.stored or appointed ~= b.appointed then
         redis.call('SETRANGE', KEYS[#KEYS], '4',
-          format('%5d%16d', b.count, promised))
+          format('%5d%16d', b.count, appointed))
       end
       return
     end
@@ -1102,7 +1102,7 @@ if contending then
       end
     end
     redis.call('SETRANGE', KEYS[#KEYS], '0',
-      format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, promised, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
+      format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', b.count, appointed, b.spare, b.heavy, upcoming, began, light, heavy, claims, weight, count,
       b.weights))
   end)
 end

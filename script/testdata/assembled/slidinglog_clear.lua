@@ -38,7 +38,7 @@ local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '               0               0'
-local TURN = 1000000000000000
+local WRAP = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -92,7 +92,7 @@ if head then
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
-    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    (booked == newest or (booked == 0 and (total - base) % WRAP <= share))) then
     return {-1, 1}
   end
   now = now + offset

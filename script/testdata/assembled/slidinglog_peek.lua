@@ -38,7 +38,7 @@ local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '               0               0'
-local TURN = 1000000000000000
+local WRAP = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -92,7 +92,7 @@ if head then
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
-    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    (booked == newest or (booked == 0 and (total - base) % WRAP <= share))) then
     return {-1, 1}
   end
   now = now + offset
@@ -147,7 +147,7 @@ elseif newest <= cut then
   -- permits again.
   base, before = total, total
 end
-local used = (total - base) % TURN
+local used = (total - base) % WRAP
 -- [slidinglog_peek.lua]
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
@@ -215,8 +215,8 @@ if newest > now then
             redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
           from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - from) % TURN
-        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        local held = (ends[i] - from) % WRAP
+        crests[i] = {begins, held, (ends[i] - base) % WRAP}
         if begins - window < now and limit - held < room then
           room = limit - held
         end
@@ -261,7 +261,7 @@ if used > 0 then
   for i = step, #dates + step - 1, step do
     local last = i < #dates and i or #dates
     reply[#reply + 1] = dates[last] + window - now
-    reply[#reply + 1] = (befores[last + 1] - from) % TURN
+    reply[#reply + 1] = (befores[last + 1] - from) % WRAP
     from = befores[last + 1]
   end
   reply[9] = (dates[#dates] or newest) + window - now

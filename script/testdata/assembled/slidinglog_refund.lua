@@ -39,7 +39,7 @@ local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '               0               0'
-local TURN = 1000000000000000
+local WRAP = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -93,7 +93,7 @@ if head then
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
-    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    (booked == newest or (booked == 0 and (total - base) % WRAP <= share))) then
     return {-1, 1}
   end
   now = now + offset
@@ -148,7 +148,7 @@ elseif newest <= cut then
   -- permits again.
   base, before = total, total
 end
-local used = (total - base) % TURN
+local used = (total - base) % WRAP
 -- [slidinglog_refund.lua]
 -- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every
 -- date and the time to live.
@@ -166,7 +166,7 @@ local want, at = ARGV[1] + 0, ARGV[2] + 0
 local refunded, later, emptied = 0, nil, false
 if at >= opened then
   if at <= newest then
-    refunded = (total - before) % TURN
+    refunded = (total - before) % WRAP
     if refunded > want then
       refunded = want
     end
@@ -181,7 +181,7 @@ elseif oldest > 0 then
     local holder = later[1]
     if holder and at >= sub(holder, 1, 16) - sub(holder, 32, 42) then
       local after = later[2] and sub(later[2], 17, 31) + 0 or before
-      local held = (after - sub(holder, 17, 31)) % TURN
+      local held = (after - sub(holder, 17, 31)) % WRAP
       refunded = held < want and held or want
       emptied = refunded == held
     end
@@ -221,12 +221,12 @@ if refunded > 0 or lowered then
   end
   if refunded > 0 then
     used = used - refunded
-    total = (total - refunded) % TURN
+    total = (total - refunded) % WRAP
   end
   if later and refunded > 0 then
     -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose
     -- its time to live.
-    before = (before - refunded) % TURN
+    before = (before - refunded) % WRAP
     local add, remove = {'ZADD', KEYS[2]}, {'ZREM', KEYS[2]}
     if emptied then
       remove[3] = later[1]
@@ -235,7 +235,7 @@ if refunded > 0 or lowered then
       local date = sub(later[i], 1, 16)
       add[#add + 1] = format('%d', date + 0)
       add[#add + 1] =
-        date .. format('%15d', (sub(later[i], 17, 31) - refunded) % TURN)
+        date .. format('%15d', (sub(later[i], 17, 31) - refunded) % WRAP)
           .. sub(later[i], 32, 42)
       remove[#remove + 1] = later[i]
     end
@@ -309,9 +309,9 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
     -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    local b = {header = header, accounts = {}, entries = {}, count = 1, appointed = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.count, b.appointed = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
       b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
@@ -322,7 +322,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
     local function read_account(line)
@@ -331,7 +331,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
         credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
-        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
         waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
@@ -351,11 +351,11 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
+          a.used_before, a.unmet_before = a.used, a.unmet
         else
-          a.used_before, a.turned_before = 0, 0
+          a.used_before, a.unmet_before = 0, 0
         end
-        a.used, a.turned, a.cell = 0, 0, cell
+        a.used, a.unmet, a.cell = 0, 0, cell
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
@@ -379,7 +379,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.unmet + a.unmet_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
         unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
@@ -426,10 +426,10 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before =
-          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.unmet, s.unmet_before =
+          max(0, s.used - a.used), max(0, s.unmet - a.unmet), max(0, s.unmet_before - a.unmet_before)
       elseif s.cell == a.cell + 1 then
-        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+        s.used_before, s.unmet_before = max(0, s.used_before - a.used), max(0, s.unmet_before - a.unmet)
       end
       note_claim(s, 0, window, 0)
       s.seen = now
@@ -489,7 +489,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
       for slot, a in pairs(b.accounts) do
@@ -550,8 +550,8 @@ if closed == 0 and newest > now then
               redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
             from = member and sub(member, 17, 31) + 0 or before
           end
-          local held = (ends[i] - from) % TURN
-          crests[i] = {begins, held, (ends[i] - base) % TURN}
+          local held = (ends[i] - from) % WRAP
+          crests[i] = {begins, held, (ends[i] - base) % WRAP}
           if begins - window < now and limit - held < room then
             room = limit - held
           end

@@ -42,7 +42,7 @@ local LAYOUT = 'SLG2%16d%13d%13d' -- the head up to the share
 local FORM = '%s%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '               0               0'
-local TURN = 1000000000000000
+local WRAP = 1000000000000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
@@ -96,7 +96,7 @@ if head then
   end
   -- Also false for NaN and infinity, which strtod accepts.
   if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and newest < 1e16 and touched < 1e16 and
-    (booked == newest or (booked == 0 and (total - base) % TURN <= share))) then
+    (booked == newest or (booked == 0 and (total - base) % WRAP <= share))) then
     return {-1, 1}
   end
   now = now + offset
@@ -217,7 +217,7 @@ elseif newest <= cut then
   -- permits again.
   base, before = total, total
 end
-local used = (total - base) % TURN
+local used = (total - base) % WRAP
 -- [slidinglog_settle.lua]
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
 -- proposal.
@@ -278,7 +278,7 @@ if share > bottom and closed == 0 and not as_proposed then
       while dates[first] <= dates[i] - window do
         first = first + 1
       end
-      local sum = (befores[i + 1] - befores[first]) % TURN
+      local sum = (befores[i + 1] - befores[first]) % WRAP
       if sum > held and (i == count or dates[i + 1] > now) then
         held = sum
       end
@@ -323,7 +323,7 @@ if newest > now then
   if member.err then
     return {-1, 2, member.err}
   end
-  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % TURN
+  ahead = (total - (member[1] and sub(member[1], 17, 31) or before)) % WRAP
 end
 -- [fair_charge.lua]
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
@@ -363,9 +363,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     -- Fairness: the accounts that a call looks at. Included where participants contend, inside of a
     -- pcall. `header` begins the ledger, or is empty.
     local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
-    local b = {header = header, accounts = {}, entries = {}, count = 1, promised = 0, spare = 0, heavy = 0, grants = {}}
+    local b = {header = header, accounts = {}, entries = {}, count = 1, appointed = 0, spare = 0, heavy = 0, grants = {}}
     if header ~= '' then
-      b.count, b.promised = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
+      b.count, b.appointed = sub(header, 5, 9) + 0, sub(header, 10, 25) + 0
       b.spare, b.heavy = sub(header, 26, 41) + 0, sub(header, 42, 52) + 0
     end
     local weights = header ~= '' and sub(header, 141, 151) + 0 or 0
@@ -376,7 +376,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        turned = 0, turned_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
       }
     end
     local function read_account(line)
@@ -385,7 +385,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         claim = sub(line, 41, 56) + 0, filled = sub(line, 57, 72) + 0,
         credit = sub(line, 73, 92) + 0, cell = sub(line, 93, 105) + 0,
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
-        turned = sub(line, 132, 147) + 0, turned_before = sub(line, 148, 163) + 0,
+        unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
         waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
       }
@@ -405,11 +405,11 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local function roll(a)
       if a.cell ~= cell then
         if a.cell == cell - 1 then
-          a.used_before, a.turned_before = a.used, a.turned
+          a.used_before, a.unmet_before = a.used, a.unmet
         else
-          a.used_before, a.turned_before = 0, 0
+          a.used_before, a.unmet_before = 0, 0
         end
-        a.used, a.turned, a.cell = 0, 0, cell
+        a.used, a.unmet, a.cell = 0, 0, cell
       end
     end
     -- Notes whether its callers have been waiting in the last span of us.
@@ -433,7 +433,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       if booking > 0 and a.credit >= 0 then
         backed = max(backed, min(booking * 1000, floor(share * 2000 * a.weight / max(weights, a.weight))))
       end
-      local reported = in_use + floor(a.turned + a.turned_before * here / window) + waiting * 1000
+      local reported = in_use + floor(a.unmet + a.unmet_before * here / window) + waiting * 1000
       local unhindered = backed
       if a.waited * 2 < 1000000000 then
         unhindered = floor(in_use * 1000000000 / (1000000000 - a.waited))
@@ -480,10 +480,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       a.cell = (a.filled - a.filled % window) / window
       roll(s)
       if s.cell == a.cell then
-        s.used, s.turned, s.turned_before =
-          max(0, s.used - a.used), max(0, s.turned - a.turned), max(0, s.turned_before - a.turned_before)
+        s.used, s.unmet, s.unmet_before =
+          max(0, s.used - a.used), max(0, s.unmet - a.unmet), max(0, s.unmet_before - a.unmet_before)
       elseif s.cell == a.cell + 1 then
-        s.used_before, s.turned_before = max(0, s.used_before - a.used), max(0, s.turned_before - a.turned)
+        s.used_before, s.unmet_before = max(0, s.used_before - a.used), max(0, s.unmet_before - a.unmet)
       end
       note_claim(s, 0, window, 0)
       s.seen = now
@@ -543,7 +543,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.turned, a.turned_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
     end
     local function save()
       for slot, a in pairs(b.accounts) do
@@ -589,10 +589,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         a.credit, a.filled = max(min(a.credit + gain, capacity) - granted * 1000000, -1e18), paid_to
       end
       if header == '' then
-        local promised = b.promised
+        local appointed = b.appointed
         -- [fair_begin.lua]
         -- Fairness: begins a ledger with the account of those who have none of their own.
-        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, promised, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
+        redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
           'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
       end
@@ -663,8 +663,8 @@ if closed == 0 and newest > now then
             redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
           from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - from) % TURN
-        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        local held = (ends[i] - from) % WRAP
+        crests[i] = {begins, held, (ends[i] - base) % WRAP}
         if begins - window < now and limit - held < room then
           room = limit - held
         end
@@ -703,14 +703,14 @@ else
   -- have. Bisection over the ranks, expired entries included.
   local function leave(gone)
     local last = newest + window - now
-    if oldest == 0 or gone > (before - base) % TURN then
+    if oldest == 0 or gone > (before - base) % WRAP then
       return last
     end
     local low, high = 0, entries - 1
     while low < high do
       local middle = math.floor((low + high) / 2)
       local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-      local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+      local freed = member and (sub(member, 17, 31) - base) % WRAP or 0
       if freed >= gone and freed <= used then
         high = middle
       else
@@ -803,7 +803,7 @@ if granted > 0 or renew or rewrite then
         and (ended == date
           or (share > 128 and entries >= 32
             and (date - ended + sub(last, 32, 42)) * 128 < window
-        and (place - sub(last, 17, 31)) % TURN * 16 < share)) then
+        and (place - sub(last, 17, 31)) % WRAP * 16 < share)) then
         place, from, merged = sub(last, 17, 31) + 0, ended - sub(last, 32, 42), true
       end
       if ended ~= date then
@@ -819,7 +819,7 @@ if granted > 0 or renew or rewrite then
         local dated = sub(member, 1, 16)
         add[#add + 1] = format('%d', dated + 0)
         add[#add + 1] =
-          dated .. format('%15d', (sub(member, 17, 31) + granted) % TURN)
+          dated .. format('%15d', (sub(member, 17, 31) + granted) % WRAP)
             .. sub(member, 32, 42)
         remove[#remove + 1] = member
       end
@@ -836,7 +836,7 @@ if granted > 0 or renew or rewrite then
       if not merged then
         entries, renew = entries + 1, true
       end
-      before = (before + granted) % TURN
+      before = (before + granted) % WRAP
     elseif date == newest
       or (share > 128 and entries >= 32 and (date - opened) * 128 < window
         and (date == now or newest > now)) then
@@ -878,7 +878,7 @@ if granted > 0 or renew or rewrite then
         before, opened, newest, renew = total, date, date, true
       end
     end
-    total, used = (total + granted) % TURN, used + granted
+    total, used = (total + granted) % WRAP, used + granted
     if newest > now then
       renew = true -- it must be there when the permits are due
     end
@@ -1000,8 +1000,8 @@ if newest > now then
             redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', begins - window), '+inf', 'LIMIT', '0', '1')[1]
           from = member and sub(member, 17, 31) + 0 or before
         end
-        local held = (ends[i] - from) % TURN
-        crests[i] = {begins, held, (ends[i] - base) % TURN}
+        local held = (ends[i] - from) % WRAP
+        crests[i] = {begins, held, (ends[i] - base) % WRAP}
         if begins - window < now and limit - held < room then
           room = limit - held
         end
@@ -1019,14 +1019,14 @@ if newest > now then
   -- have. Bisection over the ranks, expired entries included.
   local function leave(gone)
     local last = newest + window - now
-    if oldest == 0 or gone > (before - base) % TURN then
+    if oldest == 0 or gone > (before - base) % WRAP then
       return last
     end
     local low, high = 0, entries - 1
     while low < high do
       local middle = math.floor((low + high) / 2)
       local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-      local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+      local freed = member and (sub(member, 17, 31) - base) % WRAP or 0
       if freed >= gone and freed <= used then
         high = middle
       else
@@ -1077,14 +1077,14 @@ else
     -- have. Bisection over the ranks, expired entries included.
     local function leave(gone)
       local last = newest + window - now
-      if oldest == 0 or gone > (before - base) % TURN then
+      if oldest == 0 or gone > (before - base) % WRAP then
         return last
       end
       local low, high = 0, entries - 1
       while low < high do
         local middle = math.floor((low + high) / 2)
         local member = redis.call('ZRANGE', KEYS[2], middle + 1, middle + 1)[1]
-        local freed = member and (sub(member, 17, 31) - base) % TURN or 0
+        local freed = member and (sub(member, 17, 31) - base) % WRAP or 0
         if freed >= gone and freed <= used then
           high = middle
         else

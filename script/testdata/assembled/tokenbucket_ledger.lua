@@ -36,7 +36,7 @@ local MAGIC, TAKES = 'TKB3', false
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
---   promise(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
+--   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
@@ -56,7 +56,7 @@ local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, promise, book, booked, releases     -- unless the operation is a take: TAKES
+local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -514,7 +514,7 @@ if not as_proposed then
     return window
   end
 
-  -- What is reserved was promised at the rate in force.
+  -- What is reserved was dated at the rate in force.
   function held()
     if target == 0 and burst > 0 then
       return ebb()
@@ -524,7 +524,7 @@ if not as_proposed then
 end
 
 if not TAKES then
-  function promise(n, after)
+  function earliest(n, after)
     local us = retry(n)
     return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
   end

@@ -1,4 +1,4 @@
-package turns
+package line
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 )
 
-// Callers have their turn in the order in which they came, one at a time, but those that left.
+// Callers go in the order in which they came, one at a time, but those that left.
 func TestTurnsComeInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var line Line
 		gone, end := context.WithCancelCause(t.Context())
 		left := errors.New("left")
-		turn := make(chan int, 1) // who has it
+		place := make(chan int, 1) // who has it
 		next := make(chan struct{})
 		for i := range 6 {
 			ctx := t.Context()
@@ -28,7 +28,7 @@ func TestTurnsComeInOrderOfArrival(t *testing.T) {
 					}
 					return
 				}
-				turn <- i
+				place <- i
 				<-next
 				leave()
 			}()
@@ -41,11 +41,11 @@ func TestTurnsComeInOrderOfArrival(t *testing.T) {
 		synctest.Wait()
 		for _, want := range []int{0, 1, 3, 5} {
 			synctest.Wait()
-			if len(turn) != 1 {
-				t.Fatalf("%d callers have their turn", len(turn))
+			if len(place) != 1 {
+				t.Fatalf("%d callers go at once", len(place))
 			}
-			if got := <-turn; got != want {
-				t.Errorf("it is the turn of %d, not %d", got, want)
+			if got := <-place; got != want {
+				t.Errorf("%d goes, not %d", got, want)
 			}
 			next <- struct{}{}
 		}
