@@ -69,13 +69,13 @@ func NewTwin(a Algorithm) Twin {
 	case AlgorithmSlidingLog:
 		return &SlidingLog{}
 	case AlgorithmSlidingCounter:
-		return &meter[slidingCounter, *slidingCounter]{}
+		return &packed[slidingCounter, *slidingCounter]{}
 	case AlgorithmFixedWindow:
-		return &meter[fixedWindow, *fixedWindow]{}
+		return &packed[fixedWindow, *fixedWindow]{}
 	case AlgorithmTokenBucket:
-		return &meter[tokenBucket, *tokenBucket]{}
+		return &packed[tokenBucket, *tokenBucket]{}
 	case AlgorithmLeakyBucket:
-		return &meter[leakyBucket, *leakyBucket]{}
+		return &packed[leakyBucket, *leakyBucket]{}
 	}
 	return nil
 }

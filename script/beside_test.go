@@ -171,9 +171,9 @@ func TestPeekTellsOfALogDamagedAheadOfTheClock(t *testing.T) {
 // TestMalformedPeekReplies: what no script of ours sends is an error, for every algorithm.
 func TestMalformedPeekReplies(t *testing.T) {
 	log := []int64{1, 1, 10, 10, 0, 9, 1_000_000, 0, 5, 2, 0, 4, 4, 3, 9, 9, 1, 4, 5, 5}
-	meter := []int64{1, 1, 10, 10, 0, 4, 1_000_000, 0, 5, 6, 2, 0, 4, 5, 9, 5, 4}
-	parse := map[string]func([]rueidis.RedisMessage) (PeekReply, error){"log": parsePeek, "meter": parseMeterPeek}
-	for name, good := range map[string][]int64{"log": log, "meter": meter} {
+	packed := []int64{1, 1, 10, 10, 0, 4, 1_000_000, 0, 5, 6, 2, 0, 4, 5, 9, 5, 4}
+	parse := map[string]func([]rueidis.RedisMessage) (PeekReply, error){"log": parsePeek, "packed": parsePackedPeek}
+	for name, good := range map[string][]int64{"log": log, "packed": packed} {
 		try := func(what string, malformed bool, numbers []int64) {
 			var elements [][]byte
 			for _, n := range numbers {
@@ -183,7 +183,7 @@ func TestMalformedPeekReplies(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %v", name, what, reply, err)
 			}
 		}
-		count := map[string]int{"log": 9, "meter": 10}[name]
+		count := map[string]int{"log": 9, "packed": 10}[name]
 		try("good", false, good)
 		try("absent", false, make([]int64, count+1))
 		try("short", true, good[:count])

@@ -12,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-var allAlgorithms = append([]Algorithm{AlgorithmSlidingLog}, meters...)
+var allAlgorithms = append([]Algorithm{AlgorithmSlidingLog}, packedOnes...)
 
 // act is a number of permits that may act from an instant on, us.
 type act struct{ at, permits int64 }

@@ -193,7 +193,7 @@ func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			for seed := range extent.Some(uint64(6)) {
 				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
-				s := served{t, clockedMeter{clocked{client: client, ref: ref}}}
+				s := served{t, clockedPacked{clocked{client: client, ref: ref}}}
 				if a == AlgorithmSlidingLog {
 					s.server = clocked{client: client, ref: ref}
 				}

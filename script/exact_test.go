@@ -49,7 +49,7 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 func TestABucketComesBackUnderAnotherWindow(t *testing.T) {
 	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
 		for name, server := range bucketServers(t, a) {
-			twin, now := NewTwin(a).(meterTwin), int64(epoch0)
+			twin, now := NewTwin(a).(packedTwin), int64(epoch0)
 			twin.runFor(1_000_000 * time.Second)
 			for i, step := range []struct {
 				terms   Terms
@@ -79,11 +79,11 @@ func TestABucketComesBackUnderAnotherWindow(t *testing.T) {
 	}
 }
 
-func bucketServers(t *testing.T, a Algorithm) map[string]meterServer {
+func bucketServers(t *testing.T, a Algorithm) map[string]packedServer {
 	m := miniredis.RunT(t)
 	ref := a.Keys(redistest.Prefix(t), "t", "limit")
-	return map[string]meterServer{
-		"miniredis": emulatedMeter{emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
-		"redis":     clockedMeter{clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref}},
+	return map[string]packedServer{
+		"miniredis": emulatedPacked{emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
+		"redis":     clockedPacked{clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref}},
 	}
 }

@@ -117,7 +117,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 // is served as if nobody contended.
 func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 	args []string) ([]rueidis.RedisMessage, error) {
-	if number >= shardOperations && number < meterPrograms {
+	if number >= shardOperations && number < packedPrograms {
 		// a record's operations know how to do without the second key
 		keys[n] = ""
 		return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
@@ -179,8 +179,8 @@ func withoutCallers(asks string) string {
 
 // operation is the operation on a shard that a program carries out under its algorithm.
 func operation(number int) int {
-	if number >= meterPrograms {
-		return (number - meterPrograms) % shardOperations
+	if number >= packedPrograms {
+		return (number - packedPrograms) % shardOperations
 	}
 	return number
 }
@@ -191,7 +191,7 @@ var fewerPrograms = func() (fewer [programCount]program) {
 	lines, _ := first.assemble()
 	before := strings.Join(lines, "\n") + "\n"
 	for i, p := range programs {
-		if i < shardOperations || i >= meterPrograms {
+		if i < shardOperations || i >= packedPrograms {
 			fewer[i] = newProgram(p.name+" with fewer keys", before+p.text)
 		}
 	}

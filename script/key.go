@@ -52,7 +52,7 @@ func (s ShardRef) program(operation int) int {
 	if s.algorithm == AlgorithmSlidingLog {
 		return operation
 	}
-	return meterPrograms + int(s.algorithm-1)*shardOperations + operation
+	return packedPrograms + int(s.algorithm-1)*shardOperations + operation
 }
 
 // Ledger returns the key of the accounts that participants have while they contend.

@@ -51,7 +51,7 @@ func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
 		return PeekReply{}, err
 	}
 	if s.algorithm != AlgorithmSlidingLog {
-		return parseMeterPeek(reply)
+		return parsePackedPeek(reply)
 	}
 	return parsePeek(reply)
 }

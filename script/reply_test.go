@@ -73,7 +73,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parsePeek(reply)
 	note(err)
-	_, err = parseMeterPeek(reply)
+	_, err = parsePackedPeek(reply)
 	note(err)
 	_, err = parseClear(reply)
 	note(err)

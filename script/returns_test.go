@@ -79,7 +79,7 @@ func TestRefundsToATokenBucketOnAServerComeBackInAnyOrder(t *testing.T) {
 				shard := cancelShard(NewTwin(AlgorithmTokenBucket))
 				if seed%6 == 0 {
 					shard = served{t,
-						clockedMeter{clocked{client: client,
+						clockedPacked{clocked{client: client,
 							ref: AlgorithmTokenBucket.Keys("", name, strconv.FormatUint(seed, 10))}}}
 				}
 				random := rand.New(rand.NewPCG(seed, 3))
@@ -99,7 +99,7 @@ func TestManyRefundsOutOfOrderOnAServerGainNothing(t *testing.T) {
 		random, now, lost := rand.New(rand.NewPCG(seed, 9)), int64(epoch0), int64(0)
 		twin := NewTwin(AlgorithmTokenBucket)
 		shard := served{t,
-			clockedMeter{clocked{client: client,
+			clockedPacked{clocked{client: client,
 				ref: AlgorithmTokenBucket.Keys("", "many", strconv.FormatUint(seed, 10))}}}
 		var held []holding
 		for range 100 {
@@ -176,7 +176,7 @@ func TestRefundLeavesRoomForWhatIsBooked(t *testing.T) {
 		MaxBooked: 10}
 	for name, shard := range map[string]cancelShard{
 		"twin":  NewTwin(AlgorithmTokenBucket),
-		"redis": served{t, clockedMeter{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "room", "limit")}}},
+		"redis": served{t, clockedPacked{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "room", "limit")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, bookedFirst := range []bool{true, false} {

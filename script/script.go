@@ -30,12 +30,12 @@ const (
 	readRecordProgram = shardOperations + iota
 	writeRecordProgram
 	dropRecordProgram
-	meterPrograms
-	programCount = meterPrograms + int(algorithms-1)*shardOperations
+	packedPrograms
+	programCount = packedPrograms + int(algorithms-1)*shardOperations
 )
 
 // recipes are what the programs are made of.
-var recipes = withMeters([programCount]recipe{
+var recipes = withPacked([programCount]recipe{
 	takeProgram: {name: "take", file: "slidinglog_take", parts: []string{
 		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_take", "fair",
 		"slidinglog_enter", "slidinglog_taken", "fair_settle", "reply",

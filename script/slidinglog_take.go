@@ -56,13 +56,13 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 // rest is not in use at the same time.
 func (l *SlidingLog) settled(v view, goal int64) int64 {
 	if l.share > goal && l.newest > v.now && l.quarantine(v) == 0 {
-		v.used = l.peak(v)
+		v.used = l.fullest(v)
 	}
 	return l.loweredTo(goal, v)
 }
 
-// peak returns the most that any window from now on holds.
-func (l *SlidingLog) peak(v view) (most int64) {
+// fullest returns the most that any window from now on holds.
+func (l *SlidingLog) fullest(v view) (most int64) {
 	entries := append(slices.Clone(l.closed[v.live:]), closedEntry{date: l.newest, before: l.before},
 		closedEntry{before: l.total})
 	first := 0

@@ -164,7 +164,7 @@ func (c clocked) peek(now int64) (PeekReply, error) {
 		return PeekReply{}, err
 	}
 	if c.ref.algorithm != AlgorithmSlidingLog {
-		return parseMeterPeek(reply)
+		return parsePackedPeek(reply)
 	}
 	return parsePeek(reply)
 }

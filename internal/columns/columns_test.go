@@ -14,7 +14,7 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 	}{
 		{&Head, "SLG2%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d%16d", 249},
 		{&Entry, "%16d%15d%11d", 42},
-		{&Meter, "%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
+		{&Packed, "%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
 		{&FixedWindow, "%16d%16d" + strings.Repeat("%13d", 8), 285},
 		{&SlidingCounter, "%13d%16d%16d", 194},
 		{&Cell, "%16d%13d", 29},
@@ -35,8 +35,8 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 func TestColumnsThatAllAlgorithmsShare(t *testing.T) {
 	for _, name := range []string{"epoch", "target", "share", "start", "window", "closed_until", "offset", "touched"} {
 		head, _ := Lua("head." + name)
-		if meter, _ := Lua("meter." + name); head == "" || head != meter {
-			t.Errorf("%s: %s and %s", name, head, meter)
+		if packed, _ := Lua("packed." + name); head == "" || head != packed {
+			t.Errorf("%s: %s and %s", name, head, packed)
 		}
 	}
 	for _, name := range []string{"epoch", "target"} {
@@ -46,8 +46,8 @@ func TestColumnsThatAllAlgorithmsShare(t *testing.T) {
 		}
 	}
 	head, _ := Lua("head.contended.form")
-	if meter, _ := Lua("meter.contended.form"); head != meter {
-		t.Errorf("contended: %s and %s", head, meter)
+	if packed, _ := Lua("packed.contended.form"); head != packed {
+		t.Errorf("contended: %s and %s", head, packed)
 	}
 }
 

@@ -2,7 +2,7 @@ package columns
 
 // tables are those that scripts know by name.
 var tables = []*Table{
-	&Head, &Entry, &Meter, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
+	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
 	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift,
 }
 
@@ -26,7 +26,7 @@ var (
 
 // What the algorithms keep that need one string: what all have in common, and behind it their own.
 var (
-	Meter = Table{Name: "meter", Columns: []Column{
+	Packed = Table{Name: "packed", Columns: []Column{
 		{Name: "magic", Width: 4, Text: true},
 		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
 		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
@@ -60,7 +60,7 @@ var (
 	}}
 )
 
-// own is where the algorithms' own columns begin in a meter.
+// own is where the algorithms' own columns begin in a packed shard.
 const own = 149
 
 // What is kept of participants that contend: a header, and behind it an account of each.

@@ -1,12 +1,12 @@
--- fixedwindow_reserve = meter_names + meter + fixedwindow + meter_load + meter_adopt + meter_ahead
---   + fair_charge + meter_reserve + meter_reply + meter_reserved + fair_charged with adopt_late,
---   adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_account, fair_ledger,
---   fair_counters, fair_record, fair_begin, meter_rest, stepped, reply_layout
--- [meter_names.lua]
+-- fixedwindow_reserve = packed_names + packed + fixedwindow + packed_load + packed_adopt +
+--   packed_ahead + fair_charge + packed_reserve + packed_reply + packed_reserved + fair_charged
+--   with adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_account,
+--   fair_ledger, fair_counters, fair_record, fair_begin, packed_rest, stepped, reply_layout
+-- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
 local MAGIC, TAKES = 'FXW1', false
--- [meter.lua]
+-- [packed.lua]
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -16,9 +16,9 @@ local MAGIC, TAKES = 'FXW1', false
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
--- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
---        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
---        150 own(to the end)
+-- packed  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--         73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--         150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -54,7 +54,7 @@ local MAGIC, TAKES = 'FXW1', false
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
@@ -273,7 +273,7 @@ if not TAKES then
     reply[#reply + 1] = 0
   end
 end
--- [meter_load.lua]
+-- [packed_load.lua]
 -- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
@@ -314,7 +314,7 @@ if head then
   end
   advance()
 end
--- [meter_adopt.lua]
+-- [packed_adopt.lua]
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
 --
@@ -418,7 +418,7 @@ if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or t
   renew = true
   reshape()
 end
--- [meter_ahead.lua]
+-- [packed_ahead.lua]
 -- One-string algorithms, before fair_charge.lua: how many permits are booked ahead.
 local ahead = booked()
 -- [fair_charge.lua]
@@ -704,14 +704,14 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     redis.pcall('DEL', KEYS[#KEYS])
   end
 end
--- [meter_reserve.lua]
+-- [packed_reserve.lua]
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be
 --       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
--- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the
+-- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
@@ -729,7 +729,7 @@ else
     retry_in = us
   end
 end
--- [meter_reply.lua]
+-- [packed_reply.lua]
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
 -- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
@@ -744,7 +744,7 @@ if renew then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
-    -- [meter_rest.lua]
+    -- [packed_rest.lua]
     -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
     -- needed, before anything is written.
     if not start then
@@ -778,10 +778,10 @@ if closed > 0 then
   end
 end
 local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}
--- [meter_reserved.lua]
+-- [packed_reserved.lua]
 -- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be
 -- used us, permits booked ahead, pay if it is why nothing was booked, else 0.
--- [meter_rest.lua]
+-- [packed_rest.lua]
 -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
 -- needed, before anything is written.
 if not start then

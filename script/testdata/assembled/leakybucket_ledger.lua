@@ -1,10 +1,10 @@
--- leakybucket_ledger = meter_names + meter + bucket + leakybucket + meter_load + ledger with
+-- leakybucket_ledger = packed_names + packed + bucket + leakybucket + packed_load + ledger with
 --   fair_pace
--- [meter_names.lua]
+-- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
 local MAGIC, TAKES = 'LKB1', false
--- [meter.lua]
+-- [packed.lua]
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -14,9 +14,9 @@ local MAGIC, TAKES = 'LKB1', false
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
--- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
---        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
---        150 own(to the end)
+-- packed  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--         73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--         150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -52,7 +52,7 @@ local MAGIC, TAKES = 'LKB1', false
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
@@ -361,7 +361,7 @@ if not TAKES then
     return level - had < n and level - had or n
   end
 end
--- [meter_load.lua]
+-- [packed_load.lua]
 -- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then

@@ -1,11 +1,11 @@
--- slidingcounter_drop = away + meter_drop + drop
+-- slidingcounter_drop = away + packed_drop + drop
 -- [away.lua]
 -- Whether a server said that a key is not there although only its slot is on its way: then it is
 -- not known whether there is one.
 local function away(reply)
   return string.find(reply.err, 'non local key', 1, true)
 end
--- [meter_drop.lua]
+-- [packed_drop.lua]
 -- One-string algorithms, drop: whether the state is ours. Needs no clock.
 --
 -- KEYS  1 state  2 ledger

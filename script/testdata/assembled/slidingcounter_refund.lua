@@ -1,11 +1,11 @@
--- slidingcounter_refund = meter_names + meter + slidingcounter + meter_load + meter_refund with
---   meter_least, meter_store, stepped, fair_restore, fair_pace, fair_account, fair_ledger,
+-- slidingcounter_refund = packed_names + packed + slidingcounter + packed_load + packed_refund with
+--   packed_least, packed_store, stepped, fair_restore, fair_pace, fair_account, fair_ledger,
 --   fair_counters, fair_record
--- [meter_names.lua]
+-- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
 local MAGIC, TAKES = 'SCN1', false
--- [meter.lua]
+-- [packed.lua]
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -15,9 +15,9 @@ local MAGIC, TAKES = 'SCN1', false
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
--- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
---        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
---        150 own(to the end)
+-- packed  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--         73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--         150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -53,7 +53,7 @@ local MAGIC, TAKES = 'SCN1', false
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
@@ -270,7 +270,7 @@ if not TAKES then
     end
   end
 end
--- [meter_load.lua]
+-- [packed_load.lua]
 -- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
@@ -311,7 +311,7 @@ if head then
   end
   advance()
 end
--- [meter_refund.lua]
+-- [packed_refund.lua]
 -- One-string algorithms, refund: give back permits of the grant whose receipt is `at`. Keeps the
 -- time to live.
 --
@@ -325,7 +325,7 @@ local refunded = refund(ARGV[1] + 0, ARGV[2] + 0)
 local closed = closed_until > now
 local lowered = false
 if share > target and not closed then
-  -- [meter_least.lua]
+  -- [packed_least.lua]
   -- One-string algorithms: what the share comes down to while it is above its target.
   local least = held()
   if least < target then
@@ -337,7 +337,7 @@ if share > target and not closed then
   end
 end
 if refunded > 0 or lowered then
-  -- [meter_store.lua]
+  -- [packed_store.lua]
   -- One-string algorithms: writes the state, which keeps its time to live.
   local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
     .. text()

@@ -1,12 +1,12 @@
--- slidingcounter_take = meter_names + meter + slidingcounter + meter_load + meter_adopt +
---   meter_take + fair + meter_grant + meter_reply + meter_taken + fair_settle + reply with
+-- slidingcounter_take = packed_names + packed + slidingcounter + packed_load + packed_adopt +
+--   packed_take + fair + packed_grant + packed_reply + packed_taken + fair_settle + reply with
 --   adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_ledger,
---   fair_counters, meter_rest, stepped, reply_layout, fair_record, fair_begin
--- [meter_names.lua]
+--   fair_counters, packed_rest, stepped, reply_layout, fair_record, fair_begin
+-- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
 local MAGIC, TAKES = 'SCN1', true
--- [meter.lua]
+-- [packed.lua]
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -16,9 +16,9 @@ local MAGIC, TAKES = 'SCN1', true
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
--- meter  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
---        73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
---        150 own(to the end)
+-- packed  1 magic(4)  5 epoch(16)  21 target(13)  34 share(13)  47 start(13)  60 window(13)
+--         73 closed_until(16)  89 offset(16)  105 touched(16)  121 burst(13)  134 contended(16)
+--         150 own(to the end)
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -54,7 +54,7 @@ local MAGIC, TAKES = 'SCN1', true
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
@@ -271,7 +271,7 @@ if not TAKES then
     end
   end
 end
--- [meter_load.lua]
+-- [packed_load.lua]
 -- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
@@ -312,7 +312,7 @@ if head then
   end
   advance()
 end
--- [meter_adopt.lua]
+-- [packed_adopt.lua]
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
 --
@@ -416,13 +416,13 @@ if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or t
   renew = true
   reshape()
 end
--- [meter_take.lua]
+-- [packed_take.lua]
 -- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
 -- writes nothing to the state, unless it is time to note that participants contend. fair.lua
--- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
+-- follows, which grants it, then packed_grant.lua, packed_reply.lua and fair_settle.lua.
 --
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
--- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
+-- Reply as packed_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
 local MARK = '133' -- where in the state `contended` is, from 0
 local available = 0
@@ -788,7 +788,7 @@ if named and closed == 0 and (refused or reports) then
   end
 end
 local granted = available - left
--- [meter_grant.lua]
+-- [packed_grant.lua]
 -- One-string algorithms, take, after the grants are known: book them.
 local delay, delay_part, retry_in = 0, 0, 0
 if granted > 0 then
@@ -805,7 +805,7 @@ if refused then
   end
 end
 local at = receipt and receipt() or now
--- [meter_reply.lua]
+-- [packed_reply.lua]
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
 -- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
@@ -820,7 +820,7 @@ if renew then
     -- The time to live was set in this sixteenth of a window: it is long enough.
     done = redis.pcall('SETRANGE', KEYS[1], '104', own)
   else
-    -- [meter_rest.lua]
+    -- [packed_rest.lua]
     -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
     -- needed, before anything is written.
     if not start then
@@ -854,11 +854,11 @@ if closed > 0 then
   end
 end
 local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}
--- [meter_taken.lua]
+-- [packed_taken.lua]
 -- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed,
 -- nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
-  -- [meter_rest.lua]
+  -- [packed_rest.lua]
   -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
   -- needed, before anything is written.
   if not start then

@@ -12,7 +12,7 @@ if not head then
 end
 --@include quarantine
 if share > target and closed == 0 then
-  --@include meter_least
+  --@include packed_least
   if least < share then
     share = least
     reshape()

@@ -12,11 +12,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// BenchmarkMeterScript reports what one take costs inside a real server (commandstats, us), as
+// BenchmarkPackedScript reports what one take costs inside a real server (commandstats, us), as
 // BenchmarkScript does for the sliding log.
-func BenchmarkMeterScript(b *testing.B) {
+func BenchmarkPackedScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
-	for _, a := range meters {
+	for _, a := range packedOnes {
 		number := ShardRef{algorithm: a}.program(takeProgram)
 		text := strings.Replace(programs[number].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 		sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()

@@ -1,6 +1,6 @@
 --@needs booked delay paced reply
 -- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be
 -- used us, permits booked ahead, pay if it is why nothing was booked, else 0.
---@include meter_rest
+--@include packed_rest
 --@include reply_layout
 reply[@reserve.delay], reply[@reserve.booked], reply[@reserve.paced] = delay, booked(), paced

@@ -9,17 +9,17 @@
 local again = reset()
 if renew then
   local done
-  local own = format('@meter.touched..contended.form', now, burst, contended) .. text()
+  local own = format('@packed.touched..contended.form', now, burst, contended) .. text()
   local slice = window / 16
   if calm and not stepped and again <= window and now - now % slice == touched - touched % slice
-    and #own >= #head - @meter.touched.at then
+    and #own >= #head - @packed.touched.at then
     -- The time to live was set in this sixteenth of a window: it is long enough.
-    done = redis.pcall('SETRANGE', KEYS[1], '@meter.touched.at', own)
+    done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
   else
-    --@include meter_rest
+    --@include packed_rest
     local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], @terms.head_life)
     local state =
-      format('@meter.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+      format('@packed.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
   end
   if type(done) == 'table' and done.err then

@@ -3,7 +3,7 @@
 -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
 -- needed, before anything is written.
 if not start then
-  epoch, start = tonumber(sub(head, @meter.epoch)), tonumber(sub(head, @meter.start))
+  epoch, start = tonumber(sub(head, @packed.epoch)), tonumber(sub(head, @packed.start))
   if not (epoch and start) then
     return {-1, 1}
   end

@@ -12,5 +12,5 @@ if share > target then
 end
 closed_until, contended = 0, 0
 begin()
---@include meter_store
+--@include packed_store
 return {1, epoch, share}

@@ -2,12 +2,12 @@
 --@gives MARK available
 -- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
 -- writes nothing to the state, unless it is time to note that participants contend. fair.lua
--- follows, which grants it, then meter_grant.lua, meter_reply.lua and fair_settle.lua.
+-- follows, which grants it, then packed_grant.lua, packed_reply.lua and fair_settle.lua.
 --
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
--- Reply as meter_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
+-- Reply as packed_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
-local MARK = '@meter.contended.at' -- where in the state `contended` is, from 0
+local MARK = '@packed.contended.at' -- where in the state `contended` is, from 0
 local available = 0
 if closed == 0 then
   available = free()

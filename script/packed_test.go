@@ -17,11 +17,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// meters are the algorithms that keep a shard in one string.
-var meters = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket, AlgorithmLeakyBucket}
+// packedOnes are the algorithms that keep a shard in one string.
+var packedOnes = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket, AlgorithmLeakyBucket}
 
-// meterTwin is a twin whose state tests can read.
-type meterTwin interface {
+// packedTwin is a twin whose state tests can read.
+type packedTwin interface {
 	Twin
 	head() string // as the scripts store it
 	ledger() *fairness.Ledger
@@ -29,27 +29,27 @@ type meterTwin interface {
 }
 
 // head renders the twin's state as the scripts store it.
-func (m *meter[S, R]) head() string {
+func (m *packed[S, R]) head() string {
 	if m.epoch == 0 {
 		return ""
 	}
 	own := any(&m.own).(interface{ text() string })
-	return columns.Meter.Sprint(m.magic(), m.epoch, m.target, m.share, m.start, m.window,
+	return columns.Packed.Sprint(m.magic(), m.epoch, m.target, m.share, m.start, m.window,
 		m.closedUntil, m.offset, m.touched, m.burst, m.fair.contended) + own.text()
 }
 
-func (m *meter[S, R]) magic() string {
-	for _, a := range meters {
+func (m *packed[S, R]) magic() string {
+	for _, a := range packedOnes {
 		if reflect.TypeOf(NewTwin(a)) == reflect.TypeOf(m) {
 			return magics[a]
 		}
 	}
-	panic("no such meter")
+	panic("no such packed algorithm")
 }
 
-func (m *meter[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
+func (m *packed[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
 
-func (m *meter[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
+func (m *packed[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
 func (w *fixedWindow) text() string {
 	all := []any{w.opened, w.since}
@@ -87,16 +87,16 @@ func (t *tokenBucket) text() string {
 }
 func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.date, l.part) }
 
-// meterServer is another algorithm's shard on a server whose clock a test holds.
-type meterServer interface {
+// packedServer is another algorithm's shard on a server whose clock a test holds.
+type packedServer interface {
 	clockedShard
 	stored() (head, ledger string)
 }
 
-// emulatedMeter is a shard on miniredis, which lets tests set its clock.
-type emulatedMeter struct{ emulated }
+// emulatedPacked is a shard on miniredis, which lets tests set its clock.
+type emulatedPacked struct{ emulated }
 
-func (m emulatedMeter) stored() (head, ledger string) { return storedHead(m.endpoint.client, m.ref) }
+func (m emulatedPacked) stored() (head, ledger string) { return storedHead(m.endpoint.client, m.ref) }
 
 func storedHead(client rueidis.Client, ref ShardRef) (head, ledger string) {
 	for key, text := range map[string]*string{ref.head: &head, ref.ledger: &ledger} {
@@ -109,13 +109,13 @@ func storedHead(client rueidis.Client, ref ShardRef) (head, ledger string) {
 	return head, ledgerOf(ledger)
 }
 
-// clockedMeter is a clocked shard of one string.
-type clockedMeter struct{ clocked }
+// clockedPacked is a clocked shard of one string.
+type clockedPacked struct{ clocked }
 
-func (c clockedMeter) stored() (head, ledger string) { return storedHead(c.client, c.ref) }
+func (c clockedPacked) stored() (head, ledger string) { return storedHead(c.client, c.ref) }
 
-// meterStage draws the same sequences as for the sliding log, for another algorithm.
-type meterStage struct {
+// packedStage draws the same sequences as for the sliding log, for another algorithm.
+type packedStage struct {
 	*stage
 	algorithm Algorithm
 	burst     map[int64]int64 // by epoch: it does not change under one
@@ -123,7 +123,7 @@ type meterStage struct {
 }
 
 // fit makes a step of the stage one of the algorithm.
-func (s *meterStage) fit(st *step) {
+func (s *packedStage) fit(st *step) {
 	switch {
 	case st.take != nil:
 		copied := *st.take
@@ -141,7 +141,7 @@ func (s *meterStage) fit(st *step) {
 	}
 }
 
-func (s *meterStage) fitted(p *Proposal) *Proposal {
+func (s *packedStage) fitted(p *Proposal) *Proposal {
 	burst, drawn := s.burst[p.epoch]
 	if !drawn {
 		s.retire[p.epoch] = rapid.IntRange(0, 4).Draw(s.t, "retire") == 0
@@ -167,7 +167,7 @@ func (s *meterStage) fitted(p *Proposal) *Proposal {
 }
 
 // aimTurn makes refunds of a leaky bucket aim at turns.
-func (s *meterStage) aimTurn(st *step) {
+func (s *packedStage) aimTurn(st *step) {
 	if st.refund == nil || s.algorithm != AlgorithmLeakyBucket || len(s.grants) == 0 {
 		return
 	}
@@ -176,10 +176,10 @@ func (s *meterStage) aimTurn(st *step) {
 		Caller: st.refund.Caller}
 }
 
-// agreeMeter runs one generated sequence on twin and server and compares every reply, and every
+// agreePacked runs one generated sequence on twin and server and compares every reply, and every
 // byte that is stored.
-func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
-	s := &meterStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
+func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server packedServer) {
+	s := &packedStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
 			s.fit(&step)
@@ -205,32 +205,32 @@ func agreeMeter(t *rapid.T, a Algorithm, twin meterTwin, server meterServer) {
 	}
 }
 
-func TestMetersAgreeWithMiniredis(t *testing.T) {
-	for _, a := range meters {
+func TestPackedAgreesWithMiniredis(t *testing.T) {
+	for _, a := range packedOnes {
 		t.Run(a.String(), func(t *testing.T) {
 			m := miniredis.RunT(t)
 			endpoint := NewEndpoint(miniClient(t, m))
 			rapid.Check(t, func(t *rapid.T) {
 				m.FlushAll()
-				agreeMeter(t, a, NewTwin(a).(meterTwin),
-					emulatedMeter{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
+				agreePacked(t, a, NewTwin(a).(packedTwin),
+					emulatedPacked{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
 			})
 		})
 	}
 }
 
-func TestMetersAgreeWithRedis(t *testing.T) {
+func TestPackedAgreesWithRedis(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	run := 0
-	for _, a := range meters {
+	for _, a := range packedOnes {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				run++
 				uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
-				twin := NewTwin(a).(meterTwin)
+				twin := NewTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", "t", strconv.Itoa(run))
-				agreeMeter(t, a, twin, clockedMeter{clocked{client: client, uptime: uptime, ref: ref}})
+				agreePacked(t, a, twin, clockedPacked{clocked{client: client, uptime: uptime, ref: ref}})
 				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.ledger).Build())
 			})
 		})

@@ -6,9 +6,9 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// meter is the Go twin of the algorithms that keep a shard in one string: what all have in common,
+// packed is the Go twin of the algorithms that keep a shard in one string: what all have in common,
 // and what the algorithm keeps.
-type meter[S any, R ruleOf[S]] struct {
+type packed[S any, R ruleOf[S]] struct {
 	uptime      time.Duration // how long the node has surely kept its memory, in whole seconds
 	uptimeKnown bool
 	frame
@@ -59,7 +59,7 @@ type ruleOf[S any] interface {
 
 // look returns a copy of the state brought to now: what an operation works on, and stores if it has
 // reason to.
-func (m *meter[S, R]) look(now int64) meter[S, R] {
+func (m *packed[S, R]) look(now int64) packed[S, R] {
 	v := *m
 	v.now, v.stepped, v.gift, v.gave = now, false, Gift{}, 0
 	if v.epoch == 0 {
@@ -75,7 +75,7 @@ func (m *meter[S, R]) look(now int64) meter[S, R] {
 }
 
 // store makes v the state, as if written just now.
-func (m *meter[S, R]) store(v *meter[S, R]) {
+func (m *packed[S, R]) store(v *packed[S, R]) {
 	v.touched = v.now
 	*m = *v
 }
@@ -88,7 +88,7 @@ func (f *frame) term() fairness.Term {
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
-func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
+func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if m.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: now, Grants: grants}
@@ -130,12 +130,12 @@ func (m *meter[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	return reply
 }
 
-// falling is a meter whose share, while it is above its target, falls at instants that soonest and
-// reset do not tell.
+// falling is a packed shard whose share, while it is above its target, falls at instants that
+// soonest and reset do not tell.
 type falling interface{ falls(*frame) int64 }
 
 // available returns what can be granted.
-func (m *meter[S, R]) available() int64 {
+func (m *packed[S, R]) available() int64 {
 	if m.quarantine() > 0 {
 		return 0
 	}
@@ -156,7 +156,7 @@ func (f *frame) reopening(n int64) int64 {
 }
 
 // reply stores v if it must be, and says of it what takes and reservations have in common.
-func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
+func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 	if renew {
 		m.store(v)
 	}
@@ -174,7 +174,7 @@ func (m *meter[S, R]) reply(v *meter[S, R], renew bool) TakeReply {
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
 // does.
-func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
+func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if m.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}
@@ -206,7 +206,7 @@ func (m *meter[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 }
 
 // adopt creates the state or takes over a newer epoch, and moves the share.
-func (m *meter[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
+func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	p, own, had := r.Proposal, R(&m.own), m.frame
 	status = OK
 	goal := m.target // what the share falls to
@@ -264,7 +264,7 @@ func (f *frame) lower(own rule, goal int64) {
 
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
 // may still be in use.
-func (m *meter[S, R]) create(r *TakeRequest) Status {
+func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	left := int64(0)
 	if uptime := int64(m.uptime / time.Second); r.Seen {
@@ -286,7 +286,7 @@ func (m *meter[S, R]) create(r *TakeRequest) Status {
 }
 
 // Refund gives permits back, as [Endpoint.Refund] does.
-func (m *meter[S, R]) Refund(now int64, r RefundRequest) RefundReply {
+func (m *packed[S, R]) Refund(now int64, r RefundRequest) RefundReply {
 	if m.epoch == 0 {
 		return RefundReply{}
 	}
@@ -307,7 +307,7 @@ func (m *meter[S, R]) Refund(now int64, r RefundRequest) RefundReply {
 }
 
 // settle lowers the share as far as it may now, where nothing is proposed.
-func (m *meter[S, R]) settle() (lowered bool) {
+func (m *packed[S, R]) settle() (lowered bool) {
 	had, own := m.share, R(&m.own)
 	if m.share > m.target && m.quarantine() == 0 {
 		m.lower(own, m.target)
@@ -319,7 +319,7 @@ func (m *meter[S, R]) settle() (lowered bool) {
 }
 
 // Peek looks, as [Endpoint.Peek] does.
-func (m *meter[S, R]) Peek(now int64) PeekReply {
+func (m *packed[S, R]) Peek(now int64) PeekReply {
 	if m.epoch == 0 {
 		return PeekReply{}
 	}
@@ -339,7 +339,7 @@ func (m *meter[S, R]) Peek(now int64) PeekReply {
 }
 
 // Clear forgets usage, as [Endpoint.Clear] does.
-func (m *meter[S, R]) Clear(now int64) ClearReply {
+func (m *packed[S, R]) Clear(now int64) ClearReply {
 	if m.epoch == 0 {
 		return ClearReply{}
 	}
@@ -351,7 +351,7 @@ func (m *meter[S, R]) Clear(now int64) ClearReply {
 }
 
 // Ledger lists the participants, as [Endpoint.Ledger] does.
-func (m *meter[S, R]) Ledger(now int64) LedgerReply {
+func (m *packed[S, R]) Ledger(now int64) LedgerReply {
 	if m.epoch == 0 {
 		return LedgerReply{}
 	}

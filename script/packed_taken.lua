@@ -2,7 +2,7 @@
 -- One-string algorithms, take, at the end: what the caller cannot know if all is as it proposed,
 -- nobody contends and it asked for permits.
 if not as_proposed or contending or closed > 0 or groups == 0 then
-  --@include meter_rest
+  --@include packed_rest
   if groups == 0 and falls and share > target and closed == 0 and again > 0 then
     reply[@reply.next] = falls()
   end

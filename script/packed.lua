@@ -11,7 +11,7 @@
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.
---@layout meter
+--@layout packed
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -45,9 +45,9 @@
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
 --                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
-local FORM = '@meter.form'
+local FORM = '@packed.form'
 local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see meter_rest.lua
+local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
@@ -61,7 +61,7 @@ local stepped = false -- the clock went back: the new offset must be stored
 if head then
   -- cheaper than to cut out what is compared
   as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
-  if #head < @meter.own or not as_proposed and sub(head, @meter.magic) ~= MAGIC then -- or an error, which is a table
+  if #head < @packed.own or not as_proposed and sub(head, @packed.magic) ~= MAGIC then -- or an error, which is a table
     return {-1, 1, head.err}
   end
 end

@@ -8,20 +8,20 @@ if head then
   local sound, own
   calm =
     as_proposed
-      and find(head, '@meter.closed_until..offset.zero', @meter.closed_until.from, true) == @meter.closed_until.from
-        and find(head, '@meter.contended.zero', @meter.contended.from, true) == @meter.contended.from
+      and find(head, '@packed.closed_until..offset.zero', @packed.closed_until.from, true) == @packed.closed_until.from
+        and find(head, '@packed.contended.zero', @packed.contended.from, true) == @packed.contended.from
   if calm then
     sound, target, share, window, touched, burst = pcall(function(state, slice)
-      return slice(state, @meter.target) + 0, slice(state, @meter.share) + 0, slice(state, @meter.window) + 0,
-        slice(state, @meter.touched) + 0, slice(state, @meter.burst) + 0
+      return slice(state, @packed.target) + 0, slice(state, @packed.share) + 0, slice(state, @packed.window) + 0,
+        slice(state, @packed.touched) + 0, slice(state, @packed.burst) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
       pcall(function(state, slice)
-        return slice(state, @meter.epoch) + 0, slice(state, @meter.target) + 0, slice(state, @meter.share) + 0,
-          slice(state, @meter.start) + 0, slice(state, @meter.window) + 0,
-          slice(state, @meter.closed_until) + 0, slice(state, @meter.offset) + 0, slice(state, @meter.touched) + 0,
-          slice(state, @meter.burst) + 0, slice(state, @meter.contended) + 0
+        return slice(state, @packed.epoch) + 0, slice(state, @packed.target) + 0, slice(state, @packed.share) + 0,
+          slice(state, @packed.start) + 0, slice(state, @packed.window) + 0,
+          slice(state, @packed.closed_until) + 0, slice(state, @packed.offset) + 0, slice(state, @packed.touched) + 0,
+          slice(state, @packed.burst) + 0, slice(state, @packed.contended) + 0
       end, head, sub)
   end
   if sound then

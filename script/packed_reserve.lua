@@ -7,7 +7,7 @@
 -- ARGV  3 permits  4 us: how far ahead they may be
 --       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
--- Reply as meter_reply.lua makes it and meter_reserved.lua goes on with; retry is the delay the
+-- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then

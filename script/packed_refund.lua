@@ -14,14 +14,14 @@ local refunded = refund(ARGV[1] + 0, ARGV[2] + 0)
 local closed = closed_until > now
 local lowered = false
 if share > target and not closed then
-  --@include meter_least
+  --@include packed_least
   if least < share then
     share, lowered = least, true
     reshape()
   end
 end
 if refunded > 0 or lowered then
-  --@include meter_store
+  --@include packed_store
 elseif stepped then
   --@include stepped
 end

@@ -13,16 +13,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// overMeters runs a test for every algorithm that keeps a shard in one string.
-func overMeters(t *testing.T, test func(t *testing.T, a Algorithm)) {
-	for _, a := range meters {
+// overPacked runs a test for every algorithm that keeps a shard in one string.
+func overPacked(t *testing.T, test func(t *testing.T, a Algorithm)) {
+	for _, a := range packedOnes {
 		t.Run(a.String(), func(t *testing.T) { test(t, a) })
 	}
 }
 
-func TestForeignMeter(t *testing.T) {
+func TestForeignPacked(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		overMeters(t, func(t *testing.T, a Algorithm) {
+		overPacked(t, func(t *testing.T, a Algorithm) {
 			ctx, endpoint, ref := context.Background(), NewEndpoint(client), a.Keys(redistest.Prefix(t), "t", "limit")
 			p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Algorithm: a})
 			if _, err := endpoint.Take(ctx, ref, ones(p, 3)); err != nil {
@@ -86,10 +86,10 @@ func TestForeignMeter(t *testing.T) {
 	})
 }
 
-// TestMeterTimeToLive: state lives for two windows and keep after it is unused again, and denials,
+// TestPackedTimeToLive: state lives for two windows and keep after it is unused again, and denials,
 // refunds and looks do not prolong it.
-func TestMeterTimeToLive(t *testing.T) {
-	overMeters(t, func(t *testing.T, a Algorithm) {
+func TestPackedTimeToLive(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
 		c := newClock(t)
 		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
 		p := terms(t,
@@ -129,11 +129,11 @@ func TestMeterTimeToLive(t *testing.T) {
 }
 
 // TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
-// cannot be in use; then a token bucket is empty. Resume starts as new. TestMeterLifeIsRenewed:
+// cannot be in use; then a token bucket is empty. Resume starts as new. TestPackedLifeIsRenewed:
 // only the first grant of a sixteenth of a window prolongs the life of a state, and the others
 // leave it long enough.
-func TestMeterLifeIsRenewed(t *testing.T) {
-	overMeters(t, func(t *testing.T, a Algorithm) {
+func TestPackedLifeIsRenewed(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
 		const keep, slice = time.Minute, 100 * time.Millisecond
 		c := newClock(t)
 		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
@@ -229,19 +229,19 @@ func TestForgottenQueue(t *testing.T) {
 	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond,
 		3 * time.Second: 500 * time.Millisecond, 4 * time.Second: 0} {
 		twin := NewTwin(AlgorithmLeakyBucket)
-		twin.(meterTwin).runFor(uptime)
+		twin.(packedTwin).runFor(uptime)
 		if reply := twin.Take(epoch0, &TakeRequest{Proposal: p, Known: time.Hour}); reply.Closed != want {
 			t.Errorf("up for %v: closed for %v, not %v", uptime, reply.Closed, want)
 		}
 	}
 }
 
-// TestServerRefusesToWriteMeter: a full or read-only server refuses before anything is written; a
+// TestServerRefusesToWritePacked: a full or read-only server refuses before anything is written; a
 // denial goes on.
-func TestServerRefusesToWriteMeter(t *testing.T) {
+func TestServerRefusesToWritePacked(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	overMeters(t, func(t *testing.T, a Algorithm) {
-		one := clockedMeter{clocked{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}}
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		one := clockedPacked{clocked{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}}
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: time.Hour, Algorithm: a})
 		first, err := one.take(epoch0, ones(p, 8))
 		if err != nil || first.Granted != 8 {
@@ -283,10 +283,10 @@ func TestServerRefusesToWriteMeter(t *testing.T) {
 	})
 }
 
-// TestMeterClock: a step back neither blocks nor frees, a step forward frees at most the share,
+// TestPackedClock: a step back neither blocks nor frees, a step forward frees at most the share,
 // once.
-func TestMeterClock(t *testing.T) {
-	overMeters(t, func(t *testing.T, a Algorithm) {
+func TestPackedClock(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
 		const hour = 3_600_000_000
 		twin := NewTwin(a)
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a})

@@ -7,15 +7,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// withMeters fills in the recipes of the algorithms that keep a shard in one string.
-func withMeters(all [programCount]recipe) [programCount]recipe {
+// withPacked fills in the recipes of the algorithms that keep a shard in one string.
+func withPacked(all [programCount]recipe) [programCount]recipe {
 	for a, own := range map[Algorithm]struct {
 		file  string
 		rule  []string
 		taken string
 	}{
-		AlgorithmSlidingCounter: {"slidingcounter", []string{"slidingcounter"}, "meter_taken"},
-		AlgorithmFixedWindow:    {"fixedwindow", []string{"fixedwindow"}, "meter_taken"},
+		AlgorithmSlidingCounter: {"slidingcounter", []string{"slidingcounter"}, "packed_taken"},
+		AlgorithmFixedWindow:    {"fixedwindow", []string{"fixedwindow"}, "packed_taken"},
 		AlgorithmTokenBucket:    {"tokenbucket", []string{"bucket", "tokenbucket"}, "tokenbucket_taken"},
 		AlgorithmLeakyBucket:    {"leakybucket", []string{"bucket", "leakybucket"}, "leakybucket_taken"},
 	} {
@@ -27,28 +27,28 @@ func withMeters(all [programCount]recipe) [programCount]recipe {
 				names: map[string]string{"MAGIC": magics[a], "TAKES": strconv.FormatBool(operation == takeProgram)},
 			}
 		}
-		load := slices.Concat([]string{"meter_names", "meter"}, own.rule, []string{"meter_load"})
+		load := slices.Concat([]string{"packed_names", "packed"}, own.rule, []string{"packed_load"})
 		with := func(parts ...string) []string { return slices.Concat(load, parts) }
 		add(takeProgram, "take",
-			with("meter_adopt", "meter_take", "fair", "meter_grant", "meter_reply", own.taken, "fair_settle",
+			with("packed_adopt", "packed_take", "fair", "packed_grant", "packed_reply", own.taken, "fair_settle",
 				"reply")...)
 		add(reserveProgram, "reserve",
-			with("meter_adopt", "meter_ahead", "fair_charge", "meter_reserve", "meter_reply", "meter_reserved",
+			with("packed_adopt", "packed_ahead", "fair_charge", "packed_reserve", "packed_reply", "packed_reserved",
 				"fair_charged")...)
-		add(refundProgram, "refund", with("meter_refund")...)
-		add(peekProgram, "peek", with("meter_peek")...)
-		add(clearProgram, "clear", with("meter_clear")...)
+		add(refundProgram, "refund", with("packed_refund")...)
+		add(peekProgram, "peek", with("packed_peek")...)
+		add(clearProgram, "clear", with("packed_clear")...)
 		add(ledgerProgram, "ledger", with("ledger")...)
-		add(dropProgram, "drop", "away", "meter_drop", "drop")
+		add(dropProgram, "drop", "away", "packed_drop", "drop")
 	}
 	return all
 }
 
-// mostLoads is of how many loads meter_peek.lua tells at the most.
+// mostLoads is of how many loads packed_peek.lua tells at the most.
 const mostLoads = 9
 
-// parseMeterPeek reads what meter_peek.lua replies.
-func parseMeterPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
+// parsePackedPeek reads what packed_peek.lua replies.
+func parsePackedPeek(reply []rueidis.RedisMessage) (PeekReply, error) {
 	p := &programs[peekProgram]
 	var n [peekLoads + 1 + 2*mostLoads + 2*MaxReleases]int64
 	if len(reply) <= peekLoads || len(reply) > len(n) {
