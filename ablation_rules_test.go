@@ -89,7 +89,7 @@ func mechanisms() []mechanism {
 			edit{"\t\tif float64(a.claim) < entry.e*milli {\n",
 				"\t\tif BROKEN || float64(a.claim) < entry.e*milli {\n"}),
 		left("at most a share unpaid", "large bookings are paid before others have their first",
-			edit{"\tif credit < saved {\n", "\tif credit < saved && !BROKEN {\n"}),
+			edit{"\tif credit < needed {\n", "\tif credit < needed && !BROKEN {\n"}),
 		left("credit of bookings overflows until due", "halves are a window apart",
 			edit{"date = max(a.filled, min(date, t.Now+farAhead*t.Window))\n",
 				"date = max(a.filled, min(date, t.Now+farAhead*t.Window))\n\t\tif BROKEN {\n\t\t\tdate = " +

@@ -22,7 +22,7 @@ type account struct {
 	due    int64    // when the permits come of its last appointment, us
 	denied int64    // the instant for which it was told to come back when it was last refused, us
 	waited int64    // part of its time in which its callers waited, billionths
-	saved  int64    // credit that was lent beyond what the account can hold, millionths of a permit
+	lent   int64    // credit that was lent beyond what the account can hold, millionths of a permit
 }
 
 // roll begins a new window in the counters.
@@ -76,7 +76,7 @@ func (a *account) lend(t Term, e float64, next int64) {
 	limit := capacity(e, 0)
 	credit := float64(a.credit) + math.Floor(e*micro*float64(until-a.filled)/float64(t.Window))
 	if credit > limit {
-		a.saved = max(a.saved, int64(min(float64(a.saved)+credit-limit, math.Floor(e*micro))))
+		a.lent = max(a.lent, int64(min(float64(a.lent)+credit-limit, math.Floor(e*micro))))
 		credit = limit
 	}
 	a.credit, a.filled = int64(credit), until
@@ -84,9 +84,9 @@ func (a *account) lend(t Term, e float64, next int64) {
 
 // draw takes credit from what was lent, up to a limit.
 func (a *account) draw(limit float64) {
-	if credit := float64(a.credit); a.saved > 0 && credit < limit {
-		drawn := min(float64(a.saved), limit-credit)
-		a.credit, a.saved = int64(credit+drawn), int64(float64(a.saved)-drawn) // rounded as the script rounds it
+	if credit := float64(a.credit); a.lent > 0 && credit < limit {
+		drawn := min(float64(a.lent), limit-credit)
+		a.credit, a.lent = int64(credit+drawn), int64(float64(a.lent)-drawn) // rounded as the script rounds it
 	}
 }
 

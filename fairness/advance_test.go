@@ -98,9 +98,9 @@ func TestWhatComesUntilTheDateIsCountedOnce(t *testing.T) {
 // A script counts in doubles, so what is lent is a number that a double holds, however large it
 // is.
 func TestWhatIsLentIsWhatADoubleHolds(t *testing.T) {
-	a := account{saved: 604_556_688_300_454_528, credit: 1_000_003}
+	a := account{lent: 604_556_688_300_454_528, credit: 1_000_003}
 	a.draw(1_000_031)
-	if a.credit != 1_000_031 || int64(float64(a.saved)) != a.saved {
-		t.Errorf("credit %d, saved %d", a.credit, a.saved)
+	if a.credit != 1_000_031 || int64(float64(a.lent)) != a.lent {
+		t.Errorf("credit %d, lent %d", a.credit, a.lent)
 	}
 }

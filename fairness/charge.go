@@ -24,9 +24,9 @@ func (l *Ledger) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int
 	if want := min(float64(permits)*micro, capacity(entry.e, 0)); credit < want {
 		pay = max(0, int64(math.Ceil(min((want-credit)*float64(t.Window)/(entry.e*micro), farthest)))-(t.Now-a.filled))
 	}
-	saved := min(float64(permits-max(0, t.Share-ahead))*micro, capacity(entry.e, permits))
-	if credit < saved {
-		hold = int64(math.Ceil(min((saved-credit)*float64(t.Window)/((entry.e+float64(t.Share))*micro), farthest)))
+	needed := min(float64(permits-max(0, t.Share-ahead))*micro, capacity(entry.e, permits))
+	if credit < needed {
+		hold = int64(math.Ceil(min((needed-credit)*float64(t.Window)/((entry.e+float64(t.Share))*micro), farthest)))
 		hold = max(hold, t.Window/holdPart) // or it would try ever more often
 	}
 	return pay, hold

@@ -57,7 +57,7 @@ type Term struct {
 	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
 	// Falling: the limit was lowered, and what was used before still holds more than it. Until that
 	// has left nothing is granted. The permits then come back as fast as they were used, so credit
-	// is saved up for that long.
+	// is lent for that long.
 	Falling bool
 }
 

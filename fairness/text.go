@@ -26,7 +26,7 @@ func (l *Ledger) Text() string {
 	for i := range l.accounts {
 		a := &l.accounts[i]
 		fmt.Fprintf(&text, columns.Account.Form(), a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.unmet[0], a.unmet[1], a.due, a.denied, a.waited, a.saved)
+			a.used[0], a.used[1], a.unmet[0], a.unmet[1], a.due, a.denied, a.waited, a.lent)
 	}
 	return text.String()
 }
@@ -60,10 +60,10 @@ func ParseLedger(text string) (*Ledger, error) {
 			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(),
 			credit: r.Number(),
 			cell:   r.Number(), used: [2]int64{r.Number(), r.Number()}, unmet: [2]int64{r.Number(), r.Number()},
-			due: r.Number(), denied: r.Number(), waited: r.Number(), saved: r.Number(),
+			due: r.Number(), denied: r.Number(), waited: r.Number(), lent: r.Number(),
 		}
 		if r.Bad() || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga ||
-			a.saved < 0 {
+			a.lent < 0 {
 			return nil, ErrText
 		}
 		l.accounts = append(l.accounts, a)

@@ -28,15 +28,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
     local e, limit, capacity = fill(a, permits)
-    local want, pay_in, saved, hold_for =
+    local want, pay_in, needed, hold_for =
       min(permits * @MICRO, limit), 0, min((permits - max(0, share - ahead)) * @MICRO, capacity), 0
     if e > 0 and a.credit < want then
       pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * @MICRO), @FARTHEST)) - (now - a.filled))
     end
-    if e > 0 and a.credit < saved then
+    if e > 0 and a.credit < needed then
       -- or it would try ever more often
       hold_for =
-        max(math.ceil(min((saved - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)), floor(window / @HOLD_PART))
+        max(math.ceil(min((needed - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)),
+          floor(window / @HOLD_PART))
     end
     return pay_in, hold_for, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, @BUSIEST))

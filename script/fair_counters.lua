@@ -42,9 +42,9 @@ local function note_claim(a, waiting, elapsed, booking)
 end
 -- Takes credit from what was lent, as far as the bucket holds it.
 local function draw(a, limit)
-  if a.saved > 0 and a.credit < limit then
-    local drawn = min(a.saved, limit - a.credit)
-    a.credit, a.saved = a.credit + drawn, a.saved - drawn
+  if a.lent > 0 and a.credit < limit then
+    local drawn = min(a.lent, limit - a.credit)
+    a.credit, a.lent = a.credit + drawn, a.lent - drawn
   end
 end
 -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
@@ -56,7 +56,7 @@ local function lend(a, e, limit, next_us)
   end
   local credit = a.credit + floor(e * @MICRO * (filled_to - a.filled) / window)
   if credit > limit then
-    a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * @MICRO)))
+    a.lent = max(a.lent, min(a.lent + credit - limit, floor(e * @MICRO)))
     credit = limit
   end
   a.credit, a.filled = credit, filled_to

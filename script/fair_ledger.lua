@@ -16,7 +16,7 @@ local cell, here = (now - now % window) / window, window - now % window
 local function fresh(id, weight)
   return {
     id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-    unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+    unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, lent = 0,
   }
 end
 local function read_account(line)
@@ -27,7 +27,7 @@ local function read_account(line)
     used = sub(line, @account.used) + 0, used_before = sub(line, @account.used_before) + 0,
     unmet = sub(line, @account.unmet) + 0, unmet_before = sub(line, @account.unmet_before) + 0,
     due = sub(line, @account.due) + 0, denied = sub(line, @account.denied) + 0,
-    waited = sub(line, @account.waited) + 0, saved = sub(line, @account.saved) + 0,
+    waited = sub(line, @account.waited) + 0, lent = sub(line, @account.lent) + 0,
   }
 end
 -- The account of those who have none of their own.

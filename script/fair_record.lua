@@ -6,5 +6,5 @@ local function place(slot)
 end
 local function record(a)
   return format('@account.form', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-    a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
+    a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.lent)
 end

@@ -80,7 +80,7 @@ var (
 		{Name: "claim", Width: 16}, {Name: "filled", Width: 16}, {Name: "credit", Width: 20}, {Name: "cell", Width: 13},
 		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "unmet", Width: 16},
 		{Name: "unmet_before", Width: 16},
-		{Name: "due", Width: 16}, {Name: "denied", Width: 16}, {Name: "waited", Width: 10}, {Name: "saved", Width: 20},
+		{Name: "due", Width: 16}, {Name: "denied", Width: 16}, {Name: "waited", Width: 10}, {Name: "lent", Width: 20},
 	}}
 )
 

@@ -472,7 +472,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, lent = 0,
       }
     end
     local function read_account(line)
@@ -483,7 +483,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
         unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
-        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
+        waited = sub(line, 196, 205) + 0, lent = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
@@ -538,9 +538,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
-      if a.saved > 0 and a.credit < limit then
-        local drawn = min(a.saved, limit - a.credit)
-        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      if a.lent > 0 and a.credit < limit then
+        local drawn = min(a.lent, limit - a.credit)
+        a.credit, a.lent = a.credit + drawn, a.lent - drawn
       end
     end
     -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
@@ -552,7 +552,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
       end
       local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
       if credit > limit then
-        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        a.lent = max(a.lent, min(a.lent + credit - limit, floor(e * 1000000)))
         credit = limit
       end
       a.credit, a.filled = credit, filled_to
@@ -639,7 +639,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.lent)
     end
     local function save()
       for slot, a in pairs(b.accounts) do
@@ -658,15 +658,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
     local e, limit, capacity = fill(a, permits)
-    local want, pay_in, saved, hold_for =
+    local want, pay_in, needed, hold_for =
       min(permits * 1000000, limit), 0, min((permits - max(0, share - ahead)) * 1000000, capacity), 0
     if e > 0 and a.credit < want then
       pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * 1000000), 1e15)) - (now - a.filled))
     end
-    if e > 0 and a.credit < saved then
+    if e > 0 and a.credit < needed then
       -- or it would try ever more often
       hold_for =
-        max(math.ceil(min((saved - a.credit) * window / ((e + share) * 1000000), 1e15)), floor(window / 64))
+        max(math.ceil(min((needed - a.credit) * window / ((e + share) * 1000000), 1e15)),
+          floor(window / 64))
     end
     return pay_in, hold_for, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, 1e12))

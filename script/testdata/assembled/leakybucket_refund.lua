@@ -488,7 +488,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, lent = 0,
       }
     end
     local function read_account(line)
@@ -499,7 +499,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
         unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
-        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
+        waited = sub(line, 196, 205) + 0, lent = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
@@ -554,9 +554,9 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
-      if a.saved > 0 and a.credit < limit then
-        local drawn = min(a.saved, limit - a.credit)
-        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      if a.lent > 0 and a.credit < limit then
+        local drawn = min(a.lent, limit - a.credit)
+        a.credit, a.lent = a.credit + drawn, a.lent - drawn
       end
     end
     -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
@@ -568,7 +568,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
       end
       local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
       if credit > limit then
-        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        a.lent = max(a.lent, min(a.lent + credit - limit, floor(e * 1000000)))
         credit = limit
       end
       a.credit, a.filled = credit, filled_to
@@ -655,7 +655,7 @@ if refunded > 0 and ARGV[4] and contended > 0 and contended + 2 * window > now t
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.lent)
     end
     local function save()
       for slot, a in pairs(b.accounts) do

@@ -809,7 +809,7 @@ end
 --         141 weights(11)  = 151 bytes
 -- account  1 #  2 id(16)  18 weight(7)  25 seen(16)  41 claim(16)  57 filled(16)  73 credit(20)
 --          93 cell(13)  106 used(13)  119 used_before(13)  132 unmet(16)  148 unmet_before(16)
---          164 due(16)  180 denied(16)  196 waited(10)  206 saved(20)  = 225 bytes
+--          164 due(16)  180 denied(16)  196 waited(10)  206 lent(20)  = 225 bytes
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
 --          callers,
 --          of which the slot is -1 where it is not known. Weights are in thousandths.
@@ -886,7 +886,7 @@ if contending then
     local function fresh(id, weight)
       return {
         id = id, weight = weight, seen = now, claim = 0, filled = now, credit = 0, cell = 0, used = 0, used_before = 0,
-        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, saved = 0,
+        unmet = 0, unmet_before = 0, due = 0, denied = 0, waited = 0, lent = 0,
       }
     end
     local function read_account(line)
@@ -897,7 +897,7 @@ if contending then
         used = sub(line, 106, 118) + 0, used_before = sub(line, 119, 131) + 0,
         unmet = sub(line, 132, 147) + 0, unmet_before = sub(line, 148, 163) + 0,
         due = sub(line, 164, 179) + 0, denied = sub(line, 180, 195) + 0,
-        waited = sub(line, 196, 205) + 0, saved = sub(line, 206, 225) + 0,
+        waited = sub(line, 196, 205) + 0, lent = sub(line, 206, 225) + 0,
       }
     end
     -- The account of those who have none of their own.
@@ -952,9 +952,9 @@ if contending then
     end
     -- Takes credit from what was lent, as far as the bucket holds it.
     local function draw(a, limit)
-      if a.saved > 0 and a.credit < limit then
-        local drawn = min(a.saved, limit - a.credit)
-        a.credit, a.saved = a.credit + drawn, a.saved - drawn
+      if a.lent > 0 and a.credit < limit then
+        local drawn = min(a.lent, limit - a.credit)
+        a.credit, a.lent = a.credit + drawn, a.lent - drawn
       end
     end
     -- Gives the credit of the time until something comes back, in advance and beyond what the bucket
@@ -966,7 +966,7 @@ if contending then
       end
       local credit = a.credit + floor(e * 1000000 * (filled_to - a.filled) / window)
       if credit > limit then
-        a.saved = max(a.saved, min(a.saved + credit - limit, floor(e * 1000000)))
+        a.lent = max(a.lent, min(a.lent + credit - limit, floor(e * 1000000)))
         credit = limit
       end
       a.credit, a.filled = credit, filled_to
@@ -1335,7 +1335,7 @@ if contending then
     end
     local function record(a)
       return format('#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d', a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell, a.used, a.used_before,
-        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.saved)
+        a.unmet, a.unmet_before, a.due, a.denied, a.waited, a.lent)
     end
     local upcoming, began, light, heavy, claims, weight, count = -1, 0, 0, 0, 0, 0, 0
     local header = b.header
