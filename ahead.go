@@ -10,15 +10,15 @@ import (
 // there together. Else callers elsewhere that want less would take each permit as it comes back,
 // and the head might wait for ever. It returns when the head was served, has left, or should ask
 // again; false if nothing could be reserved, and then until when that will be so because its part
-// of the limit is used up or others have booked so much (0: for another reason). upsets is what
+// of the limit is used up or others have booked so much (0: for another reason). restarts is what
 // first told before the head was denied.
-func (q *queue) reserveAhead(ctx context.Context, t *routes, n int64, upsets uint64) (done bool, until int64) {
+func (q *queue) reserveAhead(ctx context.Context, r *routes, n int64, restarts uint64) (done bool, until int64) {
 	c := q.member.core
 	w, _ := q.first(n)
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.member.book(ctx, t, n, 0, w.deadline, c.client.now(), 2)
+	d, due, err := q.member.book(ctx, r, n, 0, w.deadline, c.client.now(), 2)
 	if err != nil {
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			return false, paced.until
@@ -28,7 +28,7 @@ func (q *queue) reserveAhead(ctx context.Context, t *routes, n int64, upsets uin
 		}
 		return false, 0
 	}
-	look := max(pumpNap, t.limit.Per/16)
+	look := max(pumpNap, r.limit.Per/16)
 	nap := time.NewTimer(time.Hour)
 	defer nap.Stop()
 	for {
@@ -50,7 +50,7 @@ func (q *queue) reserveAhead(ctx context.Context, t *routes, n int64, upsets uin
 			return true, 0
 		}
 		if poked {
-			q.member.forgetDenials(t)
+			q.member.forgetDenials(r)
 		}
 		// A reset or refund may have made room for all of them at once.
 		now, err := q.ask(ctx, c.inUse(ctx), n, false)
@@ -59,28 +59,29 @@ func (q *queue) reserveAhead(ctx context.Context, t *routes, n int64, upsets uin
 			q.hand(now, false)
 			return true, 0
 		}
-		if changes != upsets { // the reservation may be forgotten in part, or there is room for it sooner
+		if changes != restarts { // the reservation may be forgotten in part, or there is room for it sooner
 			c.giveBack(d)
 			return true, 0
 		}
 	}
 }
 
-// first returns the head of the line if it wants n permits, and how often the shards were upset.
+// first returns the head of the line if it wants n permits, and how often the shards were
+// restarted.
 func (q *queue) first(n int64) (*waiter, uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.line.Front()
 	if e == nil || e.Value.(*waiter).n != n {
-		return nil, q.upsets
+		return nil, q.restarts
 	}
-	return e.Value.(*waiter), q.upsets
+	return e.Value.(*waiter), q.restarts
 }
 
 // restart has the head of the line look again after usage was forgotten or the limit changed.
 func (q *queue) restart() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.upsets++
+	q.restarts++
 	q.wakeLocked()
 }

@@ -39,38 +39,38 @@ type booked struct {
 // that is before the deadline (0: none): on one shard if one has so many, else on several. While
 // participants contend, credit has to pay for them until then, else the error is a *pacedError.
 // windows is for how many windows' worth of permits shards may be booked.
-func (m *member) book(ctx context.Context, t *routes,
+func (m *member) book(ctx context.Context, r *routes,
 	n, least, deadline, since, windows int64) (Decision, int64, error) {
 	c := m.core
 	var failure error
 	failed := make(map[*lane.Seat]bool)
 	for range bookAttempts {
 		if failure == nil && c.client.now()-since > c.client.lanes.Boarding() {
-			return Decision{}, 0, c.noBooking(ctx, t, lane.ErrTooLate, nil)
+			return Decision{}, 0, c.noBooking(ctx, r, lane.ErrTooLate, nil)
 		}
-		at, choices, err := m.plan(ctx, t, n, least, since, failed)
+		at, choices, err := m.plan(ctx, r, n, least, since, failed)
 		if err != nil {
-			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
+			return Decision{}, 0, c.noBooking(ctx, r, err, failure)
 		}
 		parts, err := c.bookFirst(ctx, choices, max(at, least), deadline, since, windows)
 		if err == nil {
-			d, due := c.booking(t, parts)
+			d, due := c.booking(r, parts)
 			return d, due, nil
 		}
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			now := c.client.now()
-			if _, until := solvent(m.view(t).visit, n, max(at, least, now), now); until != 0 {
+			if _, until := solvent(m.view(r).visit, n, max(at, least, now), now); until != 0 {
 				paced.until = until // of all shards, not of the last that was asked
 			}
 		}
 		var dead *partError
 		if !errors.As(err, &dead) {
-			return Decision{}, 0, c.noBooking(ctx, t, err, failure)
+			return Decision{}, 0, c.noBooking(ctx, r, err, failure)
 		}
 		failed[dead.seat] = true
 		failure = dead
 	}
-	return Decision{}, 0, c.noBooking(ctx, t, node.ErrAway, failure)
+	return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, failure)
 }
 
 // bookFirst books the first choice that the participant's credit can pay for. What it cannot pay
@@ -98,7 +98,7 @@ type partError struct {
 func (e *partError) Unwrap() error { return e.error }
 
 // noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
-func (c *core) noBooking(ctx context.Context, t *routes, err, failure error) error {
+func (c *core) noBooking(ctx context.Context, r *routes, err, failure error) error {
 	if e := c.gone(ctx, err); e != nil {
 		return e
 	}
@@ -109,7 +109,7 @@ func (c *core) noBooking(ctx context.Context, t *routes, err, failure error) err
 		return err
 	}
 	if failure == nil {
-		failure = t.absence(c.client.now())
+		failure = r.absence(c.client.now())
 	}
 	return &awayError{failure}
 }
@@ -141,10 +141,10 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
 // plan looks at the shards and chooses which to book, the best choice first, and the instant to
 // book for: of one shard 0, because it knows better itself. Of several shards there is one choice.
-func (m *member) plan(ctx context.Context, t *routes, n, least, since int64,
+func (m *member) plan(ctx context.Context, r *routes, n, least, since int64,
 	failed map[*lane.Seat]bool) (at int64, choices [][]lane.Part, err error) {
-	c, visit := m.core, m.view(t).visit
-	if len(visit) == 1 && !t.split {
+	c, visit := m.core, m.view(r).visit
+	if len(visit) == 1 && !r.split {
 		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
 		}
@@ -319,13 +319,13 @@ func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 }
 
 // booking is the decision that stands for the parts, and when they are due.
-func (c *core) booking(t *routes, parts []booked) (d Decision, due int64) {
+func (c *core) booking(r *routes, parts []booked) (d Decision, due int64) {
 	now := c.client.now()
 	for _, b := range parts {
 		d.addPart(b.Part, c.bookings.Add(1)|bookingTicket)
 		due = max(due, b.due)
 	}
-	c.complete(&d, t, t.free(), now)
+	c.complete(&d, r, r.free(), now)
 	d.until += max(0, due-now)
 	return d, due
 }

@@ -26,7 +26,7 @@ func TestCancelledReservationsKeepNothingFromOthers(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(name, ", ", shards, " shards"), func(t *testing.T) {
 				p := &population{name: name, permits: 400, from: 4, windows: 20, judged: first(9), members: append(
-					alike(9, member{callers: 4}), member{each: cheat, from: 2 * time.Second})}
+					alike(9, role{callers: 4}), role{each: cheat, from: 2 * time.Second})}
 				r := p.play(t, shards, 1)
 				t.Log(r)
 				least := 0.9

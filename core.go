@@ -89,7 +89,7 @@ func (c *core) declaration() Limit {
 func (c *core) newRoutes(layout shard.Layout, limit Limit) (*routes, error) {
 	live := layout.Live()
 	c.leave(layout)
-	t := &routes{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
+	r := &routes{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
 		record: c.record()}
 	for _, s := range live {
 		terms, err := c.termsFor(layout, s)
@@ -102,14 +102,14 @@ func (c *core) newRoutes(layout shard.Layout, limit Limit) (*routes, error) {
 			continue
 		}
 		l.Terms.Store(terms)
-		t.lanes = append(t.lanes, l)
+		r.lanes = append(r.lanes, l)
 	}
 	for _, i := range shard.Rank(c.client.cfg.Participant, live) {
 		if l := c.lane(live[i], nil); l != nil {
-			t.order = append(t.order, l)
+			r.order = append(r.order, l)
 		}
 	}
-	return t, nil
+	return r, nil
 }
 
 // renew makes the routes anew, after the nodes have changed.
@@ -120,12 +120,12 @@ func (c *core) renew() {
 	if old == nil {
 		return
 	}
-	t, err := c.newRoutes(old.layout, old.limit)
+	r, err := c.newRoutes(old.layout, old.limit)
 	if err != nil { // cannot be: it was made before
 		c.client.cfg.Logger.Error("limiter does not see the new nodes", "limiter", c.name, "err", err)
 		return
 	}
-	c.routes.Store(t)
+	c.routes.Store(r)
 	c.members.restartWaiters()
 }
 

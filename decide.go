@@ -36,16 +36,16 @@ func (m *member) decide(ctx context.Context, n int64, upTo bool, since int64, d 
 // the lease most probably makes needless, would be a tenth of the cost.
 func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	since, slept := m.core.client.look()
-	t, err := m.admit(ctx, n, false)
+	r, err := m.admit(ctx, n, false)
 	switch {
 	case err != nil:
 		return err
-	case t == nil:
+	case r == nil:
 		err = m.unknown(n, false, d)
-	case t.limit.Lease > 0:
-		err = m.leased(ctx, t, n, since, slept, d)
+	case r.limit.Lease > 0:
+		err = m.leased(ctx, r, n, since, slept, d)
 	default:
-		err = m.whole(ctx, t, n, since, d)
+		err = m.whole(ctx, r, n, since, d)
 	}
 	if err == nil && d.Granted < n {
 		m.noteUnmet(d, n)
@@ -61,24 +61,24 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	if first.Since == 0 {
 		first.Since = m.core.client.now()
 	}
-	t, err := m.admit(ctx, n, first.UpTo)
+	r, err := m.admit(ctx, n, first.UpTo)
 	if err != nil {
 		return false, err
 	}
-	first.routes = t
+	first.routes = r
 	switch {
-	case t == nil:
+	case r == nil:
 		err = m.unknown(n, first.UpTo, d)
 	case first.UpTo:
-		err = m.some(ctx, t, n, first.Since, d)
-	case t.limit.Lease > 0:
-		err = m.leased(ctx, t, n, first.Since, m.core.client.suspended(), d)
+		err = m.some(ctx, r, n, first.Since, d)
+	case r.limit.Lease > 0:
+		err = m.leased(ctx, r, n, first.Since, m.core.client.suspended(), d)
 	default:
 		if boarded, err = m.board(ctx, first, d); boarded {
 			return true, nil
 		}
 	}
-	if d.source != telemetry.Memory || m.core.routes.Load() != t { // not even a call for most denials from memory
+	if d.source != telemetry.Memory || m.core.routes.Load() != r { // not even a call for most denials from memory
 		err = m.informed(ctx, first, d, err)
 	}
 	m.decided(ctx, first, d, err)
@@ -96,19 +96,19 @@ func (m *member) end(ctx context.Context, first *call, d *Decision) error {
 // informed goes on with a call that got nothing, where a shard has just told it of another layout:
 // what is free may be on shards that this process does not know yet.
 func (m *member) informed(ctx context.Context, first *call, d *Decision, err error) error {
-	c, t := m.core, first.routes
-	if err != nil || d.Granted > 0 || d.Degraded || t == nil {
+	c, r := m.core, first.routes
+	if err != nil || d.Granted > 0 || d.Degraded || r == nil {
 		return err
 	}
-	newer, r := c.routes.Load(), c.record()
-	if newer == t && (d.source == telemetry.Memory || r.Highest() <= t.layout.Epoch) {
+	newer, record := c.routes.Load(), c.record()
+	if newer == r && (d.source == telemetry.Memory || record.Highest() <= r.layout.Epoch) {
 		return nil
 	}
 	left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
-	if (newer == nil || newer.layout.Epoch <= t.layout.Epoch) && r.ConfirmForAll(ctx, left) {
+	if (newer == nil || newer.layout.Epoch <= r.layout.Epoch) && record.ConfirmForAll(ctx, left) {
 		newer = c.current()
 	}
-	if newer == nil || newer.layout.Epoch <= t.layout.Epoch {
+	if newer == nil || newer.layout.Epoch <= r.layout.Epoch {
 		return nil // the denial stands
 	}
 	*d = Decision{}
@@ -154,16 +154,16 @@ func (m *member) admit(ctx context.Context, n int64, upTo bool) (*routes, error)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := c.inUse(ctx)
-	if t == nil && ctx.Err() != nil {
+	r := c.inUse(ctx)
+	if r == nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if n > 1 && !upTo {
-		if permits := c.permits(t); n > permits {
+		if permits := c.permits(r); n > permits {
 			return nil, c.tooMany(n, permits)
 		}
 	}
-	return t, nil
+	return r, nil
 }
 
 func tooFew(n int64) error {
@@ -175,22 +175,22 @@ func (c *core) tooMany(n, permits int64) error {
 }
 
 // permits is how many the limit can grant at once.
-func (c *core) permits(t *routes) int64 {
-	if t == nil {
+func (c *core) permits(r *routes) int64 {
+	if r == nil {
 		return c.declaration().most()
 	}
-	return t.limit.most()
+	return r.limit.most()
 }
 
 // current are the routes in force, nil if the limit could not be declared yet or was deleted.
 func (c *core) current() *routes {
-	t := c.known()
-	if t == nil && c.family != nil {
+	r := c.known()
+	if r == nil && c.family != nil {
 		c.family.core.current()
-	} else if t == nil && !c.register.Deleted() {
+	} else if r == nil && !c.register.Deleted() {
 		c.register.SyncSoon()
 	}
-	return t
+	return r
 }
 
 // known are the routes in force, as current, but has nothing looked up.
@@ -203,8 +203,8 @@ func (c *core) known() *routes {
 
 // limitNow is the limit in force, as far as this process has heard.
 func (c *core) limitNow() Limit {
-	if t := c.known(); t != nil {
-		return t.limit
+	if r := c.known(); r != nil {
+		return r.limit
 	}
 	return c.declaration()
 }

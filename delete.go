@@ -35,20 +35,20 @@ func (l *Limiter) Delete(ctx context.Context) error {
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
 // waits for that.
 func (c *core) inUse(ctx context.Context) *routes {
-	if t := c.routes.Load(); t != nil && c.family == nil {
-		return t
+	if r := c.routes.Load(); r != nil && c.family == nil {
+		return r
 	}
 	return c.broughtIntoUse(ctx)
 }
 
 // broughtIntoUse is inUse for a key of a family, and for a limit that has no routes.
 func (c *core) broughtIntoUse(ctx context.Context) *routes {
-	t := c.current()
-	if t != nil && c.family != nil && !t.layout.Settled && t.limit.Scope != PerParticipant {
+	r := c.current()
+	if r != nil && c.family != nil && !r.layout.Settled && r.limit.Scope != PerParticipant {
 		return c.follow(ctx)
 	}
-	if t != nil || c.family != nil {
-		return t
+	if r != nil || c.family != nil {
+		return r
 	}
 	if !c.register.Vacant() {
 		return c.routes.Load() // it may have been declared just now
@@ -56,8 +56,8 @@ func (c *core) broughtIntoUse(ctx context.Context) *routes {
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
 	for c.register.Vacant() && c.register.Revive(ctx) == nil {
-		if t = c.routes.Load(); t != nil {
-			return t
+		if r = c.routes.Load(); r != nil {
+			return r
 		} // deleted again
 	}
 	return c.routes.Load()
@@ -67,19 +67,19 @@ func (c *core) broughtIntoUse(ctx context.Context) *routes {
 // permits. The error is register.ErrDeleted after Delete, unless another process has declared the
 // limit again; else it tells of Redis.
 func (c *core) stored(ctx context.Context) (*routes, error) {
-	t := c.current()
-	if t == nil && c.family == nil && c.register.Deleted() {
+	r := c.current()
+	if r == nil && c.family == nil && c.register.Deleted() {
 		ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 		defer cancel()
 		if err := c.register.Rejoin(ctx); err != nil {
 			return nil, unreached(err)
 		}
-		t = c.routes.Load()
+		r = c.routes.Load()
 	}
-	if t == nil {
+	if r == nil {
 		return nil, register.Unavailable(c.record().Absence())
 	}
-	return t, nil
+	return r, nil
 }
 
 // unreached is ErrUnavailable for what could not be learned of a deleted limit, unless it tells

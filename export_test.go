@@ -35,10 +35,10 @@ func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.n
 // Stale has the limiter believe that its layout was last confirmed too long ago.
 func (l *Limiter) Stale() { l.core.record().Doubt() }
 
-// Apart drives a limit of Scope PerParticipant as other participants: it
+// PerParticipant drives a limit of Scope PerParticipant as other participants: it
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
-func (l *Limiter) Apart(n int64, names ...string) (granted []int64, remembered int) {
+func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, remembered int) {
 	a := &l.core.perParticipant
 	for _, name := range names {
 		d := Decision{core: l.core}
@@ -59,8 +59,8 @@ func (l *Limiter) Forget() { l.member.forgetDenials(l.core.routes.Load()) }
 
 // Paced is how long no shard wants to see this participant again.
 func (l *Limiter) Paced() time.Duration {
-	a := l.member
-	return a.view(l.core.routes.Load()).pause(l.core.client.now())
+	m := l.member
+	return m.view(l.core.routes.Load()).pause(l.core.client.now())
 }
 
 // LocalPermits is this process' part of the limit under FailLocal.

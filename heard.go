@@ -60,18 +60,18 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 	if n.Status == script.Lost {
 		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag(), "node", l.Node.Name)
 	}
-	if t := c.routes.Load(); n.Epoch > n.Believed && t != nil && n.Epoch > t.layout.Epoch {
+	if r := c.routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.layout.Epoch {
 		c.record().Behind(n.Epoch)
 	}
 }
 
 // Elsewhere is what was free on the other shards of the limit, as last heard.
 func (c *core) Elsewhere(l *lane.Lane) (n int64) {
-	t := c.routes.Load()
-	if t == nil || !t.split {
+	r := c.routes.Load()
+	if r == nil || !r.split {
 		return 0
 	}
-	for _, other := range t.lanes {
+	for _, other := range r.lanes {
 		if other != l {
 			free, _ := other.Free()
 			n += free

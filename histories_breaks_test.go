@@ -36,10 +36,10 @@ var breakages = []breakage{
 	{
 		name: "a lease lasts as long as under the limit before", theme: "lease", kind: "over", seeds: []uint64{56},
 		edits: []edit{
-			{"return l.epoch == t.layout.Epoch && l.slept == slept",
-				"return (BROKEN || l.epoch == t.layout.Epoch) && l.slept == slept"},
+			{"return l.epoch == r.layout.Epoch && l.slept == slept",
+				"return (BROKEN || l.epoch == r.layout.Epoch) && l.slept == slept"},
 			{"c.record().Highest() > l.epoch ||", "!BROKEN && c.record().Highest() > l.epoch ||"},
-			{"\t\tc.members.retire(t)\n", "\t\tif !BROKEN {\n\t\t\tc.members.retire(t)\n\t\t}\n"},
+			{"\t\tc.members.retire(r)\n", "\t\tif !BROKEN {\n\t\t\tc.members.retire(r)\n\t\t}\n"},
 		},
 	},
 	{

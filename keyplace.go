@@ -12,19 +12,19 @@ import (
 
 // keyNodes are the nodes on which keys of the family are or were placed.
 func (f *Family) keyNodes() (names []string) {
-	t := f.core.routes.Load()
-	if t == nil || t.layout.Keys == nil {
+	r := f.core.routes.Load()
+	if r == nil || r.layout.Keys == nil {
 		return nil
 	}
-	for _, n := range t.layout.Keys.Nodes {
+	for _, n := range r.layout.Keys.Nodes {
 		names = append(names, n.Name)
 	}
-	for _, p := range t.layout.Keys.Before {
+	for _, p := range r.layout.Keys.Before {
 		for _, n := range p.Nodes {
 			names = append(names, n.Name)
 		}
 	}
-	return append(names, t.layout.Anchor.Node)
+	return append(names, r.layout.Anchor.Node)
 }
 
 // layoutOf is the layout of a key under the family's. While the record of a family that was
@@ -71,11 +71,11 @@ func (c *core) Arrived() { c.members.restartWaiters() }
 func (c *core) Shut(epoch int64, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.routes.Load()
-	if t == nil || t.layout.Epoch != epoch || t.layout.Settled || (cause != nil) == (t.closed != nil) {
+	r := c.routes.Load()
+	if r == nil || r.layout.Epoch != epoch || r.layout.Settled || (cause != nil) == (r.closed != nil) {
 		return
 	}
-	next, err := c.newRoutes(t.layout, t.limit)
+	next, err := c.newRoutes(r.layout, r.limit)
 	if err != nil { // cannot be: it was made before
 		return
 	}

@@ -40,57 +40,57 @@ type leases struct {
 }
 
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
-func (m *member) exactly(ctx context.Context, t *routes, n, since int64, d *Decision) error {
-	if t.limit.Lease > 0 {
-		return m.leased(ctx, t, n, since, m.core.client.suspended(), d)
+func (m *member) exactly(ctx context.Context, r *routes, n, since int64, d *Decision) error {
+	if r.limit.Lease > 0 {
+		return m.leased(ctx, r, n, since, m.core.client.suspended(), d)
 	}
-	return m.whole(ctx, t, n, since, d)
+	return m.whole(ctx, r, n, since, d)
 }
 
 // leased is exactly for a limit that has leases. slept is for how long the machine had been
 // suspended at since.
-func (m *member) leased(ctx context.Context, t *routes, n, since, slept int64, d *Decision) error {
-	if l := m.leases.current.Load(); l != nil && since < l.until && l.holds(t, slept) {
+func (m *member) leased(ctx context.Context, r *routes, n, since, slept int64, d *Decision) error {
+	if l := m.leases.current.Load(); l != nil && since < l.until && l.holds(r, slept) {
 		if place, left, ok := l.Take(n); ok {
-			m.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
+			m.core.held(r, l, striped.Pile{Place: place, N: n}, left, since, d)
 			return nil
 		}
 	}
-	if ok, err := m.leases.refill(ctx, t, n, since, slept, d); ok {
+	if ok, err := m.leases.refill(ctx, r, n, since, slept, d); ok {
 		return err
 	}
-	return m.whole(ctx, t, n, since, d)
+	return m.whole(ctx, r, n, since, d)
 }
 
 // held fills in the decision for permits of a lease in which left remain.
-func (c *core) held(t *routes, l *lease, p striped.Pile, left, now int64, d *Decision) {
+func (c *core) held(r *routes, l *lease, p striped.Pile, left, now int64, d *Decision) {
 	d.Allowed, d.Granted = true, p.N
-	d.Limit, d.Remaining = t.limit.Permits, t.free()+left
-	d.ResetAfter = t.resetAfter(now)
+	d.Limit, d.Remaining = r.limit.Permits, r.free()+left
+	d.ResetAfter = r.resetAfter(now)
 	d.source, d.core, d.lease = telemetry.Lease, c, l
-	d.ticket, d.until = uint64(p.Place), now+int64(t.layout.Span())
+	d.ticket, d.until = uint64(p.Place), now+int64(r.layout.Span())
 }
 
 // refill asks for n permits and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, t *routes, n, since, slept int64, d *Decision) (ok bool, err error) {
+func (ls *leases) refill(ctx context.Context, r *routes, n, since, slept int64, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
 		return false, nil
 	}
 	defer ls.asking.Store(false)
 	if l := ls.current.Load(); l != nil {
-		if since < l.until && l.holds(t, slept) && ls.regroup(t, l, n, since, d) {
+		if since < l.until && l.holds(r, slept) && ls.regroup(r, l, n, since, d) {
 			return true, nil
 		}
 		ls.retire(l)
 	}
-	extra := ls.size(t)
-	if extra < 1 || n+extra > t.limit.Permits {
+	extra := ls.size(r)
+	if extra < 1 || n+extra > r.limit.Permits {
 		return false, nil
 	}
 	var all Decision
-	err = ls.member.some(ctx, t, n+extra, since, &all)
+	err = ls.member.some(ctx, r, n+extra, since, &all)
 	switch {
 	case err != nil:
 		return true, err
@@ -101,7 +101,7 @@ func (ls *leases) refill(ctx context.Context, t *routes, n, since, slept int64, 
 		ls.member.core.handBack(ctx, all, since)
 		return false, nil // it may still be that n can be had
 	case all.Granted > n:
-		ls.begin(t, all.last(all.Granted-n), since, slept)
+		ls.begin(r, all.last(all.Granted-n), since, slept)
 		all = all.firstOf(n)
 	}
 	*d = all
@@ -111,26 +111,26 @@ func (ls *leases) refill(ctx context.Context, t *routes, n, since, slept int64, 
 // size is how many permits the next lease should have: what is needed, but no
 // more than a fair part of what is free, so that a process does not hoard what
 // others will be denied.
-func (ls *leases) size(t *routes) int64 {
+func (ls *leases) size(r *routes) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := t.free() / (2 * ls.member.core.record().Participants())
+	fair := r.free() / (2 * ls.member.core.record().Participants())
 	return min(need, fair)
 }
 
 // holds reports whether the lease is still what the shards hold it for: the layout is the same, and
 // the machine was not suspended. Else its permits may be free again before the lease seems over.
-func (l *lease) holds(t *routes, slept int64) bool {
-	return l.epoch == t.layout.Epoch && l.slept == slept
+func (l *lease) holds(r *routes, slept int64) bool {
+	return l.epoch == r.layout.Epoch && l.slept == slept
 }
 
 // begin puts a lease in force. It ends Lease after the permits were asked for,
 // which is before Lease after they were granted. There is none if a shard is known to be under
 // another layout by now: it may log permits for another span.
-func (ls *leases) begin(t *routes, grant Decision, since, slept int64) {
+func (ls *leases) begin(r *routes, grant Decision, since, slept int64) {
 	c := ls.member.core
-	l := &lease{epoch: t.layout.Epoch, until: since + int64(t.limit.Lease), slept: slept, from: since,
+	l := &lease{epoch: r.layout.Epoch, until: since + int64(r.limit.Lease), slept: slept, from: since,
 		size: grant.Granted, grant: grant}
 	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != slept {
 		// or the answer took longer than the lease
@@ -150,9 +150,9 @@ func (ls *leases) put(l *lease) {
 
 // regroup gets n permits that the lease has, but perhaps no stripe of it alone:
 // then it is not divided for the rest of its time. It reports false if the lease has less than n.
-func (ls *leases) regroup(t *routes, l *lease, n, since int64, d *Decision) bool {
+func (ls *leases) regroup(r *routes, l *lease, n, since int64, d *Decision) bool {
 	if place, left, ok := l.Take(n); ok { // it was begun after the caller had looked
-		ls.member.core.held(t, l, striped.Pile{Place: place, N: n}, left, since, d)
+		ls.member.core.held(r, l, striped.Pile{Place: place, N: n}, left, since, d)
 		return true
 	}
 	if l.Sum() < n {
@@ -172,7 +172,7 @@ func (ls *leases) regroup(t *routes, l *lease, n, since int64, d *Decision) bool
 	whole.Fill(rest.Granted, 1)
 	place, left, _ := whole.Take(n) // nobody else knows of it yet
 	ls.put(whole)
-	ls.member.core.held(t, whole, striped.Pile{Place: place, N: n}, left, since, d)
+	ls.member.core.held(r, whole, striped.Pile{Place: place, N: n}, left, since, d)
 	return true
 }
 

@@ -156,7 +156,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 func (l *Limiter) Reset(ctx context.Context) error {
 	defer l.core.members.restartWaiters() // there is room for those who wait
 	if l.Limit().Scope == PerParticipant {
-		return l.core.resetApart(ctx)
+		return l.core.resetPerParticipant(ctx)
 	}
 	defer l.core.record().Stir()
 	return l.core.everyShard(ctx, l.core.client.records.Patience(), func(ctx context.Context, ln *lane.Lane) error {
@@ -188,13 +188,13 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	t, err := c.stored(ctx)
+	r, err := c.stored(ctx)
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(t.layout.Shards))
+	errs := make([]error, len(r.layout.Shards))
 	var wg sync.WaitGroup
-	for i, s := range t.layout.Shards {
+	for i, s := range r.layout.Shards {
 		ln := c.laneTo(s)
 		wg.Go(func() {
 			err := node.ErrAway
@@ -217,8 +217,8 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	if c.invalid != nil {
 		return State{}, c.invalid
 	}
-	t, err := c.stored(ctx)
-	if t == nil {
+	r, err := c.stored(ctx)
+	if r == nil {
 		if c.client.closed.Load() {
 			return State{}, ErrClosed
 		}
@@ -227,36 +227,36 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		}
 		limit := c.declaration()
 		if limit.Scope == PerParticipant {
-			return l.member.peekApart(limit, 0), nil
+			return l.member.peekPerParticipant(limit, 0), nil
 		}
 		return State{Limit: limit}, err
 	}
-	if t.limit.Scope == PerParticipant {
-		return l.member.peekApart(t.limit, t.layout.Epoch), nil
+	if r.limit.Scope == PerParticipant {
+		return l.member.peekPerParticipant(r.limit, r.layout.Epoch), nil
 	}
-	st := State{Limit: t.limit, Epoch: t.layout.Epoch, Settled: t.layout.Settled,
+	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
 		Participants: c.record().Participants()}
-	st.Shards = make([]ShardState, len(t.layout.Shards))
+	st.Shards = make([]ShardState, len(r.layout.Shards))
 	ahead := make([][]forecast.Release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))
-	for i, s := range t.layout.Shards {
+	for i, s := range r.layout.Shards {
 		st.Shards[i] = unanswered(s)
 		if n := c.client.nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
 			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}
 	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
-		r, err := ln.Peek(ctx, c.client.cfg.CallTimeout)
-		i := t.layout.Index(ln.Slot, ln.Node.Name, ln.Algorithm)
+		peek, err := ln.Peek(ctx, c.client.cfg.CallTimeout)
+		i := r.layout.Index(ln.Slot, ln.Node.Name, ln.Algorithm)
 		if i < 0 {
 			return err // the layout changed in between
 		}
 		s := &st.Shards[i]
 		s.Err = err
 		if err == nil {
-			s.fill(&r, t.layout, cmp.Or(t.layout.Shards[i].Burst, s.Target))
-			reopens(&r, t.layout)
-			resets[i], ahead[i] = r.Reset, forecast.Releases(r.Beside, r.Closed, 0, ln.Room(&r))
+			s.fill(&peek, r.layout, cmp.Or(r.layout.Shards[i].Burst, s.Target))
+			reopens(&peek, r.layout)
+			resets[i], ahead[i] = peek.Reset, forecast.Releases(peek.Beside, peek.Closed, 0, ln.Room(&peek))
 		}
 		return err
 	})

@@ -25,10 +25,10 @@ type member struct {
 
 func newMember(c *core, who participant) *member {
 	who = who.identified()
-	a := &member{core: c, name: who.name, invalid: who.invalid}
-	a.ID, a.Weight = who.id, who.weight
-	a.queue.member, a.leases.member = a, a
-	return a
+	m := &member{core: c, name: who.name, invalid: who.invalid}
+	m.ID, m.Weight = who.id, who.weight
+	m.queue.member, m.leases.member = m, m
+	return m
 }
 
 // view is a limit as one of its participants sees it: the routes in force, with
@@ -41,17 +41,17 @@ type view struct {
 }
 
 // view returns the member's view of routes.
-func (m *member) view(t *routes) *view {
-	if v := m.last.Load(); v != nil && v.routes == t {
+func (m *member) view(r *routes) *view {
+	if v := m.last.Load(); v != nil && v.routes == r {
 		return v
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &view{routes: t, member: m}
-	for _, l := range t.order {
+	v := &view{routes: r, member: m}
+	for _, l := range r.order {
 		v.seats = append(v.seats, m.seat(l))
 	}
-	for _, l := range t.lanes {
+	for _, l := range r.lanes {
 		v.visit = append(v.visit, m.seat(l))
 	}
 	m.last.Store(v)
@@ -83,10 +83,10 @@ func (m *member) noteUnmet(d *Decision, n int64) {
 }
 
 // forgetDenials forgets that nothing is free, so that the next call asks Redis.
-func (m *member) forgetDenials(t *routes) {
+func (m *member) forgetDenials(r *routes) {
 	m.core.ahead.Store(nil)
-	if t != nil {
-		for _, s := range m.view(t).seats {
+	if r != nil {
+		for _, s := range m.view(r).seats {
 			s.Open()
 		}
 	}

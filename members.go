@@ -19,23 +19,23 @@ func (ms *members) of(who participant) *member {
 	if own := ms.own; who.name == own.name && who.weight == own.Weight {
 		return own
 	}
-	a := ms.other(who)
+	m := ms.other(who)
 	ms.own.core.client.visitors.Saw(ms, who.name)
-	return a
+	return m
 }
 
 func (ms *members) other(who participant) *member {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	a := ms.others[who.name]
-	if a == nil || a.Weight != who.weight {
+	m := ms.others[who.name]
+	if m == nil || m.Weight != who.weight {
 		if ms.others == nil {
 			ms.others = make(map[string]*member)
 		}
-		a = newMember(ms.own.core, who)
-		ms.others[who.name] = a
+		m = newMember(ms.own.core, who)
+		ms.others[who.name] = m
 	}
-	return a
+	return m
 }
 
 // ForgetVisitor ends what is remembered of a participant.
@@ -47,8 +47,8 @@ func (ms *members) ForgetVisitor(name string) {
 
 // close forgets every participant but the process itself.
 func (ms *members) close() {
-	for _, a := range ms.all()[1:] {
-		ms.own.core.client.visitors.Leave(ms, a.name)
+	for _, m := range ms.all()[1:] {
+		ms.own.core.client.visitors.Leave(ms, m.name)
 	}
 }
 
@@ -64,9 +64,9 @@ func (ms *members) all() []*member {
 }
 
 // open forgets why the shards of routes were not to be asked.
-func (ms *members) open(t *routes) {
-	for _, a := range ms.all() {
-		for _, s := range a.view(t).seats {
+func (ms *members) open(r *routes) {
+	for _, m := range ms.all() {
+		for _, s := range m.view(r).seats {
 			s.Open()
 		}
 	}
@@ -74,31 +74,31 @@ func (ms *members) open(t *routes) {
 
 // wake has everybody who waits look again at once.
 func (ms *members) wake() {
-	for _, a := range ms.all() {
-		a.queue.wake()
+	for _, m := range ms.all() {
+		m.queue.wake()
 	}
 }
 
 // restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
 func (ms *members) restartWaiters() {
-	for _, a := range ms.all() {
-		a.queue.restart()
+	for _, m := range ms.all() {
+		m.queue.restart()
 	}
 }
 
 // waiters is how many calls are blocked.
 func (ms *members) waiters() (n int) {
-	for _, a := range ms.all() {
-		n += a.queue.len()
+	for _, m := range ms.all() {
+		n += m.queue.len()
 	}
 	return n
 }
 
 // retire ends the leases of other layouts than that of routes.
-func (ms *members) retire(t *routes) {
-	for _, a := range ms.all() {
-		if l := a.leases.current.Load(); l != nil && l.epoch != t.layout.Epoch {
-			a.leases.retire(l)
+func (ms *members) retire(r *routes) {
+	for _, m := range ms.all() {
+		if l := m.leases.current.Load(); l != nil && l.epoch != r.layout.Epoch {
+			m.leases.retire(l)
 		}
 	}
 }

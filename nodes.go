@@ -84,9 +84,9 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 func (c *Client) nodesInUse() map[string]bool {
 	used := make(map[string]bool)
 	for _, co := range c.cores() { // a key that names others follows its family before it is used again
-		if t := co.routes.Load(); t != nil {
-			used[t.layout.Anchor.Node] = true
-			for _, s := range t.layout.Shards {
+		if r := co.routes.Load(); r != nil {
+			used[r.layout.Anchor.Node] = true
+			for _, s := range r.layout.Shards {
 				used[s.Node] = true
 			}
 		}

@@ -8,18 +8,18 @@ import (
 
 // outage answers a call that no shard answered. t is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
-func (m *member) outage(t *routes, n int64, upTo bool, cause error) (Decision, error) {
+func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, error) {
 	c := m.core
 	if c.client.closed.Load() {
 		return Decision{}, ErrClosed
 	}
 	limit := c.declaration()
-	if t != nil {
-		limit = t.limit
+	if r != nil {
+		limit = r.limit
 	}
 	if limit.Scope == PerParticipant {
 		var d Decision
-		m.apart(&limit, n, upTo, &d)
+		m.decidePerParticipant(&limit, n, upTo, &d)
 		return d, nil
 	}
 	d := Decision{Limit: limit.Permits, Degraded: true, source: telemetry.Local, core: c}
@@ -33,10 +33,10 @@ func (m *member) outage(t *routes, n int64, upTo bool, cause error) (Decision, e
 	}
 	switch {
 	case cause != nil:
-	case t == nil:
+	case r == nil:
 		cause = c.record().Absence()
 	default:
-		cause = t.absence(c.client.now())
+		cause = r.absence(c.client.now())
 	}
 	return Decision{}, register.Unavailable(cause)
 }
@@ -85,7 +85,7 @@ func (lo *ownPart) granted(n int64) {
 	if lo.core.client.cfg.OnOutage != FailLocal || n == 0 {
 		return
 	}
-	if t := lo.core.routes.Load(); t != nil { // else it was deleted just now
-		lo.engine.Note(lo.part(t.limit).here(), n)
+	if r := lo.core.routes.Load(); r != nil { // else it was deleted just now
+		lo.engine.Note(lo.part(r.limit).here(), n)
 	}
 }

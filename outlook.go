@@ -22,15 +22,15 @@ type outlook struct {
 
 // forecast finds out when n permits will be free together, from the releases that every shard has
 // ahead.
-func (c *core) forecast(ctx context.Context, t *routes, n, since int64) time.Duration {
-	o, _ := c.look(ctx, t, since)
-	return c.await(t, o, n)
+func (c *core) forecast(ctx context.Context, r *routes, n, since int64) time.Duration {
+	o, _ := c.look(ctx, r, since)
+	return c.await(r, o, n)
 }
 
 // await is how long it takes until n permits are free together. Who has not seen all of the shards
 // does not know, and looks again after a while.
-func (c *core) await(t *routes, o *outlook, n int64) time.Duration {
-	wait := time.Duration(o.when(n, t.limit.Per) - o.made)
+func (c *core) await(r *routes, o *outlook, n int64) time.Duration {
+	wait := time.Duration(o.when(n, r.limit.Per) - o.made)
 	if !o.complete {
 		wait = min(wait, c.client.cfg.CallTimeout)
 	}
@@ -40,14 +40,14 @@ func (c *core) await(t *routes, o *outlook, n int64) time.Duration {
 // look asks all shards at once what they have free and ahead, on behalf of a call that began at
 // since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
 // is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
-func (c *core) look(ctx context.Context, t *routes, since int64) (o *outlook, found []int64) {
+func (c *core) look(ctx context.Context, r *routes, since int64) (o *outlook, found []int64) {
 	o = &outlook{complete: true}
 	answered := false
-	found = make([]int64, len(t.lanes))
+	found = make([]int64, len(r.lanes))
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for i, l := range t.lanes {
+	for i, l := range r.lanes {
 		if !l.Usable(c.client.now()) {
 			continue
 		}
@@ -64,13 +64,13 @@ func (c *core) look(ctx context.Context, t *routes, since int64) (o *outlook, fo
 				o.complete = false
 				return
 			}
-			answered, found[i] = true, o.include(l, t, &peek, received)
+			answered, found[i] = true, o.include(l, r, &peek, received)
 		})
 	}
 	wg.Wait()
 	o.Sort()
 	o.made = c.client.now()
-	o.until = o.made + int64(lane.ShutCap(t.limit.Per))
+	o.until = o.made + int64(lane.ShutCap(r.limit.Per))
 	if o.complete = o.complete && answered; o.complete {
 		c.ahead.Store(o)
 	}
@@ -78,9 +78,9 @@ func (c *core) look(ctx context.Context, t *routes, since int64) (o *outlook, fo
 }
 
 // include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(l *lane.Lane, t *routes, peek *script.PeekReply, received int64) (free int64) {
-	reopens(peek, t.layout)
-	if free = peek.Free; peek.Status == script.Absent && t.layout.Settled {
+func (o *outlook) include(l *lane.Lane, r *routes, peek *script.PeekReply, received int64) (free int64) {
+	reopens(peek, r.layout)
+	if free = peek.Free; peek.Status == script.Absent && r.layout.Settled {
 		free = l.Most() // it begins with its share when it is first asked
 	}
 	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.Room(peek)))

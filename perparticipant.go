@@ -74,17 +74,17 @@ func (p *perParticipant) clear() {
 	}
 }
 
-// apart decides a call on a limit of Scope PerParticipant. Redis is not asked,
+// decidePerParticipant decides a call on a limit of Scope PerParticipant. Redis is not asked,
 // except in the background whether the limit was changed.
-func (m *member) apart(limit *Limit, n int64, upTo bool, d *Decision) {
+func (m *member) decidePerParticipant(limit *Limit, n int64, upTo bool, d *Decision) {
 	c := m.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
 	decideHere(c.perParticipant.of(c.client, m.name), d, *limit, n, upTo)
 }
 
-// peekApart is the state of a limit of Scope PerParticipant: that of the participant.
-func (m *member) peekApart(limit Limit, epoch int64) State {
+// peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
+func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 	c := m.core
 	c.Refresh()
 	p := c.perParticipant.of(c.client, m.name).Peek(limit.here())
@@ -99,8 +99,8 @@ func (m *member) peekApart(limit Limit, epoch int64) State {
 	return st
 }
 
-// resetApart is Reset for a limit of Scope PerParticipant.
-func (c *core) resetApart(ctx context.Context) error {
+// resetPerParticipant is Reset for a limit of Scope PerParticipant.
+func (c *core) resetPerParticipant(ctx context.Context) error {
 	switch {
 	case c.invalid != nil:
 		return c.invalid

@@ -25,16 +25,16 @@ type population struct {
 	name    string
 	permits int64 // a second; 0: 800
 	gateway bool  // all call through one process
-	members []member
+	members []role
 	// What counts: from, windows long, and of these members only, if not of all.
 	from    int64
 	windows int64
 	judged  func(i int) bool
 }
 
-// member is a participant. Its callers either come by themselves, at a rate, or are so many, wait
-// for their permits and work before they want the next.
-type member struct {
+// role is what a participant does. Its callers either come by themselves, at a rate, or are so
+// many, wait for their permits and work before they want the next.
+type role struct {
 	weight   int64
 	rate     float64 // permits a second
 	even     bool    // at equal distances, else at random
@@ -73,7 +73,7 @@ func (n simLink) Way() (there, back time.Duration) {
 
 const measuredWindow = time.Second
 
-// stand is a population in a bubble.
+// populace is a population in a bubble.
 type populace struct {
 	t       *testing.T
 	p       *population
@@ -143,7 +143,7 @@ func (p *population) limit() int64 {
 	return p.permits
 }
 
-func (m *member) share() float64 { return float64(max(m.weight, 1)) }
+func (m *role) share() float64 { return float64(max(m.weight, 1)) }
 
 func (w *populace) end() time.Duration { return time.Duration(w.p.from+w.p.windows) * measuredWindow }
 
@@ -153,7 +153,7 @@ func (w *populace) counts() bool {
 	return since >= time.Duration(w.p.from)*measuredWindow && since < w.end()
 }
 
-// live is what a member does.
+// live is what a participant does.
 func (w *populace) live(ctx context.Context, i int, rng *rand.Rand) {
 	m := w.p.members[i]
 	time.Sleep(m.from)
@@ -252,7 +252,7 @@ func (w *populace) result(calls int64) played {
 }
 
 // alike are n members of this kind.
-func alike(n int, m member) (all []member) {
+func alike(n int, m role) (all []role) {
 	for range n {
 		all = append(all, m)
 	}

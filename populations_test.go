@@ -11,42 +11,42 @@ import (
 func populations() []*population {
 	const permits, part = 800, 40
 	all := []*population{
-		{name: "equal", members: alike(20, member{rate: 1.2 * part})},
-		{name: "hog", members: append(alike(19, member{rate: 1.2 * part}), member{rate: permits})},
-		{name: "hog, little", members: append(alike(19, member{rate: part / 2}), member{rate: permits})},
-		{name: "hog among few", members: append(alike(4, member{rate: 80}), member{rate: 3 * permits})},
+		{name: "equal", members: alike(20, role{rate: 1.2 * part})},
+		{name: "hog", members: append(alike(19, role{rate: 1.2 * part}), role{rate: permits})},
+		{name: "hog, little", members: append(alike(19, role{rate: part / 2}), role{rate: permits})},
+		{name: "hog among few", members: append(alike(4, role{rate: 80}), role{rate: 3 * permits})},
 		{name: "Pareto", members: paretoMembers(20, 2*permits)},
 		{name: "weights", members: weighted(18, 3*permits, false)},
-		{name: "just enough", members: alike(20, member{rate: part})},
-		{name: "steady", members: alike(20, member{rate: 3 * part, even: true})},
-		{name: "overload", permits: 200, members: alike(4, member{rate: 500, even: true})},
+		{name: "just enough", members: alike(20, role{rate: part})},
+		{name: "steady", members: alike(20, role{rate: 3 * part, even: true})},
+		{name: "overload", permits: 200, members: alike(4, role{rate: 500, even: true})},
 		{name: "gateway, hog", gateway: true,
-			members: append(alike(19, member{rate: 1.2 * part}), member{rate: permits})},
-		{name: "workers, weights", from: 6, members: []member{{weight: 1, callers: 20}, {weight: 3, callers: 20}}},
-		{name: "workers that work", members: append(alike(10, member{callers: 2, work: 2 * time.Second / 28}),
-			alike(10, member{callers: 2})...)},
-		{name: "waiters", members: alike(40, member{callers: 10})},
+			members: append(alike(19, role{rate: 1.2 * part}), role{rate: permits})},
+		{name: "workers, weights", from: 6, members: []role{{weight: 1, callers: 20}, {weight: 3, callers: 20}}},
+		{name: "workers that work", members: append(alike(10, role{callers: 2, work: 2 * time.Second / 28}),
+			alike(10, role{callers: 2})...)},
+		{name: "waiters", members: alike(40, role{callers: 10})},
 		{name: "newcomer", from: 7, windows: 4, judged: last(20),
-			members: append(alike(19, member{rate: 1.2 * part}), member{rate: 1.2 * part, from: 6 * time.Second})},
+			members: append(alike(19, role{rate: 1.2 * part}), role{rate: 1.2 * part, from: 6 * time.Second})},
 		{name: "newcomer, hog", from: 7, windows: 4, judged: last(2),
-			members: []member{{rate: 2 * permits}, {rate: 480, from: 6 * time.Second}}},
+			members: []role{{rate: 2 * permits}, {rate: 480, from: 6 * time.Second}}},
 		{name: "leavers", from: 7, windows: 2,
-			members: append(alike(4, member{rate: 1.5 * part, to: 6 * time.Second}),
-				alike(16, member{rate: 1.5 * part})...)},
+			members: append(alike(4, role{rate: 1.5 * part, to: 6 * time.Second}),
+				alike(16, role{rate: 1.5 * part})...)},
 		{name: "lump", permits: 400, from: 3, windows: 4, judged: first(4), members: append(
-			alike(4, member{rate: 40, even: true, from: 300 * time.Millisecond}), member{rate: 4000, even: true})},
+			alike(4, role{rate: 40, even: true, from: 300 * time.Millisecond}), role{rate: 4000, even: true})},
 		{name: "large among singles", from: 6, windows: 16,
-			members: append(alike(2, member{callers: 8}), member{callers: 1, size: permits / 2})},
+			members: append(alike(2, role{callers: 8}), role{callers: 1, size: permits / 2})},
 		{name: "fifths and singles", from: 6, windows: 20, judged: last(11),
-			members: append(alike(10, member{callers: 1, size: permits / 5}), member{callers: 4})},
+			members: append(alike(10, role{callers: 1, size: permits / 5}), role{callers: 4})},
 		{name: "tenths and singles", from: 6, windows: 20,
-			members: append(alike(10, member{callers: 1, size: permits / 10}), member{callers: 4})},
+			members: append(alike(10, role{callers: 1, size: permits / 10}), role{callers: 4})},
 		{name: "books a half and cancels", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, member{callers: 4}), member{each: reserveAndCancel(200), from: 2 * time.Second})},
+			members: append(alike(9, role{callers: 4}), role{each: reserveAndCancel(200), from: 2 * time.Second})},
 		{name: "books all and cancels", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, member{callers: 4}), member{each: reserveAndCancel(400), from: 2 * time.Second})},
+			members: append(alike(9, role{callers: 4}), role{each: reserveAndCancel(400), from: 2 * time.Second})},
 		{name: "gives up", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, member{callers: 4}), member{each: giveUp, from: 2 * time.Second})},
+			members: append(alike(9, role{callers: 4}), role{each: giveUp, from: 2 * time.Second})},
 	}
 	for _, size := range []int64{2, 20, 80} {
 		all = append(all, batches(size, 1), batches(size, 2))
@@ -70,13 +70,13 @@ func batches(size int64, callers int) *population {
 		name:    map[int]string{1: "batches of ", 2: "pairs of batches of "}[callers] + strconv.FormatInt(size, 10),
 		from:    4,
 		windows: max(10, size/2), // one batch more or less must not count for much
-		members: append(alike(10, member{callers: callers, size: size, work: work(callers, size)}),
-			alike(10, member{callers: 2, work: work(2, 1)})...),
+		members: append(alike(10, role{callers: callers, size: size, work: work(callers, size)}),
+			alike(10, role{callers: 2, work: work(2, 1)})...),
 	}
 }
 
-func paretoMembers(n int, demand float64) []member {
-	members, random, sum := alike(n, member{}), rand.New(rand.NewPCG(1, 0)), 0.0
+func paretoMembers(n int, demand float64) []role {
+	members, random, sum := alike(n, role{}), rand.New(rand.NewPCG(1, 0)), 0.0
 	for k, i := range random.Perm(n) {
 		members[i].rate = math.Pow(1-(float64(k)+0.5)/float64(n), -1/1.1)
 		sum += members[i].rate
@@ -88,8 +88,8 @@ func paretoMembers(n int, demand float64) []member {
 }
 
 // weighted are members with the weights 1, 2 and 4 in turn, all of which want as much.
-func weighted(n int, demand float64, even bool) []member {
-	members := alike(n, member{rate: demand / float64(n), even: even})
+func weighted(n int, demand float64, even bool) []role {
+	members := alike(n, role{rate: demand / float64(n), even: even})
 	for i := range members {
 		members[i].weight = 1 << (i % 3)
 	}

@@ -22,13 +22,13 @@ func (q *queue) pump(ctx context.Context) {
 	defer nap.Stop()
 	futile := 0
 	for {
-		t := c.inUse(ctx)
-		n, singles, ok := q.head(t)
+		r := c.inUse(ctx)
+		n, singles, ok := q.head(r)
 		if !ok {
 			return
 		}
-		_, upsets := q.first(n)
-		d, err := q.serve(ctx, t, n, singles)
+		_, restarts := q.first(n)
+		d, err := q.serve(ctx, r, n, singles)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = ErrClosed
@@ -44,8 +44,8 @@ func (q *queue) pump(ctx context.Context) {
 		futile++
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
-		if !singles && t != nil && t.limit.Scope == Global && t.limit.Algorithm != LeakyBucket {
-			served, until := q.reserveAhead(ctx, t, n, upsets)
+		if !singles && r != nil && r.limit.Scope == Global && r.limit.Algorithm != LeakyBucket {
+			served, until := q.reserveAhead(ctx, r, n, restarts)
 			if served {
 				futile = 0
 				continue
@@ -55,15 +55,15 @@ func (q *queue) pump(ctx context.Context) {
 			}
 		}
 		window := c.declaration().Per
-		if t != nil {
-			window = t.limit.Per
+		if r != nil {
+			window = r.limit.Per
 		}
 		nap.Reset(min(d.RetryAfter, longestNap(window)) + stagger(futile, window))
 		select {
 		case <-nap.C:
 		case <-q.poke:
 			futile = 0
-			q.member.forgetDenials(t) // what was heard may be older than what woke us
+			q.member.forgetDenials(r) // what was heard may be older than what woke us
 		case <-ctx.Done():
 		}
 	}
@@ -82,29 +82,29 @@ func (q *queue) note(short bool) {
 }
 
 // serve asks for what the line wants next and hands out what there is.
-func (q *queue) serve(ctx context.Context, t *routes, n int64, singles bool) (Decision, error) {
-	if singles && q.member.core.limitOf(t).Algorithm == LeakyBucket {
-		return q.serveTurns(ctx, t, n)
+func (q *queue) serve(ctx context.Context, r *routes, n int64, singles bool) (Decision, error) {
+	if singles && q.member.core.limitOf(r).Algorithm == LeakyBucket {
+		return q.serveTurns(ctx, r, n)
 	}
-	d, err := q.ask(ctx, t, n, singles)
+	d, err := q.ask(ctx, r, n, singles)
 	if err == nil && d.Granted > 0 {
 		q.hand(d, singles)
 	}
 	return d, err
 }
 
-func (q *queue) ask(ctx context.Context, t *routes, n int64, singles bool) (d Decision, err error) {
+func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
 		return d, ErrClosed
 	}
 	now := q.member.core.client.now()
 	switch {
-	case t == nil:
+	case r == nil:
 		return q.member.outage(nil, n, singles, nil)
 	case singles:
-		err = q.member.some(ctx, t, n, now, &d)
+		err = q.member.some(ctx, r, n, now, &d)
 	default:
-		err = q.member.whole(ctx, t, n, now, &d)
+		err = q.member.whole(ctx, r, n, now, &d)
 	}
 	return d, err
 }
@@ -121,9 +121,9 @@ func stagger(futile int, window time.Duration) time.Duration {
 // head is what the line wants next: one permit each for the callers at its head
 // that want one, else what the first one wants, all at once. A line that is
 // empty ends the pump.
-func (q *queue) head(t *routes) (n int64, singles, ok bool) {
+func (q *queue) head(r *routes) (n int64, singles, ok bool) {
 	most := int64(MaxPermits)
-	if q.member.core.limitOf(t).Algorithm == LeakyBucket {
+	if q.member.core.limitOf(r).Algorithm == LeakyBucket {
 		most = min(q.reach+1, mostTurns)
 	}
 	q.mu.Lock()
@@ -131,10 +131,10 @@ func (q *queue) head(t *routes) (n int64, singles, ok bool) {
 	q.woken = false
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if t == nil || w.n <= t.limit.most() {
+		if r == nil || w.n <= r.limit.most() {
 			break
 		}
-		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, t.limit.most()))
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, r.limit.most()))
 	}
 	e := q.line.Front()
 	if e == nil {

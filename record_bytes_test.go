@@ -84,7 +84,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 		}
 		return false
 	}
-	useTable(co, n+1, &script.PeekReply{Status: script.OK, Share: share, Target: target})
+	useRoutes(co, n+1, &script.PeekReply{Status: script.OK, Share: share, Target: target})
 	return true
 }
 
@@ -101,18 +101,18 @@ func offline(tb testing.TB) *Client {
 	return c
 }
 
-// useTable does what calls do with a table before they send anything, and after they had an answer.
-func useTable(co *core, n int64, r *script.PeekReply) {
-	a, t, now := co.members.own, co.routes.Load(), co.client.now()
-	v := a.view(t)
+// useRoutes does what calls do with routes before they send anything, and after they had an answer.
+func useRoutes(co *core, n int64, reply *script.PeekReply) {
+	m, r, now := co.members.own, co.routes.Load(), co.client.now()
+	v := m.view(r)
 	var done tried
 	for i := v.choose(now, n, &done); i >= 0; i = v.choose(now, n, &done) {
 		done.add(i)
 		v.seats[i].Report(1)
 	}
-	for _, s := range t.layout.Shards {
+	for _, s := range r.layout.Shards {
 		if l := co.laneTo(s); l != nil {
-			l.Room(r)
+			l.Room(reply)
 		}
 		unanswered(s)
 	}
@@ -121,13 +121,13 @@ func useTable(co *core, n int64, r *script.PeekReply) {
 	v.shutOut(now)
 	v.pause(now)
 	v.dueElsewhere(n, now)
-	t.spare()
-	_ = t.absence(now)
+	r.spare()
+	_ = r.absence(now)
 	if len(v.seats) > 1 {
 		v.rotated(now, 1)
 	}
-	co.complete(&d, t, 0, now)
-	co.local.part(t.limit)
-	t.limit.soonest(max(n, 1))
+	co.complete(&d, r, 0, now)
+	co.local.part(r.limit)
+	r.limit.soonest(max(n, 1))
 	co.renew()
 }

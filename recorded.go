@@ -23,7 +23,7 @@ func (c *core) registered(family bool) {
 // join makes the limiter usable, as it is stored or as declared.
 func (c *core) join(ctx context.Context, limit Limit) error {
 	c.declare(limit)
-	if t := c.routes.Load(); t != nil && limit.Revision <= t.limit.Revision {
+	if r := c.routes.Load(); r != nil && limit.Revision <= r.limit.Revision {
 		return nil
 	}
 	return c.register.Join(ctx)
@@ -34,8 +34,8 @@ func (c *core) Declared() register.Wanted { return c.declaration().wanted() }
 
 // Layout is the layout of the routes in force, nil if there are none.
 func (c *core) Layout() *shard.Layout {
-	if t := c.routes.Load(); t != nil {
-		return &t.layout
+	if r := c.routes.Load(); r != nil {
+		return &r.layout
 	}
 	return nil
 }
@@ -58,17 +58,17 @@ func (c *core) Adopt(layout shard.Layout) error {
 	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
 		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
 	}
-	t, err := c.newRoutes(layout, limit)
+	r, err := c.newRoutes(layout, limit)
 	if err != nil {
 		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
 	}
-	c.routes.Store(t)
+	c.routes.Store(r)
 	c.metrics.CountsBy(limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
-		c.members.open(t) // a raised limit may have room where there was none
+		c.members.open(r) // a raised limit may have room where there was none
 		c.ahead.Store(nil)
 		c.members.restartWaiters()
-		c.members.retire(t)
+		c.members.retire(r)
 	}
 	return nil
 }
@@ -95,13 +95,13 @@ func (c *core) Drop(ctx context.Context) error {
 // Forget is for a limit that was deleted: there are no routes, and nothing is known of shards.
 func (c *core) Forget() {
 	c.mu.Lock()
-	t := c.routes.Swap(nil)
+	r := c.routes.Swap(nil)
 	for _, ln := range c.lanes {
 		ln.Forget(c.client.now())
 	}
 	c.mu.Unlock()
-	if t != nil {
-		c.members.open(t)
+	if r != nil {
+		c.members.open(r)
 	}
 	c.ahead.Store(nil)
 	c.client.forget(c)

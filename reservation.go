@@ -88,39 +88,39 @@ func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	c := m.core
 	start := c.client.now()
-	t, err := m.admit(ctx, n, false)
+	r, err := m.admit(ctx, n, false)
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.obtain(ctx, t, n, start)
+	made, err := m.obtain(ctx, r, n, start)
 	switch {
 	case err == nil:
-		c.decided(ctx, &r.decision, n, start, nil)
+		c.decided(ctx, &made.decision, n, start, nil)
 	case isRefusal(err):
 		c.decided(ctx, &Decision{}, n, start, nil)
 	default:
 		c.decided(ctx, &Decision{}, n, start, err)
 	}
-	return r, err
+	return made, err
 }
 
 // limitOf is the limit of the routes, or the one declared while there are none.
-func (c *core) limitOf(t *routes) Limit {
-	if t == nil {
+func (c *core) limitOf(r *routes) Limit {
+	if r == nil {
 		return c.declaration()
 	}
-	return t.limit
+	return r.limit
 }
 
 // obtain gets n permits now, or reserves them.
-func (m *member) obtain(ctx context.Context, t *routes, n, start int64) (*Reservation, error) {
+func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reservation, error) {
 	c := m.core
 	var d Decision
 	var err error
-	if t == nil {
+	if r == nil {
 		d, err = m.outage(nil, n, false, nil)
 	} else {
-		err = m.exactly(ctx, t, n, start, &d)
+		err = m.exactly(ctx, r, n, start, &d)
 	}
 	if err != nil {
 		return nil, err
@@ -129,41 +129,41 @@ func (m *member) obtain(ctx context.Context, t *routes, n, start int64) (*Reserv
 	if d.Allowed {
 		return c.turn(d, n, deadline)
 	}
-	if c.limitOf(t).Algorithm == LeakyBucket { // what it grants is reserved already, and its queue is full
+	if c.limitOf(r).Algorithm == LeakyBucket { // what it grants is reserved already, and its queue is full
 		if deadline != 0 && now+int64(d.RetryAfter) > deadline {
 			return nil, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
 	}
-	if !c.reserved.Room(now, n, c.permits(t)/c.record().Participants()) {
+	if !c.reserved.Room(now, n, c.permits(r)/c.record().Participants()) {
 		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.Sum(now))
 	}
-	r := &Reservation{decision: d, n: n}
+	made := &Reservation{decision: d, n: n}
 	if d.engine == nil {
-		r.decision, r.due, err = m.bookWhenDue(ctx, t, n, deadline, start)
+		made.decision, made.due, err = m.bookWhenDue(ctx, r, n, deadline, start)
 		var away *awayError
 		if !errors.As(err, &away) {
-			return c.outstanding(r, err)
+			return c.outstanding(made, err)
 		}
-		if r.decision, err = m.outage(t, n, false, away.cause); err != nil {
+		if made.decision, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err
 		}
-		if r.decision.Allowed {
-			return c.turn(r.decision, n, deadline)
+		if made.decision.Allowed {
+			return c.turn(made.decision, n, deadline)
 		}
 	}
-	r.due, err = bookLocal(&r.decision, n, deadline)
-	return c.outstanding(r, err)
+	made.due, err = bookLocal(&made.decision, n, deadline)
+	return c.outstanding(made, err)
 }
 
 // bookWhenDue books n permits for when there is room for them and, while participants contend, the
 // participant's credit has paid for them. What is dated later than there is room holds others up,
 // so that is no more than a quarter of a window.
-func (m *member) bookWhenDue(ctx context.Context, t *routes, n, deadline, start int64) (Decision, int64, error) {
+func (m *member) bookWhenDue(ctx context.Context, r *routes, n, deadline, start int64) (Decision, int64, error) {
 	c := m.core
-	least, last := int64(0), start+int64(t.limit.Per/4)
+	least, last := int64(0), start+int64(r.limit.Per/4)
 	for range bookAttempts {
-		d, due, err := m.book(ctx, t, n, least, deadline, start, 1)
+		d, due, err := m.book(ctx, r, n, least, deadline, start, 1)
 		var paced *pacedError
 		if !errors.As(err, &paced) {
 			return d, due, err

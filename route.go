@@ -47,8 +47,8 @@ func (v *view) pause(now int64) time.Duration {
 
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
-func (m *member) whole(ctx context.Context, t *routes, n, since int64, d *Decision) error {
-	first := call{Ask: lane.Ask{N: n, Since: since}, routes: t}
+func (m *member) whole(ctx context.Context, r *routes, n, since int64, d *Decision) error {
+	first := call{Ask: lane.Ask{N: n, Since: since}, routes: r}
 	boarded, err := m.board(ctx, &first, d)
 	if boarded {
 		first.Sleep()
@@ -60,12 +60,12 @@ func (m *member) whole(ctx context.Context, t *routes, n, since int64, d *Decisi
 // board is the first step of whole: it puts the first ask of a call on a batch, as
 // Lane.Board does, or decides the call without.
 func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
-	t := first.routes
-	if t.limit.Scope == PerParticipant {
-		m.apart(&t.limit, first.N, false, d)
+	r := first.routes
+	if r.limit.Scope == PerParticipant {
+		m.decidePerParticipant(&r.limit, first.N, false, d)
 		return false, nil
 	}
-	v := m.view(t)
+	v := m.view(r)
 	if first.N > 1 && v.knownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
@@ -187,20 +187,20 @@ func (v *view) dueElsewhere(n, now int64) bool {
 }
 
 // take fills in that one shard granted everything.
-func (c *core) take(t *routes, a *lane.Ask, d *Decision) {
+func (c *core) take(r *routes, a *lane.Ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
 	d.first.Seat, d.first.At, d.first.N, d.first.From = a.Seat, a.At, a.Granted, a.Now
-	c.complete(d, t, a.Rest, a.Now)
+	c.complete(d, r, a.Rest, a.Now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes.
-func (m *member) some(ctx context.Context, t *routes, n, since int64, d *Decision) error {
-	if t.limit.Scope == PerParticipant {
-		m.apart(&t.limit, n, true, d)
+func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decision) error {
+	if r.limit.Scope == PerParticipant {
+		m.decidePerParticipant(&r.limit, n, true, d)
 		return nil
 	}
-	c, v, now := m.core, m.view(t), since
-	n = min(n, t.limit.most())
+	c, v, now := m.core, m.view(r), since
+	n = min(n, r.limit.most())
 	if v.knownDenial(1, now, d) {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (m *member) some(ctx context.Context, t *routes, n, since int64, d *Decisio
 		seen.now = now
 		return v.denied(&seen, n, since, true, d)
 	}
-	c.complete(d, t, rest, now)
+	c.complete(d, r, rest, now)
 	return nil
 }
 
@@ -302,20 +302,20 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 }
 
 // deny fills in a denial.
-func (c *core) deny(t *routes, now int64, retry time.Duration, d *Decision) {
-	d.Limit, d.Remaining = t.limit.Permits, t.free()
-	d.RetryAfter, d.ResetAfter = max(retry, minRetry), t.resetAfter(now)
+func (c *core) deny(r *routes, now int64, retry time.Duration, d *Decision) {
+	d.Limit, d.Remaining = r.limit.Permits, r.free()
+	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.resetAfter(now)
 	d.core = c
 }
 
 // complete fills in what every granted decision tells. rest is what is free after it.
-func (c *core) complete(d *Decision, t *routes, rest, now int64) {
+func (c *core) complete(d *Decision, r *routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
-	d.Limit = t.limit.Permits
+	d.Limit = r.limit.Permits
 	d.Remaining = rest
-	d.ResetAfter = t.resetAfter(now)
+	d.ResetAfter = r.resetAfter(now)
 	d.core = c
-	d.until = now + t.memory
+	d.until = now + r.memory
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// fleetOf is the tables of so many participants of a limit, in each of which
+// fleetOf is the views of so many participants of a limit, in each of which
 // every shard is there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
 	record := register.New(&register.Env{}, register.Subject{})
 	record.Count(int64(participants))
-	tables := make([]*view, participants)
-	for p := range tables {
-		t := &routes{record: record}
+	views := make([]*view, participants)
+	for p := range views {
+		r := &routes{record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
-			t.order = append(t.order, l)
+			r.order = append(r.order, l)
 		}
-		tables[p] = newMember(nil, newParticipant("p", 1)).view(t)
+		views[p] = newMember(nil, newParticipant("p", 1)).view(r)
 	}
-	return tables
+	return views
 }
 
 // used counts the calls at each shard while every participant calls once a rotation,
 // with nothing under way.
-func used(tables []*view, rounds int) []int {
-	calls := make([]int, len(tables[0].order))
-	for p, t := range tables {
+func used(views []*view, rounds int) []int {
+	calls := make([]int, len(views[0].order))
+	for p, t := range views {
 		for k := range rounds {
-			at := int64(rotation)*int64(k) + int64(p)*int64(rotation)/int64(len(tables))
+			at := int64(rotation)*int64(k) + int64(p)*int64(rotation)/int64(len(views))
 			calls[t.order[t.choose(at, 1, new(tried))].Slot]++
 		}
 	}
@@ -68,11 +68,11 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 	for _, fleet := range []struct{ participants, shards, reach int }{
 		{1, 64, 64}, {10, 12, 12}, {1000, 12, 3}, {125, 12, 12}, {500, 12, 6}, {10_000, 64, 2}, {5, 1, 1}, {5, 2, 2},
 	} {
-		table := fleetOf(1, fleet.shards)[0]
-		table.record.Count(int64(fleet.participants))
+		v := fleetOf(1, fleet.shards)[0]
+		v.record.Count(int64(fleet.participants))
 		places := map[int]bool{}
 		for k := range 1000 {
-			places[table.choose(int64(rotation)*int64(k), 1, new(tried))] = true
+			places[v.choose(int64(rotation)*int64(k), 1, new(tried))] = true
 		}
 		if len(places) != fleet.reach {
 			t.Errorf("%+v: goes round %d shards", fleet, len(places))
@@ -88,13 +88,13 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 // Calls at once meet at few shards; when these are done with, every other one is found.
 func TestChooseVisitsEveryShardOnce(t *testing.T) {
 	for _, participants := range []int64{1, 50, 1000} {
-		table := fleetOf(1, 24)[0]
-		table.record.Count(participants)
+		v := fleetOf(1, 24)[0]
+		v.record.Count(participants)
 		for k := range 50 {
 			at := int64(rotation)*int64(k) + 1
 			var done tried
 			var visited []int
-			for i := table.choose(at, 1, &done); i >= 0; i = table.choose(at, 1, &done) {
+			for i := v.choose(at, 1, &done); i >= 0; i = v.choose(at, 1, &done) {
 				done.add(i)
 				visited = append(visited, i)
 			}
@@ -104,14 +104,14 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 			}
 			busy := map[int]bool{}
 			for range 100 {
-				i := table.choose(at, 1, new(tried))
-				table.order[i].Waiting.Add(1)
+				i := v.choose(at, 1, new(tried))
+				v.order[i].Waiting.Add(1)
 				busy[i] = true
 			}
 			if !busy[0] || !busy[1] || len(busy) > 2*preferred {
 				t.Fatalf("%d participants: a hundred calls at once go to the places %v", participants, busy)
 			}
-			for _, l := range table.order {
+			for _, l := range v.order {
 				l.Waiting.Store(0)
 			}
 		}
@@ -120,17 +120,17 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 
 // What the rotation has come to does not matter while calls can meet in batches.
 func TestBusyCallsStayTogether(t *testing.T) {
-	table := fleetOf(1, 24)[0]
+	v := fleetOf(1, 24)[0]
 	for k := range 100 {
 		for i := range preferred {
-			table.order[i].Waiting.Store(8)
+			v.order[i].Waiting.Store(8)
 		}
 		for range 10 {
-			i := table.choose(int64(rotation)*int64(k), 1, new(tried))
+			i := v.choose(int64(rotation)*int64(k), 1, new(tried))
 			if i >= preferred {
 				t.Fatalf("rotation %d: a call goes to place %d, where it is alone", k, i)
 			}
-			table.order[i].Waiting.Add(1)
+			v.order[i].Waiting.Add(1)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestAChangedPerParticipantLimitReachesEveryProcessAndKeepsWhatWasUsed(t *te
 // there are, a bounded number is remembered.
 func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", each(5, time.Hour))
-	granted, remembered := l.Apart(3, "a", "b", "a", "b", "a")
+	granted, remembered := l.PerParticipant(3, "a", "b", "a", "b", "a")
 	if want := fmt.Sprint([]int64{3, 3, 2, 2, 0}); fmt.Sprint(granted) != want || remembered != 2 {
 		t.Errorf("granted %v, want %s; %d remembered", granted, want, remembered)
 	}
@@ -191,13 +191,13 @@ func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("tenant ", i)
 	}
-	if _, remembered = l.Apart(1, names...); remembered > 16_384 || remembered < 16_000 {
+	if _, remembered = l.PerParticipant(1, names...); remembered > 16_384 || remembered < 16_000 {
 		t.Errorf("%d of 40,000 participants are remembered", remembered)
 	}
 	if err := l.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if granted, _ = l.Apart(9, "tenant 39999"); granted[0] != 5 {
+	if granted, _ = l.PerParticipant(9, "tenant 39999"); granted[0] != 5 {
 		t.Errorf("after a reset: %v", granted)
 	}
 }

@@ -63,18 +63,18 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
 		return s.empty(ctx, n)
 	}
-	p := &setCall{ctx: ctx, n: n, votes: make([]setVote, len(s.limiters))}
+	c := &setCall{ctx: ctx, n: n, votes: make([]setVote, len(s.limiters))}
 	for i, l := range s.limiters {
-		t, err := l.member.admit(ctx, n, false)
+		r, err := l.member.admit(ctx, n, false)
 		if err != nil {
 			return Decision{}, err
 		}
-		p.votes[i] = setVote{member: l.member, routes: t, since: l.core.client.now()}
+		c.votes[i] = setVote{member: l.member, routes: r, since: l.core.client.now()}
 	}
-	p.fromMemory()
-	p.likelyToRefuse()
-	p.everybodyElse()
-	return p.result()
+	c.fromMemory()
+	c.likelyToRefuse()
+	c.everybodyElse()
+	return c.result()
 }
 
 // Wait blocks until one permit of every limit was granted. See WaitN.

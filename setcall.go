@@ -38,19 +38,19 @@ type setCall struct {
 
 // ask has a limit decide, of which the set call was told with asked. What it grants counts until it
 // is given back.
-func (p *setCall) ask(v *setVote) {
-	v.err = v.decide(p.ctx, p.n, false, v.since, &v.said)
+func (c *setCall) ask(v *setVote) {
+	v.err = v.decide(c.ctx, c.n, false, v.since, &v.said)
 }
 
 // fromMemory asks the limits that this process decides by itself, and collects
 // the refusals that it is certain of.
-func (p *setCall) fromMemory() {
-	for i := range p.votes {
-		v := &p.votes[i]
-		if v.core.isPerParticipant(v.routes) || v.refuses(v.routes, p.n, v.since) {
+func (c *setCall) fromMemory() {
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.core.isPerParticipant(v.routes) || v.refuses(v.routes, c.n, v.since) {
 			v.asked = true
-			p.ask(v)
-			p.lost = p.lost || !v.said.Allowed
+			c.ask(v)
+			c.lost = c.lost || !v.said.Allowed
 		}
 	}
 }
@@ -59,19 +59,19 @@ func (p *setCall) fromMemory() {
 // would refuse if nothing had changed since they were last heard from: what the
 // others would have granted would only have to be given back. That may take an eighth of the call
 // timeout, or far nodes would leave no time for the rest: then all are asked at once.
-func (p *setCall) likelyToRefuse() {
-	if p.lost {
+func (c *setCall) likelyToRefuse() {
+	if c.lost {
 		return
 	}
 	var scarce []*setVote
 	left := 0
-	for i := range p.votes {
-		v := &p.votes[i]
+	for i := range c.votes {
+		v := &c.votes[i]
 		if v.asked {
 			continue
 		}
 		left++
-		if v.routes != nil && v.routes.spare() < p.n {
+		if v.routes != nil && v.routes.spare() < c.n {
 			scarce = append(scarce, v)
 		}
 	}
@@ -79,67 +79,67 @@ func (p *setCall) likelyToRefuse() {
 	if len(scarce) == 0 || left == 1 { // the only one is asked on this goroutine, see everybodyElse
 		return
 	}
-	late := time.NewTimer(p.patience())
+	late := time.NewTimer(c.patience())
 	defer late.Stop()
 	for _, v := range scarce {
 		answered := make(chan struct{})
 		v.asked = true
-		p.wg.Go(func() {
+		c.wg.Go(func() {
 			defer close(answered)
-			p.ask(v)
+			c.ask(v)
 		})
 		select {
 		case <-answered:
 		case <-late.C:
 			return
 		}
-		if p.lost = p.lost || !v.said.Allowed; p.lost {
+		if c.lost = c.lost || !v.said.Allowed; c.lost {
 			return
 		}
 	}
 }
 
 // patience is how long limits are asked one by one.
-func (p *setCall) patience() time.Duration {
-	least := p.votes[0].core.client.cfg.CallTimeout
-	for i := range p.votes {
-		least = min(least, p.votes[i].core.client.cfg.CallTimeout)
+func (c *setCall) patience() time.Duration {
+	least := c.votes[0].core.client.cfg.CallTimeout
+	for i := range c.votes {
+		least = min(least, c.votes[i].core.client.cfg.CallTimeout)
 	}
 	return least / partOneByOne
 }
 
 // everybodyElse asks all that are left at the same time.
-func (p *setCall) everybodyElse() {
-	defer p.wg.Wait()
-	if p.lost {
+func (c *setCall) everybodyElse() {
+	defer c.wg.Wait()
+	if c.lost {
 		return
 	}
 	var last *setVote
-	for i := range p.votes {
-		v := &p.votes[i]
+	for i := range c.votes {
+		v := &c.votes[i]
 		if v.asked {
 			continue
 		}
 		v.asked = true
 		if last != nil {
 			other := last
-			p.wg.Go(func() { p.ask(other) })
+			c.wg.Go(func() { c.ask(other) })
 		}
 		last = v
 	}
 	if last != nil {
-		p.ask(last) // on this goroutine
+		c.ask(last) // on this goroutine
 	}
 }
 
 // result sums the votes up, and gives back what was granted in vain.
-func (p *setCall) result() (Decision, error) {
-	granted := make([]Decision, 0, len(p.votes))
+func (c *setCall) result() (Decision, error) {
+	granted := make([]Decision, 0, len(c.votes))
 	d := Decision{Remaining: MaxPermits + 1}
 	var errs []error
 	refused := false
-	for i := range p.votes {
-		v := &p.votes[i]
+	for i := range c.votes {
+		v := &c.votes[i]
 		switch {
 		case !v.asked:
 			continue
@@ -154,19 +154,19 @@ func (p *setCall) result() (Decision, error) {
 		d.include(&v.said)
 	}
 	if !refused && len(errs) == 0 {
-		d.Allowed, d.Granted, d.joint = true, p.n, &granted
+		d.Allowed, d.Granted, d.joint = true, c.n, &granted
 		return d, nil
 	}
-	p.handBack(granted)
-	if p.ctx.Err() != nil {
-		return Decision{}, context.Cause(p.ctx)
+	c.handBack(granted)
+	if c.ctx.Err() != nil {
+		return Decision{}, context.Cause(c.ctx)
 	}
 	if !refused {
 		return Decision{}, errors.Join(errs...)
 	}
-	for i := range p.votes {
-		if v := &p.votes[i]; !v.asked {
-			d.RetryAfter = max(d.RetryAfter, v.soonest(p.ctx, v.routes, p.n, v.since))
+	for i := range c.votes {
+		if v := &c.votes[i]; !v.asked {
+			d.RetryAfter = max(d.RetryAfter, v.soonest(c.ctx, v.routes, c.n, v.since))
 		}
 	}
 	return d, nil
@@ -186,17 +186,17 @@ func (d *Decision) include(one *Decision) {
 
 // handBack returns what some limits granted because another refused. It waits
 // for that no longer than the call may take.
-func (p *setCall) handBack(granted []Decision) {
+func (c *setCall) handBack(granted []Decision) {
 	var wg sync.WaitGroup
 	for _, d := range granted {
 		since := d.core.client.now()
-		for i := range p.votes {
-			if p.votes[i].core == d.core {
-				since = p.votes[i].since
+		for i := range c.votes {
+			if c.votes[i].core == d.core {
+				since = c.votes[i].since
 			}
 		}
 		wg.Go(func() {
-			d.core.handBack(p.ctx, d, since)
+			d.core.handBack(c.ctx, d, since)
 			d.core.members.wake() // somebody may have been refused meanwhile
 		})
 	}
@@ -204,24 +204,24 @@ func (p *setCall) handBack(granted []Decision) {
 }
 
 // isPerParticipant reports whether this process decides the limit by itself.
-func (c *core) isPerParticipant(t *routes) bool {
-	if t == nil {
+func (c *core) isPerParticipant(r *routes) bool {
+	if r == nil {
 		return c.declaration().Scope == PerParticipant
 	}
-	return t.limit.Scope == PerParticipant
+	return r.limit.Scope == PerParticipant
 }
 
 // refuses reports whether it is certain that n permits would be refused, without
 // asking Redis.
-func (m *member) refuses(t *routes, n, now int64) bool {
-	if t == nil {
+func (m *member) refuses(r *routes, n, now int64) bool {
+	if r == nil {
 		return false
 	}
-	if l := m.leases.current.Load(); l != nil && t.limit.Lease > 0 && now < l.until && l.Sum() >= n {
+	if l := m.leases.current.Load(); l != nil && r.limit.Lease > 0 && now < l.until && l.Sum() >= n {
 		return false
 	}
 	var d Decision
-	return m.view(t).knownDenial(n, now, &d)
+	return m.view(r).knownDenial(n, now, &d)
 }
 
 // spare is how many permits the limit would have left to give, as last heard and
@@ -236,18 +236,18 @@ func (r *routes) spare() (n int64) {
 
 // soonest is how long it takes until the limit can grant n permits, by what this
 // process has heard; for more than one it may have to ask what the shards have ahead.
-func (m *member) soonest(ctx context.Context, t *routes, n, since int64) time.Duration {
-	if t == nil || t.spare() >= n {
+func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Duration {
+	if r == nil || r.spare() >= n {
 		return 0
 	}
 	c := m.core
 	now := c.client.now()
 	if n == 1 {
-		_, _, next := m.view(t).shutOut(now)
+		_, _, next := m.view(r).shutOut(now)
 		return max(0, time.Duration(next-now))
 	}
 	if o := c.ahead.Load(); o != nil && now < o.until {
-		return max(0, time.Duration(o.when(n, t.limit.Per)-now))
+		return max(0, time.Duration(o.when(n, r.limit.Per)-now))
 	}
-	return max(0, c.forecast(ctx, t, n, since))
+	return max(0, c.forecast(ctx, r, n, since))
 }

@@ -11,11 +11,11 @@ func (c *Client) gauges(g telemetry.Gauges) {
 	now := c.now()
 	for _, co := range c.cores() {
 		g.Waiters(co.name, co.members.waiters())
-		t := co.routes.Load()
-		if t == nil {
+		r := co.routes.Load()
+		if r == nil {
 			continue
 		}
-		for _, l := range t.lanes {
+		for _, l := range r.lanes {
 			free, heard := l.Free()
 			if !heard {
 				free = -1

@@ -25,7 +25,7 @@ type queue struct {
 	// queue is woken, because then there is another head or more to give.
 	notBefore int64
 	woken     bool   // since the head last asked
-	upsets    uint64 // how often usage was forgotten or the limit changed
+	restarts  uint64 // how often usage was forgotten or the limit changed
 	reach     int64  // how many more turns of a leaky bucket than one the pump may ask for; only the pump uses it
 }
 
@@ -43,17 +43,17 @@ type waiter struct {
 func (m *member) wait(ctx context.Context, n int64) error {
 	c := m.core
 	start := c.client.now()
-	t, err := m.admit(ctx, n, false)
+	r, err := m.admit(ctx, n, false)
 	if err != nil {
 		return err
 	}
 	deadline := c.deadline(ctx)
 	if m.queue.empty() {
 		var d Decision
-		if t == nil {
+		if r == nil {
 			d, err = m.outage(nil, n, false, nil)
 		} else {
-			err = m.exactly(ctx, t, n, start, &d)
+			err = m.exactly(ctx, r, n, start, &d)
 		}
 		if err == nil && d.Allowed {
 			err = c.sleepOut(ctx, d, d.Delay, deadline)
@@ -135,8 +135,8 @@ func (q *queue) len() int {
 
 // limit is the limit in force, as far as this process has heard.
 func (q *queue) limit() Limit {
-	if t := q.member.core.routes.Load(); t != nil {
-		return t.limit
+	if r := q.member.core.routes.Load(); r != nil {
+		return r.limit
 	}
 	return q.member.core.declaration()
 }

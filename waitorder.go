@@ -42,16 +42,16 @@ func (r waitOrder) dueBy(at int64) int {
 // order of arrival: when all have been heard of, so that the first gets the earliest, but none
 // later than it is due. The Decision tells how many there were, or if there were none when to ask
 // again.
-func (q *queue) serveTurns(ctx context.Context, t *routes, n int64) (d Decision, err error) {
+func (q *queue) serveTurns(ctx context.Context, r *routes, n int64) (d Decision, err error) {
 	c := q.member.core
-	answers := q.askTurns(ctx, t, n)
-	var r, unwanted waitOrder
+	answers := q.askTurns(ctx, r, n)
+	var order, unwanted waitOrder
 	first := time.NewTimer(time.Hour)
 	defer first.Stop()
 	granted := int64(0)
 	hand := func(k int) {
-		unwanted = append(unwanted, q.handTurns(r[:k])...)
-		r = r[k:]
+		unwanted = append(unwanted, q.handTurns(order[:k])...)
+		order = order[k:]
 	}
 	for left := n; left > 0; {
 		select {
@@ -62,18 +62,18 @@ func (q *queue) serveTurns(ctx context.Context, t *routes, n int64) (d Decision,
 				err = a.err
 			case a.Granted > 0:
 				granted++
-				r = r.insert(a)
+				order = order.insert(a)
 			case d.RetryAfter == 0 || a.RetryAfter < d.RetryAfter:
 				d = a.Decision
 			}
 		case <-first.C:
-			hand(r.dueBy(c.client.now()))
+			hand(order.dueBy(c.client.now()))
 		}
-		if len(r) > 0 {
-			first.Reset(time.Duration(r[0].due - c.client.now()))
+		if len(order) > 0 {
+			first.Reset(time.Duration(order[0].due - c.client.now()))
 		}
 	}
-	hand(len(r))
+	hand(len(order))
 	for i := len(unwanted) - 1; i >= 0; i-- { // a bucket takes back only what it gave last
 		c.giveBack(unwanted[i].Decision)
 	}
@@ -86,22 +86,22 @@ func (q *queue) serveTurns(ctx context.Context, t *routes, n int64) (d Decision,
 
 // askTurns asks for n single permits, as so many callers of Allow would: they share script calls,
 // and each hears of its own turn. There are n answers.
-func (q *queue) askTurns(ctx context.Context, t *routes, n int64) <-chan turnDue {
+func (q *queue) askTurns(ctx context.Context, r *routes, n int64) <-chan turnDue {
 	answers := make(chan turnDue, n)
 	for range n {
 		go func() { // ends with the call
-			d, err := q.ask(ctx, t, 1, false)
-			answers <- turnDue{d, q.member.core.due(t, &d), err}
+			d, err := q.ask(ctx, r, 1, false)
+			answers <- turnDue{d, q.member.core.due(r, &d), err}
 		}()
 	}
 	return answers
 }
 
 // due is when what was granted may act: Delay after the reply came.
-func (c *core) due(t *routes, d *Decision) int64 {
+func (c *core) due(r *routes, d *Decision) int64 {
 	replied := c.client.now()
-	if t != nil && d.source == telemetry.Redis {
-		replied = d.until - t.memory
+	if r != nil && d.source == telemetry.Redis {
+		replied = d.until - r.memory
 	}
 	return replied + int64(d.Delay)
 }
