@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,13 +74,27 @@ type choice struct {
 
 func chosen(t *testing.T) (all []choice) {
 	t.Helper()
-	match := regexp.MustCompile(*playPopulations)
+	match, err := regexp.Compile(*playPopulations)
+	if err != nil {
+		t.Fatalf("-populations: %v", err)
+	}
+	var shards []int
+	for text := range strings.SplitSeq(*playShards, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("-populations.shards=%s: %q is no number of shards", *playShards, text)
+		}
+		shards = append(shards, n)
+	}
 	for _, p := range populations() {
-		for shards := range strings.SplitSeq(*playShards, ",") {
-			if match.MatchString(p.name) {
-				all = append(all, choice{population: p, shards: int(shards[0] - '0')})
+		if match.MatchString(p.name) {
+			for _, n := range shards {
+				all = append(all, choice{population: p, shards: n})
 			}
 		}
+	}
+	if *playPopulations == "" || len(all) == 0 || *playSeeds == 0 {
+		t.Fatalf("-populations=%s -populations.seeds=%d chooses nothing", *playPopulations, *playSeeds)
 	}
 	return all
 }
@@ -95,17 +110,25 @@ func TestAblation(t *testing.T) {
 		changedSources(t, all)
 		return
 	}
+	chosen(t) // fails if there is nothing to play
+	match, err := regexp.Compile(*ablate)
+	if err != nil {
+		t.Fatalf("-ablate: %v", err)
+	}
+	names := []string{""}
+	for _, m := range mechanisms() {
+		if match.MatchString(m.name) {
+			names = append(names, m.name)
+		}
+	}
+	if len(names) == 1 {
+		t.Fatalf("-ablate=%s chooses no mechanism", *ablate)
+	}
 	twins, err := os.ReadFile("testdata/ablation/twins.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary := overlaid(t, all, map[string]string{"script/twins.go": string(twins)}, func(string) bool { return true })
-	names := []string{""}
-	for _, m := range mechanisms() {
-		if regexp.MustCompile(*ablate).MatchString(m.name) {
-			names = append(names, m.name)
-		}
-	}
 	for _, name := range names {
 		playWithout(t, binary, name)
 	}
