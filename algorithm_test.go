@@ -14,24 +14,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-var algorithms = []shardlimit.Algorithm{
-	shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
-	shardlimit.LeakyBucket,
-}
-
-// places are where a limit can be.
-var places = map[string]func(testing.TB) fleet{
-	"embedded":   func(tb testing.TB) fleet { return inProcess(tb, 3) },
-	"standalone": standalone,
-	"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
-	"cluster":    func(tb testing.TB) fleet { f, _ := clustered(tb, 0); return f },
-}
-
-// bursty reports whether an algorithm has a burst.
-func bursty(a shardlimit.Algorithm) bool {
-	return a == shardlimit.TokenBucket || a == shardlimit.LeakyBucket
-}
-
 // everyAlgorithm runs a test over all algorithms, places, and 1, 4 and 16 shards. Under the race
 // detector each algorithm has one number of shards at each place, and all numbers at all places.
 func everyAlgorithm(t *testing.T, test func(t *testing.T, f fleet, limit shardlimit.Limit)) {

@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,16 +11,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// clustered is a fleet on a Redis Cluster of three masters.
-func clustered(tb testing.TB, replicas int, opts ...redistest.Option) (fleet, *redistest.Cluster) {
-	tb.Helper()
-	c := redistest.NewCluster(tb, 3, replicas, opts...)
-	return fleet{
-		nodes:  []shardlimit.Node{{Name: "cluster", Redis: unhurried(c.ClientOption())}},
-		prefix: redistest.Prefix(tb),
-	}, c
-}
 
 func TestShardsLieOnEveryMasterAndMoveWithTheirSlots(t *testing.T) {
 	t.Parallel()
@@ -236,16 +225,4 @@ func TestAKilledMasterIsReplacedWhileTheOthersServe(t *testing.T) {
 		t.Errorf("only %d permits were admitted after the replica took over", after)
 	}
 	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
-}
-
-// awaitAllShards waits until every shard of a limit in use has granted something
-// in the running window.
-func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
-	t.Helper()
-	awaitThat(t, "every shard serves", func() bool {
-		st, err := l.Peek(context.Background())
-		return err == nil && !slices.ContainsFunc(st.Shards, func(s shardlimit.ShardState) bool {
-			return s.Err != nil || s.Used == 0
-		})
-	})
 }

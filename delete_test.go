@@ -11,12 +11,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// inBubble runs a test on nodes in a bubble of time.
-func inBubble(t *testing.T, nodes int, test func(t *testing.T, f fleet)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, bubbled(t, nodes)) })
-}
-
 // A limit that was deleted while a change moves its capacity is gone; nothing goes on to move it.
 func TestDeleteWhileCapacityMoves(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, f fleet) {
@@ -202,7 +196,7 @@ func TestAnOldHandleJoinsTheLimitThatWasDeclaredAfterDelete(t *testing.T) {
 // With every node away nothing is deleted, and the limit is in force as before.
 func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
 	t.Parallel()
-	f, posts := outposts(t, 2)
+	f, posts := proxied(t, 2)
 	l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
 	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)

@@ -11,32 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-func keyed(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Family {
-	tb.Helper()
-	f, err := c.Family(tb.Context(), name, limit)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return f
-}
-
-// grants asks for single permits until one is denied.
-func grants(tb testing.TB, l *shardlimit.Limiter) (n int) {
-	tb.Helper()
-	for {
-		d, err := l.Allow(tb.Context())
-		if err != nil || n > 10_000 {
-			tb.Fatalf("%s: after %d: %+v, %v", l.Name(), n, d, err)
-		}
-		if !d.Allowed {
-			return n
-		}
-		n++
-	}
-}
-
 func TestKeysOfAFamilyHaveTheirOwnPermits(t *testing.T) {
-	f, _ := outposts(t, 3)
+	f, _ := proxied(t, 3)
 	users := keyed(t, f.client(t), "users", shardlimit.PerHour(3))
 	spread := map[string]bool{}
 	for i := range 20 {
@@ -87,7 +63,7 @@ func TestKeysWhoseNamesCouldRunTogetherDoNot(t *testing.T) {
 }
 
 func TestFamilyLimiterDoesNoIO(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	users := keyed(t, fl.client(t), "users", shardlimit.PerHour(5))
 	posts[0].proxy.Stall(true) // whoever asks would wait
 	sent := posts[0].takes.Load()
@@ -103,7 +79,7 @@ func TestFamilyLimiterDoesNoIO(t *testing.T) {
 }
 
 func TestKeysOutOfBoundsAreRefusedWithoutIOAndNotRemembered(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	users := keyed(t, fl.client(t), "users", shardlimit.PerHour(5))
 	posts[0].proxy.Stall(true)
 	defer posts[0].proxy.Stall(false)

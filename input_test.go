@@ -66,7 +66,7 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 }
 
 func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
 	sent := posts[0].takes.Load()
 	ctx := t.Context()
@@ -97,7 +97,7 @@ func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
 // A nil context is a mistake of the program, and panics as in the standard library: before anything
 // is sent.
 func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
 	sent := posts[0].takes.Load()
 	var none context.Context

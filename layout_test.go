@@ -67,48 +67,6 @@ func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
 	}
 }
 
-// since is what began at or after an instant.
-func since(from int64, ops []history.Op) (later []history.Op) {
-	for _, op := range ops {
-		if op.Start >= from {
-			later = append(later, op)
-		}
-	}
-	return later
-}
-
-// between is what lies wholly between two instants.
-func between(from, to int64, ops []history.Op) (inside []history.Op) {
-	for _, op := range since(from, ops) {
-		if op.End < to {
-			inside = append(inside, op)
-		}
-	}
-	return inside
-}
-
-// awaitOneLayout waits until all processes work with one layout and its capacity has arrived.
-func awaitOneLayout(tb testing.TB, limiters []*shardlimit.Limiter) shardlimit.State {
-	tb.Helper()
-	var first shardlimit.State
-	awaitThat(tb, "one settled layout everywhere", func() bool {
-		for i, l := range limiters {
-			st, err := l.Peek(context.Background())
-			if err != nil || !st.Settled {
-				return false
-			}
-			if i == 0 {
-				first = st
-			}
-			if st.Epoch != first.Epoch || st.Limit != first.Limit || l.Limit() != first.Limit {
-				return false
-			}
-		}
-		return true
-	})
-	return first
-}
-
 // change is one SetLimit under load.
 type change struct {
 	limit                   shardlimit.Limit

@@ -61,16 +61,6 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
-// pause waits as long as it was told to, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
 	server := redistest.Standalone(t)
@@ -222,19 +212,5 @@ func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
 	})
 	if state.Used != 0 {
 		t.Errorf("everything was refunded, the log holds %d", state.Used)
-	}
-}
-
-// eventually polls until the condition holds, for at most ten seconds, and
-// returns what it saw last.
-func eventually[T any](tb testing.TB, look func() (T, bool)) T {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for {
-		v, ok := look()
-		if ok || !pause(ctx, 5*time.Millisecond) {
-			return v
-		}
 	}
 }

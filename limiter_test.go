@@ -1,79 +1,13 @@
 package shardlimit_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// fleet is a set of Redis nodes that clients of a test share.
-type fleet struct {
-	nodes    []shardlimit.Node
-	prefix   string
-	punctual bool // clients have the default call timeout, as in production
-}
-
-func standalone(tb testing.TB) fleet {
-	tb.Helper()
-	s := redistest.Shared(tb)
-	return fleet{
-		nodes:  []shardlimit.Node{{Name: "solo", Redis: unhurried(s.ClientOption())}},
-		prefix: redistest.Prefix(tb),
-	}
-}
-
-// unhurried is for nodes that no test breaks: however busy the machine is, they
-// are not taken to be away.
-func unhurried(o rueidis.ClientOption) rueidis.ClientOption {
-	o.Dialer.Timeout, o.ConnWriteTimeout = patience, patience
-	return redistest.Slim(o)
-}
-
-func independent(tb testing.TB, n int) (fleet, []*redistest.Server) {
-	tb.Helper()
-	servers := redistest.Servers(tb, n)
-	f := fleet{prefix: redistest.Prefix(tb)}
-	for i, s := range servers {
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprintf("n%d", i), Redis: unhurried(s.ClientOption())})
-	}
-	return f, servers
-}
-
-// client is a process of the fleet: a participant of its own. In a bubble, where only the net takes
-// time, it has the call timeout of production. On the machine's clock a test must pass however busy
-// that is, so calls have all the time they want, unless the test is about that.
-func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardlimit.Client {
-	tb.Helper()
-	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix}
-	if !f.punctual {
-		cfg.CallTimeout = 10 * time.Second
-	}
-	for _, c := range change {
-		c(&cfg)
-	}
-	client, err := shardlimit.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(client.Close)
-	return client
-}
-
-func limiter(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
-	tb.Helper()
-	l, err := c.Limiter(context.Background(), name, limit)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
-}
 
 func TestAllowSpendsTheLimitAndThenDenies(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {

@@ -12,29 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// with is the fleet with other nodes.
-func (f fleet) with(nodes ...shardlimit.Node) fleet {
-	f.nodes = nodes
-	return f
-}
-
-// draining is the node with Drain set.
-func draining(n shardlimit.Node) shardlimit.Node {
-	n.Drain = true
-	return n
-}
-
-// hosts are the nodes that the shards of a settled state are on.
-func hosts(st shardlimit.State) (names []string) {
-	for _, s := range st.Shards {
-		if !slices.Contains(names, s.Node) {
-			names = append(names, s.Node)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // A node is added to the running processes and the limit spread over it, then another one
 // drained and taken out, all under load.
 func TestNodesComeAndGoUnderLoad(t *testing.T) {

@@ -60,7 +60,7 @@ func TestPeekTakesAsLongAsACallMayTake(t *testing.T) {
 func TestWhenCountsAShardInQuarantineFromItsEnd(t *testing.T) {
 	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.TokenBucket} {
 		t.Run(a.String(), func(t *testing.T) {
-			fl, posts := outposts(t, 1)
+			fl, posts := proxied(t, 1)
 			l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l",
 				shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
 			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {

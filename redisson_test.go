@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,43 +14,12 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // What went wrong with Redisson's RRateLimiter, by its own issues or by a run of its script,
 // must not go wrong here. Every test names the issue (of github.com/redisson/redisson), if there
 // is one. What concerns keys, their state and their expiry stands in redisson_state_test.go, what
 // concerns callers who wait in redisson_wait_test.go.
-
-// onEither runs a test on a real Redis and on an embedded node.
-func onEither(t *testing.T, test func(t *testing.T, f fleet)) {
-	t.Helper()
-	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, standalone(t)) })
-	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, inProcess(t, 1)) })
-}
-
-// admin is a connection to the first node past every limiter.
-func (f fleet) admin(tb testing.TB) rueidis.Client {
-	tb.Helper()
-	option := f.nodes[0].Redis
-	option.ForceSingleClient, option.DisableCache = true, true
-	c, err := rueidis.NewClient(option)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
-}
-
-// behindProxy puts a proxy before the first node, and counts the script calls.
-func (f fleet) behindProxy(tb testing.TB) (fleet, *outpost) {
-	tb.Helper()
-	p := &outpost{name: f.nodes[0].Name, proxy: redistest.NewProxy(tb, f.nodes[0].Redis.InitAddress[0])}
-	f.nodes = slices.Clone(f.nodes)
-	f.nodes[0].Redis.InitAddress = []string{p.proxy.Addr()}
-	f.nodes[0].Redis.DialCtxFn = p.dial
-	return f, p
-}
 
 // PR #7060 (#6499): with keepState a limit lowered from 10 to 3 went on admitting 9.
 func TestRedisson6499LoweredLimitHoldsUnderSteadyDemand(t *testing.T) {
@@ -137,15 +105,6 @@ func TestRedisson3804LostRepliesDoNotWearTheLimitDown(t *testing.T) {
 	})
 }
 
-// used is how many permits a limiter's shards say are used, -1 if they do not answer.
-func used(l *shardlimit.Limiter) int64 {
-	st, err := l.Peek(context.Background())
-	if err != nil {
-		return -1
-	}
-	return st.Used
-}
-
 // eavesdropper is a client that looks at what every script is given.
 type eavesdropper struct {
 	rueidis.Client
@@ -224,8 +183,6 @@ func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
 		}
 	})
 }
-
-func second[A, B any](_ A, b B) B { return b }
 
 // #2072 (the first call was not counted), #5751 (entries were counted, not their permits), #5687
 // and PR #5906 (of calls at the same instant some were lost): everything that is granted counts,

@@ -163,7 +163,7 @@ func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
 
 func TestARefundThatCouldNotBeSentMayBeTriedAgain(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2, redistest.Persistent())
+	fl, posts := proxied(t, 2, redistest.Persistent())
 	for i, p := range posts {
 		fl.nodes[i].Redis.InitAddress = []string{p.server.Addr()} // a proxy would accept the connection
 	}
@@ -264,7 +264,7 @@ func TestRefundsThatComeTooLateToBeSentAreNoFaultOfTheNode(t *testing.T) {
 // A call whose caller does not wait for the answer says nothing about the node either.
 func TestCallsGivenUpByTheirCallersAreNoFaultOfTheNode(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerHour(100))
 	granted := allowed(t, l, 3)
 	refund := func(ctx context.Context) error { // each is refunded once

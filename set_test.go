@@ -13,26 +13,9 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// inProcess is nodes that need no redis-server.
-func inProcess(tb testing.TB, n int) fleet {
-	tb.Helper()
-	servers, err := embedded.Start(n)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(servers.Close)
-	f := fleet{nodes: servers.Nodes(), prefix: redistest.Prefix(tb)}
-	for i := range f.nodes {
-		f.nodes[i].Redis = unhurried(f.nodes[i].Redis)
-	}
-	return f
-}
 
 func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	c := standalone(t).client(t)
@@ -140,7 +123,7 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 
 func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	c := fl.client(t, patientFor(20*time.Second))
 	family := keyed(t, c, "second", shardlimit.PerSecond(1000))
 	hours := keyed(t, c, "hour", shardlimit.PerHour(1000))
@@ -162,7 +145,7 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 
 func TestASetAsksTheLimitThatIsLikelyToRefuseFirstAndAloneAndThoseThatSurelyDoNotAtAll(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	c := fl.client(t)
 	plenty := limiter(t, c, "plenty", shardlimit.PerHour(1000))
 	scarce := limiter(t, c, "scarce", shardlimit.PerHour(5))
@@ -360,7 +343,7 @@ func sleepOr(ctx context.Context, d time.Duration) {
 func TestALimitOfASetThatIsAwayAnswersByItsOwnPolicy(t *testing.T) {
 	t.Parallel()
 	here := standalone(t)
-	there, posts := outposts(t, 1)
+	there, posts := proxied(t, 1)
 	local := limiter(t, here.client(t), "here", shardlimit.PerHour(10))
 	hour := shardlimit.PerHour(10)
 	closed := limiter(t, there.client(t), "there", hour)

@@ -73,7 +73,7 @@ func TestWaitersOfASetLeaveByContextDeadlineAndClose(t *testing.T) {
 
 // A Set of a limiter that is not there cannot be used, and says so before it asks anybody.
 func TestASetOfNilReturnsAnError(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
 	sent := posts[0].takes.Load()
 	for name, set := range map[string]*shardlimit.Set{"nil": shardlimit.All(nil),

@@ -12,29 +12,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 )
-
-// mustReserve reserves n permits.
-func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
-	t.Helper()
-	r, err := l.Reserve(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Permits() != n || r.Degraded() {
-		t.Fatalf("%d permits reserved, degraded %t", r.Permits(), r.Degraded())
-	}
-	return r
-}
-
-// mustGet takes n permits.
-func mustGet(t *testing.T, l *shardlimit.Limiter, n int64) {
-	t.Helper()
-	if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
-		t.Fatalf("%d permits: %+v, %v", n, d, err)
-	}
-}
 
 func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
 	t.Parallel()
@@ -198,35 +176,6 @@ func TestNoWindowHoldsMoreThanTheLimitWithReservations(t *testing.T) {
 			})
 		}
 	}
-}
-
-func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit,
-	made, cancelled, ahead *atomic.Int64) {
-	n := 1 + rng.Int64N(limit.Permits/2)
-	start := history.Now()
-	r, err := l.Reserve(context.Background(), n)
-	if errors.Is(err, shardlimit.ErrTooManyReservations) {
-		time.Sleep(limit.Per / 10) // spares the processor
-		return
-	}
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	delay := r.Delay()
-	end := history.Now()
-	made.Add(1)
-	if delay > 0 {
-		ahead.Add(1)
-		if rng.IntN(3) == 0 {
-			if err := r.Cancel(context.Background()); err != nil {
-				t.Error(err)
-			}
-			cancelled.Add(1)
-			return
-		}
-	}
-	tally.Add(start+int64(delay), end+int64(delay), n)
 }
 
 // What is booked counts in the windows in which it is used. Permits that are free until then, and

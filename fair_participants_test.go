@@ -123,7 +123,7 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 
 func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	f, posts := outposts(t, 2)
+	f, posts := proxied(t, 2)
 	client := f.client(t)
 	l := limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	all, err := l.AllowN(t.Context(), 100)

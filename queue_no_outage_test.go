@@ -3,57 +3,12 @@ package shardlimit_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
-
-// said is how many calls ended in which way.
-type said struct {
-	mu                                sync.Mutex
-	allowed, denied, degraded, failed int
-	permits                           int64
-	least, slowest                    time.Duration // RetryAfter of denials, duration of calls
-	err                               error         // one of those that failed
-}
-
-func (s *said) add(d shardlimit.Decision, err error, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.permits += d.Granted
-	s.slowest = max(s.slowest, took)
-	switch {
-	case err != nil:
-		s.failed, s.err = s.failed+1, err
-	case d.Degraded:
-		s.degraded++
-	case d.Allowed:
-		s.allowed++
-	default:
-		s.denied++
-		if s.least == 0 || d.RetryAfter < s.least {
-			s.least = d.RetryAfter
-		}
-	}
-}
-
-// together makes n calls at once and tells what they said.
-func together(n int, call func(i int) (shardlimit.Decision, error)) *said {
-	var s said
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			began := time.Now()
-			d, err := call(i)
-			s.add(d, err, time.Since(began))
-		})
-	}
-	wg.Wait()
-	return &s
-}
 
 // Calls that wait for each other in a process wait or are denied. Nodes that answer are no outage.
 func TestAQueueInTheProcessIsNoOutage(t *testing.T) {

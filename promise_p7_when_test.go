@@ -1,46 +1,13 @@
 package shardlimit_test
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/redissim"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// frozen is nodes whose clocks stand still once they are set.
-func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
-	tb.Helper()
-	var now atomic.Pointer[time.Time]
-	clock := func() time.Time {
-		if stands := now.Load(); stands != nil {
-			return *stands
-		}
-		return time.Now()
-	}
-	f.prefix = redistest.Prefix(tb)
-	for i := range n {
-		node := redissim.NewServer(clock)
-		dial := fronted(tb, func(c *server.Peer, cmd string, args ...string) bool {
-			return node.Answer(c, cmd, args...)
-		})
-		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: unhurried(rueidis.ClientOption{
-			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true,
-			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return dial() },
-		})})
-	}
-	return f, func(at time.Time) { now.Store(&at) }
-}
 
 // For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
 // succeeds, one that comes 5 % earlier does not; and Peek knows to the microsecond when n

@@ -11,18 +11,18 @@ import (
 )
 
 // What is not ours under our keys: a key of another type, a text, a damaged value.
-var intruders = map[string]func(testing.TB, *outpost, fleet, string){
-	"a text for the head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+var intruders = map[string]func(testing.TB, *proxiedNode, fleet, string){
+	"a text for the head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
 		p.do(tb, "SET", f.prefix+"{"+tag+"}:h:n:l", "somebody else's")
 	},
-	"a list for the head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+	"a list for the head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
 		p.do(tb, "DEL", f.prefix+"{"+tag+"}:h:n:l")
 		p.do(tb, "RPUSH", f.prefix+"{"+tag+"}:h:n:l", "somebody else's")
 	},
-	"a damaged head": func(tb testing.TB, p *outpost, f fleet, tag string) {
+	"a damaged head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
 		p.do(tb, "SETRANGE", f.prefix+"{"+tag+"}:h:n:l", "30", "####")
 	},
-	"a hash for the log": func(tb testing.TB, p *outpost, f fleet, tag string) {
+	"a hash for the log": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
 		p.do(tb, "DEL", f.prefix+"{"+tag+"}:l:n:l")
 		p.do(tb, "HSET", f.prefix+"{"+tag+"}:l:n:l", "owner", "somebody else")
 	},
@@ -32,7 +32,7 @@ func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
 	for name, intrude := range intruders {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 2)
+			fl, posts := proxied(t, 2)
 			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			for range 10 { // so that there is a log
 				if _, err := l.AllowN(t.Context(), 1); err != nil {
@@ -86,7 +86,7 @@ func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
 }
 
 // dump is every key of a shard on the node, with what it holds.
-func dump(tb testing.TB, p *outpost) string {
+func dump(tb testing.TB, p *proxiedNode) string {
 	tb.Helper()
 	return p.do(tb, "EVAL", `
 local all = {}
@@ -101,7 +101,7 @@ return table.concat(all, '\n')`, "0")
 
 func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(1000))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 1)
+			fl, posts := proxied(t, 1)
 			limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
 			keys := strings.Fields(posts[0].do(t, "EVAL", `return table.concat(redis.call('KEYS', '*:r:n:l'), ' ')`,
 				"0"))

@@ -205,3 +205,178 @@ func asOne(limiters []*shardlimit.Limiter) []*shardlimit.Limiter {
 	}
 	return limiters
 }
+
+// since is what began at or after an instant.
+func since(from int64, ops []history.Op) (later []history.Op) {
+	for _, op := range ops {
+		if op.Start >= from {
+			later = append(later, op)
+		}
+	}
+	return later
+}
+
+// between is what lies wholly between two instants.
+func between(from, to int64, ops []history.Op) (inside []history.Op) {
+	for _, op := range since(from, ops) {
+		if op.End < to {
+			inside = append(inside, op)
+		}
+	}
+	return inside
+}
+
+// said is how many calls ended in which way.
+type said struct {
+	mu                                sync.Mutex
+	allowed, denied, degraded, failed int
+	permits                           int64
+	least, slowest                    time.Duration // RetryAfter of denials, duration of calls
+	err                               error         // one of those that failed
+}
+
+func (s *said) add(d shardlimit.Decision, err error, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.permits += d.Granted
+	s.slowest = max(s.slowest, took)
+	switch {
+	case err != nil:
+		s.failed, s.err = s.failed+1, err
+	case d.Degraded:
+		s.degraded++
+	case d.Allowed:
+		s.allowed++
+	default:
+		s.denied++
+		if s.least == 0 || d.RetryAfter < s.least {
+			s.least = d.RetryAfter
+		}
+	}
+}
+
+// together makes n calls at once and tells what they said.
+func together(n int, call func(i int) (shardlimit.Decision, error)) *said {
+	var s said
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			began := time.Now()
+			d, err := call(i)
+			s.add(d, err, time.Since(began))
+		})
+	}
+	wg.Wait()
+	return &s
+}
+
+// steady has a caller for each limiter ask for two permits after every pause: a demand that is
+// spread evenly, so that what is counted does not hang on where a window begins. What is returned
+// ends that and tells what they got.
+func steady(t *testing.T, pause time.Duration, limiters []*shardlimit.Limiter) func() []history.Op {
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, l := range limiters {
+		wg.Go(func() {
+			tally := record.Tally()
+			for ctx.Err() == nil {
+				start := history.Now()
+				d, err := l.AllowUpTo(context.WithoutCancel(ctx), 2)
+				if err != nil {
+					t.Errorf("a call failed: %v", err)
+					return
+				}
+				tally.Add(start, history.Now(), d.Granted)
+				time.Sleep(pause)
+			}
+		})
+	}
+	return func() []history.Op {
+		stop()
+		wg.Wait()
+		return record.Ops()
+	}
+}
+
+// shortly is a context that ends with the test or soon.
+func shortly(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// pause waits as long as it was told to, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// eventually polls until the condition holds, for at most ten seconds, and
+// returns what it saw last.
+func eventually[T any](tb testing.TB, look func() (T, bool)) T {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		v, ok := look()
+		if ok || !pause(ctx, 5*time.Millisecond) {
+			return v
+		}
+	}
+}
+
+// mustReserve reserves n permits.
+func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
+	t.Helper()
+	r, err := l.Reserve(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Permits() != n || r.Degraded() {
+		t.Fatalf("%d permits reserved, degraded %t", r.Permits(), r.Degraded())
+	}
+	return r
+}
+
+// mustGet takes n permits.
+func mustGet(t *testing.T, l *shardlimit.Limiter, n int64) {
+	t.Helper()
+	if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+		t.Fatalf("%d permits: %+v, %v", n, d, err)
+	}
+}
+
+func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit,
+	made, cancelled, ahead *atomic.Int64) {
+	n := 1 + rng.Int64N(limit.Permits/2)
+	start := history.Now()
+	r, err := l.Reserve(context.Background(), n)
+	if errors.Is(err, shardlimit.ErrTooManyReservations) {
+		time.Sleep(limit.Per / 10) // spares the processor
+		return
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	delay := r.Delay()
+	end := history.Now()
+	made.Add(1)
+	if delay > 0 {
+		ahead.Add(1)
+		if rng.IntN(3) == 0 {
+			if err := r.Cancel(context.Background()); err != nil {
+				t.Error(err)
+			}
+			cancelled.Add(1)
+			return
+		}
+	}
+	tally.Add(start+int64(delay), end+int64(delay), n)
+}

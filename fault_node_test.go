@@ -15,15 +15,16 @@ import (
 // failure is a way in which a node breaks, and how it comes back.
 type failure struct {
 	name  string
-	cause func(*outpost)
-	cure  func(*outpost)
+	cause func(*proxiedNode)
+	cure  func(*proxiedNode)
 }
 
 var failures = []failure{
-	{"refuses", func(p *outpost) { p.server.Kill(); p.proxy.Cut() }, func(p *outpost) { p.server.Restart() }},
-	{"stalls", func(p *outpost) { p.proxy.Stall(true) }, func(p *outpost) { p.proxy.Stall(false) }},
-	{"is paused", func(p *outpost) { p.server.Pause() }, func(p *outpost) { p.server.Resume() }},
-	{"loses replies", func(p *outpost) { p.proxy.DropReplies(true) }, func(p *outpost) { p.proxy.DropReplies(false) }},
+	{"refuses", func(p *proxiedNode) { p.server.Kill(); p.proxy.Cut() }, func(p *proxiedNode) { p.server.Restart() }},
+	{"stalls", func(p *proxiedNode) { p.proxy.Stall(true) }, func(p *proxiedNode) { p.proxy.Stall(false) }},
+	{"is paused", func(p *proxiedNode) { p.server.Pause() }, func(p *proxiedNode) { p.server.Resume() }},
+	{"loses replies", func(p *proxiedNode) { p.proxy.DropReplies(true) },
+		func(p *proxiedNode) { p.proxy.DropReplies(false) }},
 }
 
 func TestNoErrorReachesTheCallerWhenOneOfFourNodesBreaks(t *testing.T) {
@@ -37,7 +38,7 @@ func TestNoErrorReachesTheCallerWhenOneOfFourNodesBreaks(t *testing.T) {
 
 func oneOfFourBreaks(t *testing.T, f failure) {
 	const callTimeout = 6 * time.Second // a script call has half of it: what is left is more than a machine stalls
-	fl, posts := outposts(t, 4)
+	fl, posts := proxied(t, 4)
 	c := fl.client(t, patientFor(callTimeout), afterLoss(shardlimit.Resume))
 	l := limiter(t, c, "l", shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4})
 	settled(t, l)
@@ -104,21 +105,13 @@ func oneOfFourBreaks(t *testing.T, f failure) {
 	}
 }
 
-// shortly is a context that ends with the test or soon.
-func shortly(tb testing.TB, d time.Duration) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), d)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // errReturned stands for the success of Limiter and Family while Redis is away:
 // they return a handle, at the end of their context or as soon as a connection breaks.
 var errReturned = errors.New("returned a handle")
 
 func TestCallsOfEveryKindReturnByTheirContextWhenAllNodesStall(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	c := fl.client(t, patientFor(30*time.Second))
 	// An hour: the calls may begin long after this, when other tests have ended.
 	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
@@ -177,7 +170,7 @@ func TestCallsOfEveryKindReturnByTheirContextWhenAllNodesStall(t *testing.T) {
 
 func TestACallReturnsItsContextsCause(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerMinute(10))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
@@ -197,7 +190,7 @@ func TestACallReturnsItsContextsCause(t *testing.T) {
 }
 
 func TestAContextThatHasEndedSpendsAndSendsNothing(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(10))
 	sent := posts[0].takes.Load()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -220,7 +213,7 @@ func TestAContextThatHasEndedSpendsAndSendsNothing(t *testing.T) {
 
 func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t, patientFor(20*time.Second)), "l", shardlimit.PerMinute(100))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
@@ -258,7 +251,7 @@ func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
 // caller is served by another.
 func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	l := limiter(t, fl.client(t, patientFor(5*time.Second)), "l",
 		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	if _, err := l.AllowN(t.Context(), 7); err != nil {
@@ -293,7 +286,7 @@ func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 
 func TestScriptFlushUnderLoadCausesNoErrorAndNoDoubleSpend(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	var limiters []*shardlimit.Limiter
 	for range 2 {
 		limiters = append(limiters,
@@ -340,7 +333,7 @@ func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 2)
+			fl, posts := proxied(t, 2)
 			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			if _, err := l.Allow(t.Context()); err != nil {
 				t.Fatal(err)
@@ -376,7 +369,7 @@ func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
 
 func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}
 	first := limiter(t, fl.client(t), "l", limit)
 	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share

@@ -47,7 +47,7 @@ func TestEveryParticipantHasThePerParticipantLimitForItself(t *testing.T) {
 }
 
 func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	c := fl.client(t)
 	l := limiter(t, c, "l", each(1000, time.Hour))
 	users := keyed(t, c, "users", each(3, time.Hour))
@@ -84,7 +84,7 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 
 func TestAPerParticipantLimitServesWithoutRedisWhateverThePolicy(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	posts[0].server.Kill()
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
 		l := limiter(t, fl.client(t, onOutage(policy)), "l", each(7, time.Hour))

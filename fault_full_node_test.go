@@ -11,7 +11,7 @@ import (
 // A server that is full answers: callers read what it said.
 func TestAFullNodeIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t), "l", shardlimit.PerHour(1000))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	c := fl.client(t, patientFor(5*time.Minute)) // longer than the test: only Close can end them
 	full := limiter(t, c, "full", shardlimit.PerHour(1))
 	if d, err := full.Allow(t.Context()); err != nil || !d.Allowed {
@@ -82,7 +82,7 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 
 func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	option := fl.nodes[0].Redis
 	option.AlwaysPipelining = true
 	option.ConnWriteTimeout, option.Dialer.KeepAlive = time.Hour, time.Hour // it will not give the connection up
@@ -202,7 +202,7 @@ func own() []string {
 
 // Not parallel: it looks at all goroutines of the process.
 func TestCloseLeavesNoGoroutineBehind(t *testing.T) {
-	fl, posts := outposts(t, 3)
+	fl, posts := proxied(t, 3)
 	for _, p := range posts {
 		p.do(t, "PING") // its connection is there before and after
 	}

@@ -1,7 +1,6 @@
 package shardlimit_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -47,22 +46,6 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// drain takes all permits, one by one and spread over time, so that they come
-// back one by one.
-func drain(tb testing.TB, l *shardlimit.Limiter) {
-	tb.Helper()
-	for range 100 {
-		d, err := l.Allow(context.Background())
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if !d.Allowed {
-			return
-		}
-		time.Sleep(3 * time.Millisecond)
 	}
 }
 

@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -168,34 +167,5 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	if used(ops) < 0.95*used(others) {
 		t.Errorf("%.1f %% of the limit was used while it moved, %.1f %% of the one beside it", 100*used(ops),
 			100*used(others))
-	}
-}
-
-// steady has a caller for each limiter ask for two permits after every pause: a demand that is
-// spread evenly, so that what is counted does not hang on where a window begins. What is returned
-// ends that and tells what they got.
-func steady(t *testing.T, pause time.Duration, limiters []*shardlimit.Limiter) func() []history.Op {
-	var record history.Recorder
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for _, l := range limiters {
-		wg.Go(func() {
-			tally := record.Tally()
-			for ctx.Err() == nil {
-				start := history.Now()
-				d, err := l.AllowUpTo(context.WithoutCancel(ctx), 2)
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				tally.Add(start, history.Now(), d.Granted)
-				time.Sleep(pause)
-			}
-		})
-	}
-	return func() []history.Op {
-		stop()
-		wg.Wait()
-		return record.Ops()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,25 +30,6 @@ func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
 			}
 		}
 	}
-}
-
-// sharesSumTo fails the test unless the shares that are wanted, and those in
-// force, sum to the limit, each at least one permit.
-func sharesSumTo(t testing.TB, l *shardlimit.Limiter, permits int64) shardlimit.State {
-	t.Helper()
-	st := peek(t, l)
-	var target, share int64
-	for _, s := range st.Shards {
-		target, share = target+s.Target, share+s.Share
-		if s.Target < 1 {
-			t.Errorf("shard %+v", s)
-		}
-	}
-	if target != permits || share != permits || st.Limit.Permits != permits {
-		t.Errorf("%d permits over %d shards: targets sum to %d, shares to %d, the limit is %s", permits, len(st.Shards),
-			target, share, st.Limit)
-	}
-	return st
 }
 
 // The last permit is on one of many shards, and whoever wants it knows nothing
@@ -107,31 +87,6 @@ func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 			}
 		})
 	}
-}
-
-// takeAll has callers ask for n permits until each is denied, and returns how
-// many they got.
-func takeAll(t *testing.T, limiters []*shardlimit.Limiter, callers int, n int64) int64 {
-	var granted atomic.Int64
-	var wg sync.WaitGroup
-	for _, l := range limiters {
-		for range callers {
-			wg.Go(func() {
-				for {
-					d, err := l.AllowN(context.Background(), n)
-					if err != nil {
-						t.Error(err)
-					}
-					if err != nil || !d.Allowed {
-						return
-					}
-					granted.Add(n)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return granted.Load()
 }
 
 // The demand is half as much again as the limit and comes from ten processes, each of which knows

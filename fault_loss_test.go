@@ -12,9 +12,9 @@ import (
 )
 
 // forget makes a node lose what it remembers.
-var forget = map[string]func(testing.TB, *outpost){
-	"restarted empty": func(_ testing.TB, p *outpost) { p.server.Kill(); p.server.Restart() },
-	"flushed":         func(tb testing.TB, p *outpost) { p.do(tb, "FLUSHALL") },
+var forget = map[string]func(testing.TB, *proxiedNode){
+	"restarted empty": func(_ testing.TB, p *proxiedNode) { p.server.Kill(); p.server.Restart() },
+	"flushed":         func(tb testing.TB, p *proxiedNode) { p.do(tb, "FLUSHALL") },
 }
 
 // With quarantine the limit holds in every window, whatever the node forgets: by
@@ -48,8 +48,8 @@ var lossLimit = shardlimit.Limit{Permits: 40, Per: 1200 * time.Millisecond, Shar
 
 // whileForgetting takes permits as fast as they come, makes both nodes forget,
 // one after the other, and goes on until permits are granted again by both.
-func whileForgetting(t *testing.T, lose func(testing.TB, *outpost), policy shardlimit.LossPolicy) []history.Op {
-	fl, posts := outposts(t, 2)
+func whileForgetting(t *testing.T, lose func(testing.TB, *proxiedNode), policy shardlimit.LossPolicy) []history.Op {
+	fl, posts := proxied(t, 2)
 	var record history.Recorder
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -99,7 +99,7 @@ func TestQuarantineShutsAShardUntilWhatWasForgottenHasLeftTheWindow(t *testing.T
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 1)
+			fl, posts := proxied(t, 1)
 			l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(10))
 			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
@@ -134,7 +134,7 @@ func TestResumeStartsFreshAfterALoss(t *testing.T) {
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 1)
+			fl, posts := proxied(t, 1)
 			l := limiter(t, fl.client(t, afterLoss(shardlimit.Resume)), "l", shardlimit.PerMinute(10))
 			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
@@ -155,7 +155,7 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 	for window, shut := range map[time.Duration]bool{time.Minute: true, time.Minute + time.Millisecond: false} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 1)
+			fl, posts := proxied(t, 1)
 			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 10, Per: window})
 			if _, err := l.Allow(t.Context()); err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 
 func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 4)
+	fl, posts := proxied(t, 4)
 	for _, p := range posts {
 		p.server.Restart() // its uptime is far below the window
 	}
@@ -186,7 +186,7 @@ func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
 // and from how long the record says that the limit has existed.
 func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
 	first := fl.client(t, afterLoss(shardlimit.Quarantine))
 	l := limiter(t, first, "l", limit)

@@ -1,28 +1,12 @@
 package shardlimit_test
 
 import (
-	"context"
-	"crypto/tls"
-	"errors"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit"
 )
-
-// away is a fleet for a bubble whose node never answers.
-func away() fleet {
-	return fleet{prefix: "b:", nodes: []shardlimit.Node{{Name: "n", Redis: rueidis.ClientOption{
-		InitAddress: []string{"n:1"}, ForceSingleClient: true, DisableCache: true,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-			return nil, errors.New("away")
-		},
-	}}}}
-}
 
 // TestProcessesStartedDuringAnOutageShareTheLimit: ten processes that never heard of each other
 // admit no more than the limit in a window, as ten are expected. A process that has heard of fewer

@@ -24,7 +24,7 @@ const hung = 10 * time.Second
 type stress struct {
 	*testing.T
 	fleet   fleet
-	posts   []*outpost
+	posts   []*proxiedNode
 	until   time.Time
 	wg      sync.WaitGroup
 	calls   atomic.Int64
@@ -40,7 +40,7 @@ type stress struct {
 func TestNothingCrashesAProcess(t *testing.T) {
 	before := len(own())
 	t.Run("all at once", func(t *testing.T) {
-		f, posts := outposts(t, 3)
+		f, posts := proxied(t, 3)
 		s := &stress{T: t, fleet: f, posts: posts, until: time.Now().Add(*stressFor)}
 		for range 3 {
 			s.wg.Go(s.process)
@@ -60,7 +60,7 @@ func TestNothingCrashesAProcess(t *testing.T) {
 func (s *stress) over() bool { return !time.Now().Before(s.until) }
 
 // breaks has a node stall, lose its connections and lose replies, and come back.
-func (s *stress) breaks(p *outpost) {
+func (s *stress) breaks(p *proxiedNode) {
 	for !s.over() {
 		time.Sleep(rand.N(900 * time.Millisecond))
 		switch rand.IntN(4) {

@@ -12,18 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// gone is a limiter that has lost all its nodes.
-func gone(tb testing.TB, limit shardlimit.Limit, change ...func(*shardlimit.Config)) (*shardlimit.Limiter, []*outpost) {
-	tb.Helper()
-	fl, posts := outposts(tb, 2)
-	l := limiter(tb, fl.client(tb, change...), "l", limit)
-	settled(tb, l)
-	for _, p := range posts {
-		p.server.Kill()
-	}
-	return l, posts
-}
-
 func TestFailClosedReturnsErrUnavailableWhenAllNodesAreGone(t *testing.T) {
 	t.Parallel()
 	l, _ := gone(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
@@ -79,7 +67,7 @@ func TestFailOpenAllowsDegradedWhenAllNodesAreGone(t *testing.T) {
 
 func TestFailLocalAllowsItsPartAndCountsWhatRedisGranted(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 2)
+	fl, posts := proxied(t, 2)
 	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2}
 	var l *shardlimit.Limiter
 	for range 4 { // four participants, of which the last knows of all
@@ -127,7 +115,7 @@ func TestFailLocalAllowsItsPartAndCountsWhatRedisGranted(t *testing.T) {
 
 func TestFailLocalGivesEachProcessAtLeastOnePermit(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	var l *shardlimit.Limiter
 	for range 3 {
 		l = limiter(t, fl.client(t, onOutage(shardlimit.FailLocal)), "l", shardlimit.PerHour(2))
@@ -181,7 +169,7 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fl, posts := outposts(t, 2)
+			fl, posts := proxied(t, 2)
 			for _, p := range posts {
 				p.server.Kill()
 			}
@@ -229,7 +217,7 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 // had to wait for Redis is no reason to shut it for a window.
 func TestFirstUseDoesNotWaitAlthoughTheProcessHadToWaitForRedis(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	posts[0].server.Kill()
 	l := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", shardlimit.PerMinute(10))
 	began := time.Now()
@@ -246,7 +234,7 @@ func TestFirstUseDoesNotWaitAlthoughTheProcessHadToWaitForRedis(t *testing.T) {
 
 func TestLimiterReturnsByItsContextAlthoughAnotherCallWaitsForTheRecord(t *testing.T) {
 	t.Parallel()
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	c := fl.client(t, patientFor(20*time.Second))
 	limiter(t, c, "other", shardlimit.PerMinute(10)) // connects
 	posts[0].proxy.Stall(true)
@@ -299,7 +287,7 @@ func TestAnOutageTellsItsCause(t *testing.T) {
 			}
 		}
 	}
-	fl, posts := outposts(t, 1)
+	fl, posts := proxied(t, 1)
 	posts[0].do(t, "CONFIG", "SET", "requirepass", "right")
 	fl.nodes[0].Redis.Password = "wrong"
 	tells(limiter(t, fl.client(t), "l", shardlimit.PerSecond(5)), "node n0", "WRONGPASS")

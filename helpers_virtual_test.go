@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -161,4 +162,34 @@ func (d *demand) stop() []history.Op {
 	close(d.end)
 	d.wg.Wait()
 	return d.ops
+}
+
+// frozen is nodes whose clocks stand still once they are set.
+func frozen(tb testing.TB, n int) (f fleet, set func(time.Time)) {
+	tb.Helper()
+	var now atomic.Pointer[time.Time]
+	clock := func() time.Time {
+		if stands := now.Load(); stands != nil {
+			return *stands
+		}
+		return time.Now()
+	}
+	f.prefix = redistest.Prefix(tb)
+	for i := range n {
+		node := redissim.NewServer(clock)
+		dial := fronted(tb, func(c *server.Peer, cmd string, args ...string) bool {
+			return node.Answer(c, cmd, args...)
+		})
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: unhurried(rueidis.ClientOption{
+			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true,
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return dial() },
+		})})
+	}
+	return f, func(at time.Time) { now.Store(&at) }
+}
+
+// inBubble runs a test on nodes in a bubble of time.
+func inBubble(t *testing.T, nodes int, test func(t *testing.T, f fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, bubbled(t, nodes)) })
 }
