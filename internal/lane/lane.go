@@ -181,7 +181,7 @@ func (l *Lane) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch whose turn it is. If nobody waits, or those who do are few and another
+// depart takes the batch that goes next. If nobody waits, or those who do are few and another
 // flier will look for them, this one ends: depart returns nil. A batch that some call has waited
 // for so long that the answer could come after its timeout is dissolved: its callers find another.
 func (l *Lane) depart(flier int) *batch {

@@ -34,13 +34,13 @@ type Key interface {
 // Move moves the capacity of one key of a family to where it is to be. Nothing drives it: each
 // step is part of a call for the key, in any process.
 type Move struct {
-	turn  chan struct{} // holds one token: one step at a time
+	token chan struct{} // holds one token: one step at a time
 	after atomic.Int64  // no step before that, on the client's clock
 	epoch atomic.Int64  // the layout that was stepped through last
 }
 
 // NewMove returns a move of which no step was made.
-func NewMove() *Move { return &Move{turn: make(chan struct{}, 1)} }
+func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 
 // Follow makes a step of a key's move if it is time for one. Calls that come before the first step
 // has ended wait for it.
@@ -61,7 +61,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
 		r.stepKey(within, ctx, m, k, *t, doubt)
 	}
-	<-m.turn
+	<-m.token
 }
 
 // due reports whether a step is to be made under the layout at this time.
@@ -72,7 +72,7 @@ func (m *Move) due(l *shard.Layout, now int64) bool {
 // begin takes the token, and waits for it if nothing is known of the layout of this epoch.
 func (m *Move) begin(ctx context.Context, epoch int64) bool {
 	select {
-	case m.turn <- struct{}{}:
+	case m.token <- struct{}{}:
 		return true
 	default:
 	}
@@ -80,7 +80,7 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 		return false
 	}
 	select {
-	case m.turn <- struct{}{}:
+	case m.token <- struct{}{}:
 		return true
 	case <-ctx.Done():
 	}
