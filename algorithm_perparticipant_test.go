@@ -9,11 +9,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// each is n permits per window for every participant.
-func each(n int64, per time.Duration) shardlimit.Limit {
-	return shardlimit.Limit{Permits: n, Per: per, Scope: shardlimit.PerParticipant}
-}
-
 func TestEveryParticipantHasThePerParticipantLimitForItself(t *testing.T) {
 	f := standalone(t)
 	first := limiter(t, f.client(t), "l", each(10, time.Hour))

@@ -152,17 +152,6 @@ func TestPeekTellsOldAndNewShardsApart(t *testing.T) {
 	}
 }
 
-// ceiling is the most that any interval of one window's length may see.
-func ceiling(l shardlimit.Limit) shardlimit.Limit {
-	switch l.Algorithm {
-	case shardlimit.FixedWindow:
-		l.Permits *= 2
-	case shardlimit.TokenBucket, shardlimit.LeakyBucket: // leaky: what is granted, not what acts
-		l.Permits += max(l.Burst, l.Permits)
-	}
-	return l
-}
-
 func TestEveryAlgorithmKeepsItsBoundUnderLoadAndChange(t *testing.T) {
 	t.Parallel()
 	f, _ := independent(t, 3)

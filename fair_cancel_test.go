@@ -40,36 +40,3 @@ func TestCancelledReservationsKeepNothingFromOthers(t *testing.T) {
 		}
 	}
 }
-
-// cheatEvery is how long one that cancels waits at least before it reserves again.
-const cheatEvery = 10 * time.Millisecond
-
-// reserveAndCancel reserves n permits and cancels 20 ms before they are due. It returns what it has
-// used.
-func reserveAndCancel(n int64) func(ctx context.Context, l *shardlimit.Limiter) int64 {
-	return func(ctx context.Context, l *shardlimit.Limiter) int64 {
-		r, err := l.Reserve(ctx, n)
-		if err != nil {
-			time.Sleep(cheatEvery)
-			return 0
-		}
-		time.Sleep(max(r.Delay()-20*time.Millisecond, cheatEvery)) // the time of a bubble must go on
-		if r.Delay() == 0 {
-			return n
-		}
-		_ = r.Cancel(ctx)
-		return 0
-	}
-}
-
-// giveUp waits for 400 permits, but not longer than 700 ms.
-func giveUp(ctx context.Context, l *shardlimit.Limiter) int64 {
-	ctx, cancel := context.WithCancel(ctx)
-	defer time.AfterFunc(700*time.Millisecond, cancel).Stop() // no deadline, or it would not begin to wait
-	defer cancel()
-	if l.WaitN(ctx, 400) != nil {
-		time.Sleep(cheatEvery)
-		return 0
-	}
-	return 400
-}

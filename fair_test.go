@@ -9,79 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
-
-// demander is a participant that asks for single permits at a steady rate.
-type demander struct {
-	limiter *shardlimit.Limiter
-	rate    float64 // permits per second
-	granted atomic.Int64
-}
-
-// contend lets everybody ask for as long as that, and counts what each was
-// granted after the warm-up. Every grant is recorded.
-func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recorder, all ...*demander) {
-	t.Helper()
-	var wg sync.WaitGroup
-	begin := time.Now()
-	for _, p := range all {
-		wg.Go(func() {
-			tally := record.Tally()
-			done := 0.0
-			for start := time.Since(begin); start < warmUp+measured; start = time.Since(begin) {
-				if done >= p.rate*start.Seconds() {
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				done++
-				d, err := p.limiter.Allow(context.Background())
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
-				if start >= warmUp {
-					p.granted.Add(d.Granted)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server.
-// There a machine that is slow or stalls lets callers come late and permits go unused, so no share
-// is judged closely: only whether the rule works at all. It is enough that one of six trials
-// succeeds; if there is no rule, none comes near. The race detector watches those on a server,
-// where calls really happen at the same time; an emulated Redis takes long under it.
-func fairly(t *testing.T, trial func(t *testing.T, f fleet, rough bool) error) {
-	if !race.Enabled {
-		t.Run("bubble", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if err := trial(t, bubbled(t, 1), false); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-	t.Run("standalone", func(t *testing.T) { // not in parallel: trials side by side are what makes a machine busy
-		var err error
-		for range 6 {
-			if err = trial(t, standalone(t), true); err == nil || t.Failed() {
-				return
-			}
-			t.Log(err)
-		}
-		t.Error("every time: ", err)
-	})
-}
 
 // A hog does not take the part of those who want little, whether they call from
 // processes of their own or from that of the hog, on one shard or on several.

@@ -39,20 +39,6 @@ func TestSetLimitOfAFamilyWithManyShardsIsNeverOver(t *testing.T) {
 	}
 }
 
-// all takes as many permits as there are.
-func all(tb testing.TB, l *shardlimit.Limiter, most int64) (n int64) {
-	tb.Helper()
-	for {
-		d, err := l.AllowUpTo(tb.Context(), most)
-		if err != nil {
-			tb.Fatalf("%s: after %d: %v", l.Name(), n, err)
-		}
-		if n += d.Granted; d.Granted == 0 {
-			return n
-		}
-	}
-}
-
 // Another algorithm counts elsewhere. What a key used under the one before is not free under the
 // next.
 func TestAnotherAlgorithmOfAFamilyDoesNotForgetWhatWasUsed(t *testing.T) {
@@ -138,20 +124,6 @@ func TestKeysOfAFamilyArePlacedAlikeWhateverNodesProcessesList(t *testing.T) {
 			t.Errorf("no key is on the new node: %v", got)
 		}
 	})
-}
-
-// homes are the nodes that keys have their shards on.
-func homes(t *testing.T, f *shardlimit.Family) (names []string) {
-	t.Helper()
-	for k := range 30 {
-		for _, s := range peek(t, f.Limiter(fmt.Sprint("user ", k))).Shards {
-			if s.Target > 0 && !slices.Contains(names, s.Node) {
-				names = append(names, s.Node)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // A node is added, another drained, and the last renamed while three processes use thirty keys and

@@ -108,14 +108,6 @@ func TestKeysOutOfBoundsAreRefusedWithoutIOAndNotRemembered(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-// heap is the memory in use after a collection.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 func TestAFamilyOfMillionsOfKeysIsBoundedInMemory(t *testing.T) {
 	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
 	fill := func(from int) int64 {

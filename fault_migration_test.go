@@ -27,14 +27,6 @@ func TestALimitServesWhileAllItsSlotsAreOnTheirWay(t *testing.T) {
 	t.Run("under load", func(t *testing.T) { moveSlotsUnderLoad(t, f, cluster) })
 }
 
-// begin has the slots of all shards of the limit on their way to the next master.
-func begin(cluster *redistest.Cluster, st shardlimit.State) (all []*redistest.Migration) {
-	for _, s := range st.Shards {
-		all = append(all, cluster.BeginMigration(s.Slot, s.Slot, (s.Slot*3/16384+1)%3))
-	}
-	return all
-}
-
 // serveOnTheWay takes permits of a limit before, during and after a migration: what the
 // shards hold in the end is what callers were granted, and nothing more is to be had.
 func serveOnTheWay(t *testing.T, f fleet, cluster *redistest.Cluster, algorithm shardlimit.Algorithm, used int) {

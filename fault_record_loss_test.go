@@ -4,33 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/redissim"
 )
-
-// snapshot is the records of limits on a server, as they were at one time.
-type snapshot struct{ redissim.Image }
-
-func isRecord(key string) bool { return strings.Contains(key, "}:r:") }
-
-// recordsOn takes a snapshot of a server's records.
-func recordsOn(t *testing.T, m *redissim.Server) snapshot {
-	t.Helper()
-	taken := snapshot{m.Save(isRecord)}
-	if len(taken.Image) == 0 {
-		t.Fatal("there are no records on the server")
-	}
-	return taken
-}
-
-// restore puts a server's records back to a snapshot; the rest stays as it is.
-func (s snapshot) restore(m *redissim.Server) { m.Load(s.Image, isRecord) }
 
 type layoutChange struct {
 	nodes  int

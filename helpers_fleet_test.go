@@ -379,3 +379,19 @@ func used(l *shardlimit.Limiter) int64 {
 }
 
 func second[A, B any](_ A, b B) B { return b }
+
+// each is n permits per window for every participant.
+func each(n int64, per time.Duration) shardlimit.Limit {
+	return shardlimit.Limit{Permits: n, Per: per, Scope: shardlimit.PerParticipant}
+}
+
+// ceiling is the most that any interval of one window's length may see.
+func ceiling(l shardlimit.Limit) shardlimit.Limit {
+	switch l.Algorithm {
+	case shardlimit.FixedWindow:
+		l.Permits *= 2
+	case shardlimit.TokenBucket, shardlimit.LeakyBucket: // leaky: what is granted, not what acts
+		l.Permits += max(l.Burst, l.Permits)
+	}
+	return l
+}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
@@ -261,3 +263,101 @@ func alike(n int, m role) (all []role) {
 
 func first(n int) func(int) bool { return func(i int) bool { return i < n } }
 func last(n int) func(int) bool  { return func(i int) bool { return i == n-1 } }
+
+// demander is a participant that asks for single permits at a steady rate.
+type demander struct {
+	limiter *shardlimit.Limiter
+	rate    float64 // permits per second
+	granted atomic.Int64
+}
+
+// contend lets everybody ask for as long as that, and counts what each was
+// granted after the warm-up. Every grant is recorded.
+func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recorder, all ...*demander) {
+	t.Helper()
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for _, p := range all {
+		wg.Go(func() {
+			tally := record.Tally()
+			done := 0.0
+			for start := time.Since(begin); start < warmUp+measured; start = time.Since(begin) {
+				if done >= p.rate*start.Seconds() {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				done++
+				d, err := p.limiter.Allow(context.Background())
+				if err != nil {
+					t.Errorf("a call failed: %v", err)
+					return
+				}
+				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
+				if start >= warmUp {
+					p.granted.Add(d.Granted)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server.
+// There a machine that is slow or stalls lets callers come late and permits go unused, so no share
+// is judged closely: only whether the rule works at all. It is enough that one of six trials
+// succeeds; if there is no rule, none comes near. The race detector watches those on a server,
+// where calls really happen at the same time; an emulated Redis takes long under it.
+func fairly(t *testing.T, trial func(t *testing.T, f fleet, rough bool) error) {
+	if !race.Enabled {
+		t.Run("bubble", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if err := trial(t, bubbled(t, 1), false); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	t.Run("standalone", func(t *testing.T) { // not in parallel: trials side by side are what makes a machine busy
+		var err error
+		for range 6 {
+			if err = trial(t, standalone(t), true); err == nil || t.Failed() {
+				return
+			}
+			t.Log(err)
+		}
+		t.Error("every time: ", err)
+	})
+}
+
+// reserveAndCancel reserves n permits and cancels 20 ms before they are due. It returns what it has
+// used.
+func reserveAndCancel(n int64) func(ctx context.Context, l *shardlimit.Limiter) int64 {
+	return func(ctx context.Context, l *shardlimit.Limiter) int64 {
+		r, err := l.Reserve(ctx, n)
+		if err != nil {
+			time.Sleep(cheatEvery)
+			return 0
+		}
+		time.Sleep(max(r.Delay()-20*time.Millisecond, cheatEvery)) // the time of a bubble must go on
+		if r.Delay() == 0 {
+			return n
+		}
+		_ = r.Cancel(ctx)
+		return 0
+	}
+}
+
+// giveUp waits for 400 permits, but not longer than 700 ms.
+func giveUp(ctx context.Context, l *shardlimit.Limiter) int64 {
+	ctx, cancel := context.WithCancel(ctx)
+	defer time.AfterFunc(700*time.Millisecond, cancel).Stop() // no deadline, or it would not begin to wait
+	defer cancel()
+	if l.WaitN(ctx, 400) != nil {
+		time.Sleep(cheatEvery)
+		return 0
+	}
+	return 400
+}
+
+// cheatEvery is how long one that cancels waits at least before it reserves again.
+const cheatEvery = 10 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -124,4 +125,28 @@ func (w *worker) dismiss(tb testing.TB) string {
 		tb.Errorf("worker: %v: %s", err, w.stderr.String())
 	}
 	return w.job.History
+}
+
+// own are the goroutines that run code of this package or of its Redis client.
+func own() []string {
+	buf := make([]byte, 4<<20)
+	var found []string
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		for _, name := range []string{"shardlimit/shardlimit.(", "internal/lane.(", "internal/node.(",
+			"redis/rueidis.("} {
+			if strings.Contains(g, name) {
+				found = append(found, g)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// heap is the memory in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

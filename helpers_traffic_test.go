@@ -307,30 +307,6 @@ func shortly(tb testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// pause waits as long as it was told to, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// eventually polls until the condition holds, for at most ten seconds, and
-// returns what it saw last.
-func eventually[T any](tb testing.TB, look func() (T, bool)) T {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for {
-		v, ok := look()
-		if ok || !pause(ctx, 5*time.Millisecond) {
-			return v
-		}
-	}
-}
-
 // mustReserve reserves n permits.
 func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
 	t.Helper()
@@ -379,4 +355,41 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 		}
 	}
 	tally.Add(start+int64(delay), end+int64(delay), n)
+}
+
+// joinLine begins to wait for n permits and returns when the caller stands in the line.
+func joinLine(t *testing.T, ctx context.Context, l *shardlimit.Limiter, n int64, then func(error)) {
+	t.Helper()
+	place := l.Waiting() + 1
+	go func() { then(l.WaitN(ctx, n)) }()
+	awaitThat(t, "one more waits", func() bool { return l.Waiting() == place })
+}
+
+// all takes as many permits as there are.
+func all(tb testing.TB, l *shardlimit.Limiter, most int64) (n int64) {
+	tb.Helper()
+	for {
+		d, err := l.AllowUpTo(tb.Context(), most)
+		if err != nil {
+			tb.Fatalf("%s: after %d: %v", l.Name(), n, err)
+		}
+		if n += d.Granted; d.Granted == 0 {
+			return n
+		}
+	}
+}
+
+// admits is the most that may be used in so many windows' time of permits that are used when they
+// are due.
+func admits(limit shardlimit.Limit, windows int64) int64 {
+	most := windows * limit.Permits
+	switch limit.Algorithm {
+	case shardlimit.FixedWindow: // it may begin and end inside of one
+		most += limit.Permits
+	case shardlimit.TokenBucket:
+		most += limit.Burst
+	case shardlimit.LeakyBucket: // who has several turns acts with the last of them
+		most += limit.Permits / 2
+	}
+	return most
 }

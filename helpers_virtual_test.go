@@ -193,3 +193,27 @@ func inBubble(t *testing.T, nodes int, test func(t *testing.T, f fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, bubbled(t, nodes)) })
 }
+
+// pause waits as long as it was told to, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// eventually polls until the condition holds, for at most ten seconds, and
+// returns what it saw last.
+func eventually[T any](tb testing.TB, look func() (T, bool)) T {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		v, ok := look()
+		if ok || !pause(ctx, 5*time.Millisecond) {
+			return v
+		}
+	}
+}

@@ -3,13 +3,9 @@ package shardlimit_test
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
@@ -239,60 +235,5 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 			keepsTo(t, death.after, since(settled, ops))
 			t.Logf("finished after %s; %s", time.Duration(settled-called).Round(time.Millisecond), callers)
 		})
-	}
-}
-
-// demise is the end of a process: when it has changed a limit's record and told
-// so many shards, nothing that it sends arrives any more.
-type demise struct {
-	armed, dead atomic.Bool
-	heard       int64 // shards to be told before
-	end         func()
-	changed     atomic.Bool
-	told        atomic.Int64
-	writers     sync.Map // names of the script that writes a record
-}
-
-// mortal is a Redis client of a process that dies.
-type mortal struct {
-	rueidis.Client
-	*demise
-}
-
-func (m *mortal) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	words := cmd.Commands()
-	writes, takes := false, false
-	switch words[0] {
-	case "EVAL":
-		if writes = strings.Contains(words[1], "-- Write a limit's record"); writes {
-			m.writers.Store(sha(words[1]), true)
-		}
-		takes = strings.Contains(words[1], takeMark)
-	case "EVALSHA":
-		_, writes = m.writers.Load(words[1])
-		takes = !writes // near enough: between the record and the shards it only proposes
-	}
-	if m.changed.Load() && takes && m.told.Add(1) > m.heard {
-		m.die()
-	}
-	if m.dead.Load() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		cancel()
-		return m.Client.Do(ctx, cmd)
-	}
-	result := m.Client.Do(ctx, cmd)
-	if writes && m.armed.Load() {
-		m.changed.Store(true)
-		if m.heard == 0 {
-			m.die()
-		}
-	}
-	return result
-}
-
-func (d *demise) die() {
-	if !d.dead.Swap(true) {
-		d.end()
 	}
 }

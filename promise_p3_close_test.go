@@ -3,8 +3,6 @@ package shardlimit_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -182,22 +180,6 @@ func TestCloseIsSafeFromManyGoroutinesAndDuringCalls(t *testing.T) {
 		wg.Go(c.Close)
 	}
 	wg.Wait()
-}
-
-// own are the goroutines that run code of this package or of its Redis client.
-func own() []string {
-	buf := make([]byte, 4<<20)
-	var found []string
-	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, name := range []string{"shardlimit/shardlimit.(", "internal/lane.(", "internal/node.(",
-			"redis/rueidis.("} {
-			if strings.Contains(g, name) {
-				found = append(found, g)
-				break
-			}
-		}
-	}
-	return found
 }
 
 // Not parallel: it looks at all goroutines of the process.

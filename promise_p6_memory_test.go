@@ -15,22 +15,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// keysUnder returns every key of a server that has the prefix.
-func keysUnder(tb testing.TB, c rueidis.Client, prefix string) (keys []string) {
-	tb.Helper()
-	for cursor := uint64(0); ; {
-		page, err := c.Do(context.Background(),
-			c.B().Scan().Cursor(cursor).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		keys = append(keys, page.Elements...)
-		if cursor = page.Cursor; cursor == 0 {
-			return keys
-		}
-	}
-}
-
 // memoryOf is how many bytes a server needs for all keys that hold a text.
 func memoryOf(tb testing.TB, c rueidis.Client, prefix, text string) (bytes int64) {
 	tb.Helper()

@@ -5,40 +5,14 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// scriptCalls is how many scripts a server has run.
-func scriptCalls(tb testing.TB, c rueidis.Client) (calls int64) {
-	tb.Helper()
-	info, err := c.Do(context.Background(), c.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for line := range strings.Lines(info) {
-		for _, command := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls="} {
-			if rest, ok := strings.CutPrefix(line, command); ok {
-				number, _, _ := strings.Cut(rest, ",")
-				n, err := strconv.ParseInt(number, 10, 64)
-				if err != nil {
-					tb.Fatal(err)
-				}
-				calls += n
-			}
-		}
-	}
-	return calls
-}
 
 func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 	t.Parallel()
@@ -78,14 +52,6 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 			}
 		})
 	}
-}
-
-// joinLine begins to wait for n permits and returns when the caller stands in the line.
-func joinLine(t *testing.T, ctx context.Context, l *shardlimit.Limiter, n int64, then func(error)) {
-	t.Helper()
-	place := l.Waiting() + 1
-	go func() { then(l.WaitN(ctx, n)) }()
-	awaitThat(t, "one more waits", func() bool { return l.Waiting() == place })
 }
 
 // exhausted is a limiter with nothing left, and nothing coming back for long.

@@ -90,21 +90,6 @@ func TestWhatComesAfterTheDeadlineIsNotReservedUnderAnyAlgorithm(t *testing.T) {
 	})
 }
 
-// admits is the most that may be used in so many windows' time of permits that are used when they
-// are due.
-func admits(limit shardlimit.Limit, windows int64) int64 {
-	most := windows * limit.Permits
-	switch limit.Algorithm {
-	case shardlimit.FixedWindow: // it may begin and end inside of one
-		most += limit.Permits
-	case shardlimit.TokenBucket:
-		most += limit.Burst
-	case shardlimit.LeakyBucket: // who has several turns acts with the last of them
-		most += limit.Permits / 2
-	}
-	return most
-}
-
 func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 	for name, place := range map[string]func(testing.TB) fleet{
 		"embedded":   places["embedded"],

@@ -330,16 +330,6 @@ func TestEveryLimitOfASetHoldsInEveryWindow(t *testing.T) {
 	}
 }
 
-// sleepOr waits, or returns when ctx ends.
-func sleepOr(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 func TestALimitOfASetThatIsAwayAnswersByItsOwnPolicy(t *testing.T) {
 	t.Parallel()
 	here := standalone(t)
