@@ -51,7 +51,7 @@ func TestACallThatNeverComesBackDoesNotBlockItsShard(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		// One that comes while the call that hangs is still being given up may be turned away with
+		// One that comes while the call that hangs is still being given up may be denied with
 		// those behind it, and a busy machine may let others be late.
 		for range 20 {
 			if _, err = l.Allow(context.Background()); err == nil {

@@ -26,7 +26,7 @@ type ReserveRequest struct {
 	// 1000 times MaxPermits counts as that.
 	MaxBooked int64
 	// Caller is the participant that books: while participants contend, its credit pays for what it
-	// books. Turned is not looked at; no ID: anonymous.
+	// books. Unmet is not looked at; no ID: anonymous.
 	Caller Caller
 }
 
