@@ -57,10 +57,10 @@ type redisLog interface {
 	lives() []int64 // time to live of each key that exists, ms; below zero: for ever
 }
 
-// emulated is a sliding log on miniredis, which lets tests set its clock: the scripts run as they
-// are.
+// emulated is a sliding log on a server that lets tests set its clock, miniredis as a rule: the
+// scripts run as they are.
 type emulated struct {
-	server   *miniredis.Miniredis
+	server   interface{ SetTime(time.Time) }
 	endpoint *Endpoint
 	ref      ShardRef
 }

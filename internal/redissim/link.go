@@ -106,6 +106,27 @@ func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	}
 }
 
+// direct is a link on which nothing takes time.
+type direct struct{ *Link }
+
+// Direct returns a client whose commands are carried out at once, on the goroutine of the caller.
+// It needs no Serve.
+func (s *Server) Direct() rueidis.Client { return direct{NewLink(s, nil, nil)} }
+
+// Do carries out a command.
+func (d direct) Do(_ context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return resultOf(d.server.Do(cmd.Commands()))
+}
+
+// DoMulti carries out commands one after the other.
+func (d direct) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	all := make([]rueidis.RedisResult, len(multi))
+	for i, cmd := range multi {
+		all[i] = d.Do(ctx, cmd)
+	}
+	return all
+}
+
 // Do carries out one command at once.
 func (s *Server) Do(args []string) any {
 	engine.mu.Lock()

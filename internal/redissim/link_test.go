@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -14,7 +12,7 @@ func BenchmarkTake(b *testing.B) {
 	start := time.Now()
 	n := time.Duration(0)
 	s := NewServer(func() time.Time { return start.Add(n) })
-	e := script.NewEndpoint(direct{NewLink(s, nil, nil)})
+	e := script.NewEndpoint(s.Direct())
 	p, err := script.NewProposal(1, 100, 100, time.Second, time.Hour, false)
 	if err != nil {
 		b.Fatal(err)
@@ -27,11 +25,4 @@ func BenchmarkTake(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// direct is a link without a way.
-type direct struct{ *Link }
-
-func (d direct) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	return resultOf(d.server.Do(cmd.Commands()))
 }
