@@ -15,7 +15,9 @@ type Gift struct{ Permits, Room int64 }
 //
 // What is given sums to no more than what was given up:
 //
-//   - what a bucket said that it took out because its share or burst fell (Gave);
+//   - what a bucket said that it took out because its share or burst fell (Gave), no more than its
+//     Start of the old limit is of the burst: an old snapshot may have brought back a share that
+//     others have, and a bucket full of it;
 //   - what was in a bucket that nobody used: of the burst, the part that its Start was of the old
 //     limit. That counts as if the greater burst had been in force before, so it may be more than
 //     was in it, and is not more than its part of the greater bound;
@@ -88,6 +90,9 @@ func (l Layout) givenUp(obs []Observation, rooms []int64) (pool int64, own []int
 		if o.Fresh && s.Start > 0 && s.Algorithm == l.Algorithm {
 			there := scale(s.capacity(), min(o.Share, s.Share), s.Share) // it was created full
 			gave += max(scale(l.capacity(), s.Start, before)-there, 0)
+		}
+		if s.Start != Unknown && before > 0 {
+			gave = min(gave, scale(l.capacity(), s.Start, before))
 		}
 		own[j] = min(gave, rooms[j])
 		pool += gave - own[j]
