@@ -42,7 +42,7 @@ type core struct {
 	mu       sync.Mutex
 	declared Limit                     // by the code, at the highest revision
 	lanes    map[shard.Site]*lane.Lane // every lane ever made, so that its memory survives a new layout
-	missing  map[string]bool           // nodes of layouts that are not in the Config, of which the log was told
+	missing  map[string]bool           // nodes that a layout names and the Config does not; the log was told of them
 }
 
 // routes are a layout with the lanes to its shards. They never change; a new
@@ -177,8 +177,9 @@ func (c *core) leave(layout shard.Layout) {
 	}
 }
 
-// proposal offers a layout to one of its shards, with the share that it may put
-// in force at once.
+// proposal offers a layout to one of its shards, with the share that it may put in force at once.
+// While the layout is not settled, it says what the one before left to the shard: what a state of
+// an old snapshot holds beyond that is in force elsewhere.
 func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
 	algorithm, err := algorithmNamed(s.Algorithm)
 	if err != nil {

@@ -48,7 +48,7 @@ elseif epoch < proposed then
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
 --@include quarantine
--- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
+-- In quarantine the state does not tell what is in use, so the share does not rise. It is 0.
 if closed == 0 and not as_proposed then
   local bottom = entitled or target
   if share > bottom then

@@ -47,7 +47,7 @@ type Terms struct {
 	Target, Floor int64
 	// Held, 0 to MaxPermits, is the share that the layout before this one left to the shard, where
 	// HeldKnown. A stored state that holds more is of an old snapshot: what it holds beyond Held is
-	// in force elsewhere now, and is not adopted.
+	// in force elsewhere now, and is not adopted unless it is in use.
 	Held      int64
 	HeldKnown bool
 	// Window runs from MinWindow to MaxWindow and is rounded up to microseconds.

@@ -131,10 +131,16 @@ func (l *SlidingLog) quarantine(v view) int64 { return max(l.closedUntil-v.now, 
 func (l *SlidingLog) lowered(v view) int64 { return l.loweredTo(l.target, v) }
 
 func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
-	if l.share > goal && l.quarantine(v) == 0 {
+	if l.falls(goal, v) {
 		return max(goal, min(l.share, v.used))
 	}
 	return l.share
+}
+
+// falls reports whether the share is to follow the log down to goal: in quarantine only to what the
+// layout before left to the shard.
+func (l *SlidingLog) falls(goal int64, v view) bool {
+	return l.share > goal && (l.quarantine(v) == 0 || goal < l.target)
 }
 
 // term is what the ledger is told at the view's instant.

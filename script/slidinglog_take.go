@@ -55,7 +55,7 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 // settled is lowered to goal, but of what is booked ahead it counts only what one window holds: the
 // rest is not in use at the same time.
 func (l *SlidingLog) settled(v view, goal int64) int64 {
-	if l.share > goal && l.newest > v.now && l.quarantine(v) == 0 {
+	if l.falls(goal, v) && l.newest > v.now {
 		v.used = l.fullest(v)
 	}
 	return l.loweredTo(goal, v)

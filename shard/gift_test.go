@@ -47,8 +47,9 @@ func TestGiftsAreNoMoreThanWasGivenUp(t *testing.T) {
 	})
 }
 
-// TestABucketThatAnOldSnapshotFilledGivesNothing: the layout before left a shard nothing, and an old
-// snapshot has brought a full bucket back. What falls out of it comes to nobody, itself included.
+// TestABucketThatAnOldSnapshotFilledGivesNothing: the layout before left a shard nothing, and an
+// old snapshot has brought a full bucket back. What falls out of it comes to nobody,
+// itself included.
 func TestABucketThatAnOldSnapshotFilledGivesNothing(t *testing.T) {
 	here, there := shard.Shard{Slot: 1, Node: "n"}, shard.Shard{Slot: 2, Node: "n"}
 	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: "token_bucket", Burst: 20}
@@ -63,7 +64,8 @@ func TestABucketThatAnOldSnapshotFilledGivesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, gave := range []int64{0, 3} { // by the shard that had the share
-		obs := []shard.Observation{{Seen: true, Epoch: 2, Gave: 20}, {Seen: true, Epoch: 2, Start: 10, Share: 5, Gave: gave}}
+		obs := []shard.Observation{{Seen: true, Epoch: 2, Gave: 20},
+			{Seen: true, Epoch: 2, Start: 10, Share: 5, Gave: gave}}
 		step := next.Plan(obs)
 		gifts := next.Gifts(obs, step.Raise)
 		if step.Raise[0] != 5 || gifts[0] != (shard.Gift{Permits: gave, Room: 10}) || gifts[1].Permits != 0 {

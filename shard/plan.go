@@ -56,6 +56,8 @@ type Step struct {
 //     believes in an old layout would create a shard that has expired or lost
 //     its memory with its old share, after that share was given to others.
 //   - A shard's state outlives its last change by at least C.
+//   - A shard that adopts a layout holds no more than its Start then, whatever an old snapshot
+//     brought back, except what is still in use: each proposal says what the Start is.
 //   - A shard that lost its memory is in quarantine for at least a window, and in
 //     quarantine it ignores floors: its share stays 0.
 //   - While it is in quarantine, whoever believes in an older layout learns of the newer

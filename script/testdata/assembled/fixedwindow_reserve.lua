@@ -390,7 +390,7 @@ local closed = 0
 if closed_until > now then
   closed = closed_until - now
 end
--- In quarantine the state does not tell what is in use, so the share neither falls nor rises.
+-- In quarantine the state does not tell what is in use, so the share does not rise. It is 0.
 if closed == 0 and not as_proposed then
   local bottom = entitled or target
   if share > bottom then

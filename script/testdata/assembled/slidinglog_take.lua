@@ -247,9 +247,11 @@ if closed_until > now then
   closed = closed_until - now
 end
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
--- log does not tell what is in use, nor rises, as the floor may be older than the loss.
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
+-- the layout before did not leave to the shard is not its own: drivers count a shard in quarantine
+-- with what that left it, and it must not come out with more.
 local bottom = entitled or target
-if share > bottom and closed == 0 and not as_proposed then
+if share > bottom and (closed == 0 or entitled) and not as_proposed then
   local held = used
   if newest > now and used > bottom then
     -- What is booked ahead is in use only when it is due: the most that any window from now on
