@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -52,7 +53,8 @@ func (r *Register) Doubt() {
 }
 
 // Confirm makes sure that the layout of this process is the one in the record, or becomes it, at
-// most until ctx ends.
+// most until ctx ends. The error is errBusy if ctx ended while others of this process had the turn:
+// that tells nothing of Redis.
 func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() {
 		return nil
@@ -62,7 +64,7 @@ func (r *Register) Confirm(ctx context.Context) error {
 		return r.Absence()
 	}
 	if err := r.begin(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errBusy, err)
 	}
 	defer r.end()
 	if r.current() { // another call has done it meanwhile

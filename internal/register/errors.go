@@ -22,6 +22,8 @@ var (
 var (
 	errNoRecord  = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
 	errDisputed  = errors.New("the places of the limit's layout keep changing; try again")
+	errBusy      = errors.New("this process is busy with the record of the limit")
+	errBehind    = errors.New("the layout of a key does not follow from what the record of its family was seen to hold")
 	errOvertaken = errors.New("shards obey a later layout than the record has; a process that knows it is waited for")
 )
 

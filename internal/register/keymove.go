@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,8 +43,8 @@ type Move struct {
 // NewMove returns a move of which no step was made.
 func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 
-// Follow makes a step of a key's move if it is time for one. Calls that come before the first step
-// has ended wait for it.
+// Follow makes a step of a key's move if it is time for one, once the record of the family has
+// confirmed where the key is to be. Calls that come before the first step has ended wait for it.
 func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	t := k.Layout()
 	if !m.due(t, r.now()) {
@@ -54,14 +55,34 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	if !m.begin(within, t.Epoch) {
 		return
 	}
-	// Where keys were before is forgotten after a while. So a process that rested must not raise a
-	// shard under the layout that it knows: nobody who moves the key later would ask that shard.
-	doubt := r.Confirm(within)
-	k.Update()
+	defer func() { <-m.token }()
+	doubt := r.confirmKey(within, k)
+	if errors.Is(doubt, errBusy) {
+		return // nobody knows that anything is wrong with Redis; the next call makes the step
+	}
+	if doubt != nil && within.Err() != nil && ctx.Err() == nil {
+		r.fails(doubt) // else every call would try for as long
+	}
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
 		r.stepKey(within, ctx, m, k, *t, doubt)
 	}
-	<-m.token
+}
+
+// confirmKey makes sure that a key has the layout that follows from the record of its family. Where
+// keys were before is forgotten after a while. So a process that rested must not raise a shard
+// under the layout that it knows: nobody who moves the key later would ask that shard.
+func (r *Register) confirmKey(ctx context.Context, k Key) error {
+	for range 2 { // the family's layout may be replaced in between
+		err := r.Confirm(ctx)
+		k.Update()
+		if err != nil {
+			return err
+		}
+		if r.Believed(k.Layout().Epoch, r.elapsed()) != 0 {
+			return nil
+		}
+	}
+	return errBehind
 }
 
 // due reports whether a step is to be made under the layout at this time.
@@ -87,8 +108,8 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 	return false
 }
 
-// stepKey asks the shards of an unsettled key what they hold, and raises those that may be raised
-// unless there is a doubt that the layout is the last one.
+// stepKey asks the shards of an unsettled key what they hold. Unless there is a doubt that the
+// layout is the last one, it raises those that may be raised, and settles the layout.
 func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
 	seen := make([]shard.Observation, len(layout.Shards))
 	err := offer(ctx, k, layout, seen, nil)
@@ -105,7 +126,7 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 	switch {
 	case step.Superseded:
 		r.overtaken(layout.Epoch, seen)
-	case step.Done:
+	case step.Done && doubt == nil:
 		if err = k.Adopt(layout.Settle()); err == nil {
 			k.Arrived()
 			return

@@ -1,0 +1,167 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// movingKey is a key that moves from one node to another, both of which answer at once: what it had
+// there has left the window.
+type movingKey struct {
+	layout  shard.Layout
+	arrived bool         // what the shards say
+	asked   atomic.Int32 // proposals
+	raised  atomic.Int32 // of these, with a floor
+	updates int          // how often it took over what the record says
+	shut    error        // why the outage policy answers
+	adopted bool
+	told    bool // Arrived
+}
+
+// moving is a key whose layout has this epoch.
+func moving(t *testing.T, epoch int64) *movingKey {
+	t.Helper()
+	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: SlidingLog}
+	old, err := shard.New(epoch-1, spec, []shard.Shard{{Slot: 1, Node: "old", Share: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := old.Change(epoch, spec, []shard.Shard{{Slot: 2, Node: "new", Share: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &movingKey{layout: next}
+}
+
+func (k *movingKey) Layout() *shard.Layout                      { return &k.layout }
+func (k *movingKey) FailedAt(_ shard.Location, err error) error { return err }
+func (k *movingKey) FreeAt(shard.Shard) (int64, bool)           { return 0, false }
+func (k *movingKey) Update()                                    { k.updates++ }
+func (k *movingKey) Raised()                                    {}
+func (k *movingKey) Arrived()                                   { k.told = true }
+func (k *movingKey) Shut(_ int64, cause error)                  { k.shut = cause }
+
+func (k *movingKey) Adopt(l shard.Layout) error {
+	k.adopted, k.layout = true, l
+	return nil
+}
+
+func (k *movingKey) Propose(_ context.Context, o *Offer) (script.TakeReply, error) {
+	k.asked.Add(1)
+	reply := script.TakeReply{Epoch: o.Layout.Epoch, Target: o.Shard.Share}
+	if o.Shard.Share == 0 {
+		return reply, nil
+	}
+	if o.Floor > 0 {
+		k.raised.Add(1)
+	}
+	if k.arrived || o.Floor > 0 {
+		reply.Share = o.Shard.Share
+	}
+	return reply, nil
+}
+
+// slowly is a process on a server that takes ten seconds over each command while it is slow.
+func slowly(t *testing.T) (p *process, slow *atomic.Bool) {
+	t.Helper()
+	slow = new(atomic.Bool)
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true)
+	p = processOn(t, redis, wanted(10, 1))
+	redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		if slow.Load() {
+			time.Sleep(10 * time.Second)
+		}
+		return false
+	})
+	return p, slow
+}
+
+func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := slowly(t)
+		p.register.Doubt()
+		k := moving(t, p.Layout().Epoch)
+		p.register.Follow(t.Context(), NewMove(), k)
+		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.register.current() {
+			t.Errorf("%+v", k)
+		}
+	})
+}
+
+// While others of the process read the record, a call cannot have it confirmed. That is no outage.
+func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := slowly(t)
+		p.register.Doubt()
+		k, m := moving(t, p.Layout().Epoch), NewMove()
+		if err := p.register.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.register.Follow(t.Context(), m, k)
+		if k.asked.Load() > 0 || k.adopted || k.shut != nil || p.register.failedAt.Load() != 0 {
+			t.Errorf("while the record is being read: %+v", k)
+		}
+		p.register.end()
+		p.register.Follow(t.Context(), m, k)
+		if k.raised.Load() != 1 || !k.adopted {
+			t.Errorf("afterwards: %+v", k)
+		}
+	})
+}
+
+// A record that does not answer leaves a doubt: nothing is raised, and what has arrived is not put
+// in force. The next call does not wait for it as long.
+func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, arrived := range []bool{false, true} {
+			p, slow := slowly(t)
+			p.register.Doubt()
+			slow.Store(true)
+			k, m, begun := moving(t, p.Layout().Epoch), NewMove(), time.Now()
+			k.arrived = arrived
+			p.register.Follow(t.Context(), m, k)
+			if k.asked.Load() == 0 || k.raised.Load() > 0 || k.adopted || k.told || (k.shut == nil) != arrived {
+				t.Errorf("arrived %v: %+v", arrived, k)
+			}
+			if took := time.Since(begun); took < p.env.Nodes.CallTimeout/2 || p.register.failedAt.Load() == 0 {
+				t.Errorf("after %s the register knows of no failure", took)
+			}
+			m.after.Store(0)
+			begun = time.Now()
+			if p.register.Follow(t.Context(), m, k); time.Since(begun) > 0 {
+				t.Errorf("the next call took %s", time.Since(begun))
+			}
+			slow.Store(false)
+			time.Sleep(time.Minute) // until the server has done what it was told
+		}
+	})
+}
+
+// What was confirmed is the family's layout. A key whose own follows from another one is in doubt.
+func TestAKeyThatIsBehindItsFamilyDoesNotMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := slowly(t)
+		k := moving(t, p.Layout().Epoch-1)
+		k.arrived = true
+		p.register.Follow(t.Context(), NewMove(), k)
+		if k.raised.Load() > 0 || k.adopted || k.told || k.updates == 0 {
+			t.Errorf("%+v", k)
+		}
+		k = moving(t, p.Layout().Epoch-1)
+		p.register.Follow(t.Context(), NewMove(), k)
+		if k.raised.Load() > 0 || k.adopted || !errors.Is(k.shut, errBehind) {
+			t.Errorf("%+v", k)
+		}
+	})
+}
