@@ -85,6 +85,7 @@ func (w *world) place(s step) {
 		return
 	}
 	family := p.families[l.name()]
+	l.placed = true
 	w.give(p, s.List)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -125,6 +126,9 @@ func (w *world) moveFamily(s step) {
 		}
 	}
 	time.Sleep(pause)
+	for _, l := range w.limit {
+		l.placed = true
+	}
 	for _, p := range w.procs {
 		p.plan.Nodes = slices.Clone(s.List)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -50,3 +50,32 @@ func TestHistoriesAreJudged(t *testing.T) {
 		})
 	}
 }
+
+// A call has three round trips more only for keys that may be on their way. Of a family that stays
+// where it is, the judge expects what it expects of a limit.
+func TestOnlyKeysThatMoveMayTakeLonger(t *testing.T) {
+	counter := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.SlidingCounter}
+	for name, c := range map[string]struct {
+		family, placed bool
+		next           shardlimit.Limit
+		near           bool
+	}{
+		"a limit":                {near: true, next: counter},
+		"a family":               {family: true, near: true},
+		"keys placed elsewhere":  {family: true, placed: true},
+		"keys counted otherwise": {family: true, next: counter},
+		"another number":         {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
+	} {
+		l := &watched{world: &world{}, placed: c.placed}
+		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second}, Family: c.family}
+		l.declared(0)
+		if c.next.Permits > 0 {
+			l.versions = append(l.versions, &version{limit: c.next})
+		}
+		// three trips of 10 ms are less than half of the call timeout, six are not
+		p := &process{plan: processPlan{Latency: []time.Duration{10 * time.Millisecond}}}
+		if p.near(l) != c.near {
+			t.Errorf("%s: near is %t", name, !c.near)
+		}
+	}
+}

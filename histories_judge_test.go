@@ -25,6 +25,7 @@ type watched struct {
 	unrecorded bool
 	doubt      doubt
 	fresh      bool  // whatever disturbed it has been settled
+	placed     bool  // a family's keys have been, or are being, placed over other nodes
 	booked     int64 // the latest instant for which something was reserved
 }
 
@@ -121,6 +122,13 @@ func (l *watched) anew() {
 func (l *watched) allow(d time.Duration, permits int64, why string) {
 	now := l.world.now()
 	l.extra = append(l.extra, allowance{now, now + int64(d), permits, why})
+}
+
+// moves reports whether keys of a family may be on their way, because they were placed over other
+// nodes or counted under another algorithm.
+func (l *watched) moves() bool {
+	return l.plan.Family && (l.placed || slices.ContainsFunc(l.versions,
+		func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
 }
 
 // doubt is the time in which several layouts may be in force, because records were lost or are old:

@@ -328,8 +328,8 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 // its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
-	if l.plan.Family {
-		shards += 3 // a key that moves reads the record, asks its shards and raises them first
+	if l.moves() {
+		shards += 3 // the record is read, and the key's shards are asked and raised, before the call
 	}
 	if h := p.handles[l.name()]; h != nil {
 		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
