@@ -112,6 +112,11 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 				var made, cancelled, ahead atomic.Int64
 				var wg sync.WaitGroup
 				stop := make(chan struct{})
+				end := sync.OnceFunc(func() {
+					close(stop)
+					wg.Wait()
+				})
+				defer end() // also if the wait below fails
 				for i, l := range limiters {
 					wg.Go(func() {
 						rng, tally := rand.New(rand.NewPCG(2, uint64(i))), callers.record.Tally()
@@ -132,8 +137,7 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 				time.Sleep(time.Second / 2) // how long they work; nothing is right because of it
 				awaitThat(t, "some reserve ahead, and cancel",
 					func() bool { return ahead.Load() > 0 && cancelled.Load() > 0 })
-				close(stop)
-				wg.Wait()
+				end()
 				ops, err := callers.stop()
 				if err != nil {
 					t.Error(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// newLimitParticipants is how many participants a limit is taken to have of which nobody knows
-// yet who will use it.
+// newLimitParticipants is how many participants a new limit is taken to have: nobody has counted
+// them yet.
 const newLimitParticipants = 16
 
 // arrange places the shards of a limit that so many participants are expected to share.

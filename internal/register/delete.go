@@ -68,9 +68,8 @@ func (r *Register) Delete(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// find adopts what is stored, so that the shards of the newest layout are deleted. A limit that
-// this process does not know, and of which it cannot tell whether it is stored, cannot be deleted.
-// It holds the token.
+// find adopts what is stored, so that the shards of the newest layout are deleted. It fails if this
+// process neither knows the limit nor can tell whether it is stored. The token is held.
 func (r *Register) find(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
@@ -90,8 +89,8 @@ func (r *Register) find(ctx context.Context) error {
 	return errors.Join(Unavailable(err), context.Cause(ctx))
 }
 
-// drop removes the record everywhere, and reports whether any place of it could be reached. It
-// holds the token.
+// drop removes the record everywhere, and reports whether any place of it could be reached. The
+// token is held.
 func (r *Register) drop(ctx context.Context) (errs []error, reached bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
