@@ -16,7 +16,7 @@ type call struct {
 	routes *routes
 }
 
-// decide is every call that answers at once. since is when it began, 0 for now: a call on several
+// decide is every call that answers at once. since is when it began, 0: now. A call on several
 // limits is older than what it asks of one of them.
 //
 // A Decision is large. On the way of a call that goes well, here and in route.go

@@ -100,7 +100,7 @@ func oneProcessor(t *testing.T) {
 	})
 }
 
-// fronted returns how to connect to a server of which the hook carries out the commands.
+// fronted returns how to connect to a server whose commands the hook carries out.
 func fronted(tb testing.TB, hook server.Hook) (dial func() (net.Conn, error)) {
 	tb.Helper()
 	front := miniredis.NewMiniRedis()

@@ -17,7 +17,7 @@ type setVote struct {
 	*member
 	routes *routes // nil if the limit could not be declared yet
 	since  int64   // when the call began, on the clock of the core's client
-	asked  bool
+	asked  bool    // it has decided, or is about to
 	said   Decision
 	err    error
 }
@@ -36,8 +36,8 @@ type setCall struct {
 	wg    sync.WaitGroup
 }
 
-// ask has a limit decide, of which the set call was told with asked. What it grants counts until it
-// is given back.
+// ask has one limit decide, once its vote says that it is asked. What it grants counts until it is
+// given back.
 func (c *setCall) ask(v *setVote) {
 	v.err = v.decide(c.ctx, c.n, false, v.since, &v.said)
 }

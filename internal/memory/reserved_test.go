@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is reserved is the sum of what was added, not cancelled and is not due yet.
+// Sum is the permits of all reservations that were added, and are neither cancelled nor due.
 func TestWhatIsReservedIsWhatIsNotDueYet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type reservation struct{ due, n int64 }

@@ -110,7 +110,8 @@ func (r *Register) survey(ctx context.Context) (found []reading, at int) {
 const anchorHops = 4
 
 // read reads one place of the record; as a participant only the anchor, and only of a limit that
-// this process has not deleted: a look whether somebody has declared it again leaves nothing behind.
+// this process has not deleted: a look whether somebody has declared it again leaves nothing
+// behind.
 func (r *Register) read(ctx context.Context, place shard.Location, participate bool) reading {
 	got := reading{place: place}
 	req := script.ReadRecordRequest{}
