@@ -20,9 +20,8 @@ import (
 type simulated struct {
 	*redissim.Server
 	client rueidis.Client
-	since  time.Duration // how long it has been up, whatever its TIME is
-	now    time.Time     // its TIME
-	kept   []string      // keys that are kept from expiring, which twins know nothing of
+	now    time.Time // its TIME
+	kept   []string  // keys that are kept from expiring, which twins know nothing of
 }
 
 // ages are for how long a server may have been up.
