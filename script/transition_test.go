@@ -70,10 +70,14 @@ func (f *fleet) arrangement() (shards []shard.Shard) {
 
 func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, gift Gift, groups ...Group) TakeReply {
 	a := allAlgorithms[slices.IndexFunc(allAlgorithms, func(a Algorithm) bool { return a.String() == s.Algorithm })]
-	p := terms(f.t, Terms{
+	offer := Terms{
 		Epoch: l.Epoch, Target: s.Share, Floor: floor, Window: time.Second, Keep: time.Hour,
 		Algorithm: a, Burst: s.Burst, Retire: !f.abrupt && s.Algorithm != l.Algorithm,
-	})
+	}
+	if !l.Settled && s.Start != shard.Unknown { // as a process does
+		offer.Held, offer.HeldKnown = s.Start, true
+	}
+	p := terms(f.t, offer)
 	at := place{s.Slot, a}
 	twin := f.twins[at]
 	if twin == nil {
