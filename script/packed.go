@@ -216,6 +216,9 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		goal = m.target
 	case had.epoch < p.epoch:
 		renew = true
+		if m.share > m.target && m.quarantine() == 0 { // nobody has looked since it could fall to that
+			m.lower(own, m.target)
+		}
 		goal = p.goal()
 		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
 		if m.window != had.window {

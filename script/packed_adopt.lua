@@ -1,5 +1,5 @@
---@needs as_proposed begin burst closed epoch head held lasts now regrid reshape retire share sub
---@needs target window
+--@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
+--@needs share sub target window
 --@sets burst closed_until epoch share start target window
 --@gives entitled lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
@@ -29,6 +29,15 @@ if not head then
   end
   begin()
 elseif epoch < proposed then
+  if share > target and closed_until <= now then -- nobody has looked since it could fall to that
+    local least = held()
+    if least < target then
+      least = target
+    end
+    if least < share then
+      share = least
+    end
+  end
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
   --@include adopt_held

@@ -1,4 +1,4 @@
---@needs as_proposed epoch head now share sub window
+--@needs as_proposed epoch head now share sub target window
 --@sets before closed_until entries epoch opened start target window
 --@gives entitled cut discard lasting left proposed renew rewrite status
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
@@ -31,6 +31,9 @@ if not head then
   end
   epoch, target, span, renew = proposed, sub(ARGV[1], @proposal.target) + 0, window, true
 elseif epoch < proposed then
+  if share > target then -- nobody has looked since it could fall to that
+    entitled = target
+  end
   epoch, target, start, renew = proposed, sub(ARGV[1], @proposal.target) + 0, share, true
   window = sub(ARGV[2], @terms.window) + 0
   if window < span then

@@ -34,11 +34,14 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 // settle adopts the proposal, trims, and brings the share to what it is now. write tells that the
 // state changed.
 func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (status Status, write bool) {
-	adopts := l.epoch > 0 && l.epoch < p.epoch
+	adopts, share, target := l.epoch > 0 && l.epoch < p.epoch, l.share, l.target
 	status, write = l.adopt(v, p, seen, known)
 	goal := l.target
 	if adopts {
 		goal = p.goal()
+		if share > target { // nobody has looked since it could fall to that
+			goal = min(goal, target)
+		}
 	}
 	if share := l.settled(*v, goal); share != l.share {
 		l.share, write = share, true

@@ -152,6 +152,33 @@ func bringsNoShareBack(t *rapid.T, a Algorithm) {
 	}
 }
 
+// TestAShareThatNobodySawFallDoesNotComeBack: a layout left the shard less than it had in use. When
+// that was over, nobody asked the shard, as no key is driven. The next layout, which does not know
+// what it holds, finds that it has no more than that.
+func TestAShareThatNobodySawFallDoesNotComeBack(t *testing.T) {
+	for _, a := range allAlgorithms {
+		for _, left := range []int64{0, 2} {
+			for _, retire := range []bool{false, true} {
+				r := newRestorable(t, a)
+				first := Terms{Epoch: 1, Target: 10, Floor: 10}
+				r.takes(first, 7)
+				r.books(first, 5)
+				r.now += 100_000
+				second := Terms{Epoch: 2, Target: left, Retire: retire && left == 0}
+				if reply := r.takes(second, 0); reply.Share <= left && a != AlgorithmTokenBucket {
+					t.Fatalf("%v: nothing was in use: %+v", a, reply)
+				}
+				r.now += 20_000_000
+				reply := r.takes(Terms{Epoch: 3, Target: 8}, 8)
+				again := r.takes(Terms{Epoch: 3, Target: 8}, 0)
+				if reply.Share != left || again.Start != left || left == 0 && reply.Granted > 0 {
+					t.Errorf("%v: %d were left, adopted %+v, start %d", a, left, reply, again.Start)
+				}
+			}
+		}
+	}
+}
+
 // TestAShardInQuarantineKeepsNoShareOfAnOldSnapshot: its log was evicted, so nobody knows what is
 // in use. What the layout before did not leave to it is in force elsewhere all the same, so it
 // comes out of the quarantine with no more than that.

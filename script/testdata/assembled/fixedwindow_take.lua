@@ -359,6 +359,15 @@ if not head then
   end
   begin()
 elseif epoch < proposed then
+  if share > target and closed_until <= now then -- nobody has looked since it could fall to that
+    local least = held()
+    if least < target then
+      least = target
+    end
+    if least < share then
+      share = least
+    end
+  end
   epoch, target, start, burst, renew =
     proposed, sub(ARGV[1], 21, 33) + 0, share, sub(ARGV[2], 31, 43) + 0, true
   -- [adopt_held.lua]
@@ -366,8 +375,11 @@ elseif epoch < proposed then
   -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
   -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
-  if kept >= 0 and kept < target then
+  if kept >= 0 and kept < (entitled or target) then
     entitled = kept
+  end
+  if entitled and entitled >= target then
+    entitled = nil
   end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0

@@ -160,6 +160,9 @@ if not head then
   end
   epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true
 elseif epoch < proposed then
+  if share > target then -- nobody has looked since it could fall to that
+    entitled = target
+  end
   epoch, target, start, renew = proposed, sub(ARGV[1], 21, 33) + 0, share, true
   window = sub(ARGV[2], 2, 14) + 0
   if window < span then
@@ -170,8 +173,11 @@ elseif epoch < proposed then
   -- less than the target. What an old snapshot brought back, or a shard never gave up, beyond what
   -- the layout before left to the shard, is in force elsewhere now.
   local kept = sub(ARGV[2], 60, 72) + 0
-  if kept >= 0 and kept < target then
+  if kept >= 0 and kept < (entitled or target) then
     entitled = kept
+  end
+  if entitled and entitled >= target then
+    entitled = nil
   end
 end
 -- What left the old window stays forgotten, what leaves the new one is forgotten now.
