@@ -53,8 +53,8 @@ func (r *Register) Doubt() {
 }
 
 // Confirm makes sure that the layout of this process is the one in the record, or becomes it, at
-// most until ctx ends. The error is errBusy if ctx ended while others of this process had the turn:
-// that tells nothing of Redis.
+// most until ctx ends. The error is errBusy if ctx ended while others of this process held the
+// token: that tells nothing of Redis.
 func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() {
 		return nil
