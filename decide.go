@@ -14,6 +14,7 @@ import (
 type call struct {
 	lane.Ask
 	routes *routes
+	late   bool // it may have waited before its first ask
 }
 
 // decide is every call that answers at once. since is when it began, 0: now. A call on several
@@ -61,11 +62,12 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	if first.Since == 0 {
 		first.Since = m.core.client.now()
 	}
+	before := m.core.routes.Load()
 	r, err := m.admit(ctx, n, first.UpTo)
 	if err != nil {
 		return false, err
 	}
-	first.routes = r
+	first.routes, first.late = r, r != before || m.core.family != nil && r != nil && !r.layout.Settled
 	switch {
 	case r == nil:
 		err = m.unknown(n, first.UpTo, d)

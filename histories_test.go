@@ -2,9 +2,12 @@ package shardlimit_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +26,8 @@ var (
 	historyShow  = flag.Int("histories.show", 2, "how many failing histories of a kind are shrunk and printed")
 	historyTheme = flag.String("histories.theme", "",
 		"what the histories are about: one of "+strings.Join(themes, ", ")+"; all if empty")
+	historyKeep = flag.String("histories.keep", "",
+		"a folder to which those that are shown are written; testdata/histories has them played by every go test")
 	historyKinds = flag.String("histories.kinds", "",
 		"which kinds of findings are looked at, with commas between; all if empty")
 )
@@ -112,5 +117,50 @@ func show(t *testing.T, kind string, seeds []uint64) {
 			continue
 		}
 		t.Logf("%s: %s\n%s", found.Kind, found.Text, p)
+		if *historyKeep != "" {
+			keep(t, p, fmt.Sprintf("%s-%s-%d.json", kind, cmp.Or(*historyTheme, "all"), seed))
+		}
+	}
+}
+
+// keep writes a history to the folder of those that are kept.
+func keep(t *testing.T, p *plan, name string) {
+	text, err := json.MarshalIndent(p, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*historyKeep, name), append(text, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKeptHistories plays histories that showed once what must not be, made as short as they show
+// it.
+func TestKeptHistories(t *testing.T) {
+	if race.Enabled {
+		return // as in TestHistories
+	}
+	names, err := filepath.Glob("testdata/histories/*.json")
+	if err != nil || len(names) == 0 {
+		t.Fatal(len(names), err)
+	}
+	s := &stage{}
+	defer s.close()
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p plan
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatal(name, err)
+		}
+		r, err := s.play(order{Plan: &p})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, f := range r.Failed {
+			t.Errorf("%s: %+v\n%s", name, f.Findings, &p)
+		}
 	}
 }

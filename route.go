@@ -48,17 +48,13 @@ func (v *view) pause(now int64) time.Duration {
 // whole gets n permits or none, at one shard if one has them, else collected
 // from several.
 func (m *member) whole(ctx context.Context, r *routes, n, since int64, d *Decision) error {
-	first := call{Ask: lane.Ask{N: n, Since: since}, routes: r}
-	boarded, err := m.board(ctx, &first, d)
-	if boarded {
-		first.Sleep()
-		err = m.settle(ctx, &first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
-	}
+	first := call{Ask: lane.Ask{N: n, Since: since}, routes: r, late: true}
+	_, err := m.board(ctx, &first, d)
 	return err
 }
 
-// board is the first step of whole: it puts the first ask of a call on a batch, as
-// Lane.Board does, or decides the call without.
+// board puts the first ask of a call on a batch, as Lane.Board does, or decides the call without.
+// That of a late call is not put there: a batch may take the whole call timeout.
 func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
 	r := first.routes
 	if r.limit.Scope == PerParticipant {
@@ -74,6 +70,9 @@ func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded b
 		return false, m.unasked(ctx, v, first.N, first.Since, d)
 	}
 	first.Seat = v.seats[i]
+	if first.late {
+		return false, m.settle(ctx, first, first.Seat.Ask(ctx, &first.Ask, m.core.client.now()), d)
+	}
 	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
 		return true, nil
 	}
@@ -199,8 +198,8 @@ func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decisio
 		m.decidePerParticipant(&r.limit, n, true, d)
 		return nil
 	}
-	c, v, now := m.core, m.view(r), since
-	n = min(n, r.limit.most())
+	c, v := m.core, m.view(r)
+	n, now := min(n, r.limit.most()), c.client.now()
 	if v.knownDenial(1, now, d) {
 		return nil
 	}
