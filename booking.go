@@ -22,12 +22,6 @@ const (
 	bookRounds = 5
 )
 
-// offer is what one shard has to give, and when, on the client's clock.
-type offer struct {
-	forecast.Offer
-	seat *lane.Seat
-}
-
 // booked is a part of a booking.
 type booked struct {
 	lane.Part
@@ -152,40 +146,32 @@ func (m *member) plan(ctx context.Context, r *routes, n, least, since int64,
 	}
 	began := c.client.now()
 	able, until := solvent(visit, n, max(least, began), began)
-	offers := c.offers(ctx, able, since, failed)
+	offers, asked := c.offers(ctx, able, since, failed)
 	if len(offers) == 0 && until == 0 {
 		if c.client.lanes.Hurried(c.client.cfg.CallTimeout - time.Duration(began-since)) {
 			return 0, nil, lane.ErrTooLate
 		}
 		return 0, nil, node.ErrAway
 	}
-	if choices = alone(offers, n); choices != nil {
-		return 0, choices, nil
-	}
-	if until != 0 {
+	at, parts := forecast.Choices(offers, n)
+	switch {
+	case until != 0 && (parts == nil || len(parts[0]) > 1):
 		return 0, nil, &pacedError{until}
-	}
-	at, wanted := split(offers, n)
-	if wanted == nil {
+	case parts == nil:
 		return 0, nil, fmt.Errorf("%w: the shards that answer never have %d permits together", ErrWaitTooLong, n)
+	case len(parts[0]) > 1:
+		// Others take permits between the look and the booking: as many as come back meanwhile.
+		now := c.client.now()
+		at = max(at, now) + 2*(now-began) + int64(time.Millisecond)
 	}
-	// Others take permits between the look and the booking: as many as come back meanwhile.
-	now := c.client.now()
-	return max(at, now) + 2*(now-began) + int64(time.Millisecond), [][]lane.Part{wanted}, nil
-}
-
-// alone are the shards that have n permits, the one that has them first in front.
-func alone(offers []offer, n int64) (choices [][]lane.Part) {
-	times := make(map[*lane.Seat]int64)
-	for i := range offers {
-		if when, ok := offers[i].Soonest(n); ok {
-			times[offers[i].seat] = when
-			choices = append(choices, []lane.Part{{Seat: offers[i].seat, N: n}})
+	for _, choice := range parts {
+		var wanted []lane.Part
+		for _, p := range choice {
+			wanted = append(wanted, lane.Part{Seat: asked[p.Offer], N: p.Permits})
 		}
+		choices = append(choices, wanted)
 	}
-	slices.SortStableFunc(choices,
-		func(a, b []lane.Part) int { return cmp.Compare(times[a[0].Seat], times[b[0].Seat]) })
-	return choices
+	return at, choices, nil
 }
 
 // solvent leaves out the shards that have n permits, but whose credit is known not to pay for them
@@ -202,55 +188,38 @@ func solvent(seats []*lane.Seat, n, at, now int64) (able []*lane.Seat, until int
 	return able, until
 }
 
-// offers asks every shard at once what it has.
+// offers asks every shard at once what it has, and returns that of those that answer.
 func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64,
-	failed map[*lane.Seat]bool) (offers []offer) {
-	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	failed map[*lane.Seat]bool) (offers []forecast.Offer, asked []*lane.Seat) {
+	now := c.client.now()
+	left := c.client.cfg.CallTimeout - time.Duration(now-since)
+	var lanes []*lane.Lane
 	for _, s := range seats {
-		l := s.Lane
-		if failed[s] || left <= 0 || !l.Usable(c.client.now()) {
-			continue
+		if !failed[s] && left > 0 && s.Lane.Usable(now) {
+			lanes, asked = append(lanes, s.Lane), append(asked, s)
 		}
-		wg.Go(func() {
-			peek, err := l.Peek(ctx, left/2)
-			if err != nil {
-				return
-			}
-			received := c.client.now()
-			o := offer{seat: s}
-			o.Weight = l.Most()
-			o.Add(peek.Spare, forecast.Releases(peek.Behind(), peek.Closed, received, l.Room(&peek)))
-			if peek.Status == script.Absent {
-				o.Free = o.Weight
-			} else if last := len(peek.Releases); last > 0 && !l.Bursty {
-				// a bucket has what comes back whatever is booked
-				o.After = received + int64(peek.Releases[last-1].In-peek.Window)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			offers = append(offers, o)
-		})
 	}
-	wg.Wait()
-	return offers
+	answered := asked[:0]
+	for i, found := range lane.Look(ctx, lanes, left/2) {
+		if found.Err == nil {
+			offers, answered = append(offers, offerOf(&found)), append(answered, asked[i])
+		}
+	}
+	return offers, answered
 }
 
-// split spreads n permits over shards for the earliest instant at which they have so many together;
-// nil if there is none.
-func split(offers []offer, n int64) (at int64, wanted []lane.Part) {
-	all := make([]forecast.Offer, len(offers))
-	for i := range offers {
-		all[i] = offers[i].Offer
+// offerOf is what a shard has to give, on the client's clock.
+func offerOf(found *lane.Sight) forecast.Offer {
+	l := found.Lane
+	o := forecast.Offer{Weight: l.Most()}
+	o.Add(found.Spare, forecast.Releases(found.Behind(), found.Closed, found.Received, l.Room(&found.PeekReply)))
+	if found.Status == script.Absent {
+		o.Free = o.Weight
+	} else if last := len(found.Releases); last > 0 && !l.Bursty {
+		// a bucket has what comes back whatever is booked
+		o.After = found.Received + int64(found.Releases[last-1].In-found.Window)
 	}
-	at, takes := forecast.Split(all, n)
-	for i, take := range takes {
-		if take > 0 {
-			wanted = append(wanted, lane.Part{Seat: offers[i].seat, N: take})
-		}
-	}
-	return at, wanted
+	return o
 }
 
 // bookParts books every part for the instant, or for a later one that suits all:

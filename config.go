@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Bounds and defaults of a Config.
@@ -181,7 +182,7 @@ func (n *Node) fill() error {
 	if n.Client != nil && len(n.Redis.InitAddress) != 0 {
 		return errors.New("set Redis or Client, not both")
 	}
-	if err := dialable(n.Redis); err != nil {
+	if err := node.Dialable(n.Redis); err != nil {
 		return err
 	}
 	if n.Name == "" {
@@ -200,29 +201,6 @@ func (n *Node) fill() error {
 		return fmt.Errorf("its Weight is %v; it must be a positive number", n.Weight)
 	}
 	return nil
-}
-
-// dialable refuses addresses that no attempt to connect could ever reach, because they
-// would look like a node that is away. A program that dials by itself may write what it likes.
-func dialable(o rueidis.ClientOption) error {
-	if dialsItself(o) {
-		return nil
-	}
-	for _, address := range o.InitAddress {
-		if strings.HasPrefix(address, "/") {
-			continue // a Unix socket
-		}
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "" || strings.Contains(address, "://") {
-			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads a URL)", address)
-		}
-	}
-	return nil
-}
-
-// dialsItself reports whether the program makes the connections, so that addresses may mean
-// anything.
-func dialsItself(o rueidis.ClientOption) bool {
-	return o.DialFn != nil || o.DialCtxFn != nil //nolint:staticcheck // DialFn is deprecated, but programs may still set it
 }
 
 // validWeight also bounds the magnitude, so that sums and ratios of weights stay finite.

@@ -33,8 +33,8 @@ func checkNodes(nodes []Node) ([]Node, error) {
 			continue
 		}
 		names[n.Name] = true
-		for k, other := range nodes[:i] {
-			if sameServer(other, *n) {
+		for k := range i {
+			if nodes[k].spec().SameServer(n.spec()) {
 				bad("Nodes[%d]: it is the same server as Nodes[%d]; list each once", i, k)
 			}
 		}
@@ -100,12 +100,15 @@ func (c *Client) nodesInUse() map[string]bool {
 }
 
 // specsOf describes the nodes of a Config.
-func specsOf(nodes []Node) []node.Spec {
-	specs := make([]node.Spec, len(nodes))
-	for i, n := range nodes {
-		specs[i] = node.Spec{Name: n.Name, Option: n.Redis, Client: n.Client, Weight: n.Weight, Drain: n.Drain}
+func specsOf(nodes []Node) (specs []node.Spec) {
+	for i := range nodes {
+		specs = append(specs, *nodes[i].spec())
 	}
 	return specs
+}
+
+func (n *Node) spec() *node.Spec {
+	return &node.Spec{Name: n.Name, Option: n.Redis, Client: n.Client, Weight: n.Weight, Drain: n.Drain}
 }
 
 // Rebalance arranges the limit anew over the nodes of this Client that do not
@@ -133,12 +136,12 @@ func (c *Client) Rebalance(ctx context.Context) error {
 		cores = append(cores, f.core)
 	}
 	errs := make([]error, len(cores))
-	turn := make(chan struct{}, 8) // at once
+	busy := make(chan struct{}, 8) // at once
 	var wg sync.WaitGroup
 	for i, co := range cores {
-		turn <- struct{}{}
+		busy <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-turn }()
+			defer func() { <-busy }()
 			if err := co.register.Rebalance(ctx); err != nil && !errors.Is(err, register.ErrDeleted) {
 				errs[i] = fmt.Errorf("limiter %q: %w", co.name, err)
 			}
@@ -146,17 +149,4 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// sameServer reports whether two nodes of a Config are sure to be one server, by what they say.
-func sameServer(a, b Node) bool {
-	if a.Client != nil || b.Client != nil {
-		return a.Client == b.Client
-	}
-	x, y := a.Redis, b.Redis
-	if dialsItself(x) || dialsItself(y) || x.SelectDB != y.SelectDB || x.Sentinel.MasterSet != y.Sentinel.MasterSet {
-		return false
-	}
-	return slices.ContainsFunc(x.InitAddress,
-		func(address string) bool { return slices.Contains(y.InitAddress, address) })
 }

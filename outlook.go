@@ -2,7 +2,7 @@ package shardlimit
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
@@ -42,32 +42,21 @@ func (c *core) await(r *routes, o *outlook, n int64) time.Duration {
 // is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
 func (c *core) look(ctx context.Context, r *routes, since int64) (o *outlook, found []int64) {
 	o = &outlook{complete: true}
-	answered := false
 	found = make([]int64, len(r.lanes))
-	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i, l := range r.lanes {
-		if !l.Usable(c.client.now()) {
+	now := c.client.now()
+	left := c.client.cfg.CallTimeout - time.Duration(now-since)
+	asked := slices.DeleteFunc(slices.Clone(r.lanes), func(l *lane.Lane) bool { return !l.Usable(now) })
+	if left <= 0 && len(asked) > 0 {
+		asked, o.complete = nil, false
+	}
+	answered := false
+	for _, s := range lane.Look(ctx, asked, left) {
+		if s.Err != nil {
+			o.complete = false
 			continue
 		}
-		if left <= 0 {
-			o.complete = false
-			break
-		}
-		wg.Go(func() {
-			peek, err := l.Peek(ctx, left)
-			received := c.client.now()
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				o.complete = false
-				return
-			}
-			answered, found[i] = true, o.include(l, r, &peek, received)
-		})
+		answered, found[slices.Index(r.lanes, s.Lane)] = true, o.include(r, &s)
 	}
-	wg.Wait()
 	o.Sort()
 	o.made = c.client.now()
 	o.until = o.made + int64(lane.ShutCap(r.limit.Per))
@@ -78,12 +67,12 @@ func (c *core) look(ctx context.Context, r *routes, since int64) (o *outlook, fo
 }
 
 // include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(l *lane.Lane, r *routes, peek *script.PeekReply, received int64) (free int64) {
-	reopens(peek, r.layout)
-	if free = peek.Free; peek.Status == script.Absent && r.layout.Settled {
-		free = l.Most() // it begins with its share when it is first asked
+func (o *outlook) include(r *routes, found *lane.Sight) (free int64) {
+	reopens(&found.PeekReply, r.layout)
+	if free = found.Free; found.Status == script.Absent && r.layout.Settled {
+		free = found.Lane.Most() // it begins with its share when it is first asked
 	}
-	o.Add(free, forecast.Releases(peek.Beside, peek.Closed, received, l.Room(peek)))
+	o.Add(free, forecast.Releases(found.Beside, found.Closed, found.Received, found.Lane.Room(&found.PeekReply)))
 	return free
 }
 

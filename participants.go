@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -80,12 +81,7 @@ func byUse(all map[string]ParticipantState) []ParticipantState {
 	if shared := all[""]; shared.Used == 0 && shared.Demand == 0 {
 		delete(all, "")
 	}
-	list := make([]ParticipantState, 0, len(all))
-	for _, p := range all {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b ParticipantState) int {
+	return slices.SortedFunc(maps.Values(all), func(a, b ParticipantState) int {
 		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.ID, b.ID))
 	})
-	return list
 }

@@ -59,18 +59,7 @@ func TestOutlookFollowsWhatIsFreeUpAndDown(t *testing.T) {
 // A split is for the earliest instant, asks no shard for more than it has then, and comes to n.
 func TestASplitIsForTheEarliestInstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		offers := make([]Offer, rapid.IntRange(1, 4).Draw(t, "shards"))
-		most := int64(0)
-		for i := range offers {
-			o := &offers[i]
-			o.Free, o.Weight = rapid.Int64Range(0, 5).Draw(t, "free"), rapid.Int64Range(1, 9).Draw(t, "weight")
-			o.After = rapid.Int64Range(0, 6).Draw(t, "after")
-			most += o.Free
-			for at := int64(1); at < 8; at += rapid.Int64Range(1, 4).Draw(t, "gap") {
-				o.Releases = append(o.Releases, Release{at, rapid.Int64Range(0, 4).Draw(t, "permits")})
-				most += o.Releases[len(o.Releases)-1].Permits
-			}
-		}
+		offers, most := someOffers(t)
 		sum := func(at int64) (sum int64) {
 			for i := range offers {
 				sum += offers[i].by(at)
@@ -98,4 +87,53 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 			t.Errorf("%d permits, want %d", got, n)
 		}
 	})
+}
+
+// A shard that can give all permits is a choice, the first one the soonest. Else there is one
+// choice of several shards, unless they never have so many.
+func TestChoicesAreShardsAloneTheSoonestFirstOrASplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers, _ := someOffers(t)
+		n := rapid.Int64Range(1, 40).Draw(t, "n")
+		at, choices := Choices(offers, n)
+		alone := 0
+		for i := range offers {
+			if _, ok := offers[i].Soonest(n); ok {
+				alone++
+			}
+		}
+		if splitAt, permits := Split(offers, n); alone == 0 {
+			if (permits == nil) != (choices == nil) || permits != nil && (len(choices) != 1 || at != splitAt) {
+				t.Fatalf("%v at %d, want %v at %d", choices, at, permits, splitAt)
+			}
+			return
+		}
+		if len(choices) != alone || at != 0 {
+			t.Fatalf("%v at %d, but %d shards have %d", choices, at, alone, n)
+		}
+		last := int64(-1)
+		for _, choice := range choices {
+			when, ok := offers[choice[0].Offer].Soonest(n)
+			if !ok || len(choice) != 1 || choice[0].Permits != n || when < last {
+				t.Errorf("%v: at %d, %v, after one at %d", choice, when, ok, last)
+			}
+			last = when
+		}
+	})
+}
+
+// someOffers draws what shards have, and how many permits come in all.
+func someOffers(t *rapid.T) (offers []Offer, permits int64) {
+	offers = make([]Offer, rapid.IntRange(1, 4).Draw(t, "shards"))
+	for i := range offers {
+		o := &offers[i]
+		o.Free, o.Weight = rapid.Int64Range(0, 5).Draw(t, "free"), rapid.Int64Range(1, 9).Draw(t, "weight")
+		o.After = rapid.Int64Range(0, 6).Draw(t, "after")
+		permits += o.Free
+		for at := int64(1); at < 8; at += rapid.Int64Range(1, 4).Draw(t, "gap") {
+			o.Releases = append(o.Releases, Release{at, rapid.Int64Range(0, 4).Draw(t, "permits")})
+			permits += o.Releases[len(o.Releases)-1].Permits
+		}
+	}
+	return offers, permits
 }

@@ -9,21 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
-
-// Spec describes a node.
-type Spec struct {
-	Name   string
-	Option rueidis.ClientOption
-	Client rueidis.Client // the caller's own client, or nil
-	Weight float64
-	Drain  bool
-}
 
 // Settings are what the nodes of a process share.
 type Settings struct {
