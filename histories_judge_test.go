@@ -133,11 +133,12 @@ func (l *watched) moves() bool {
 
 // doubt is the time in which several layouts may be in force, because records were lost or are old:
 // until a process that knows better has used the limit long enough to read the record, and what it
-// found is in force. One that rests puts nothing right.
+// found is in force. One that rests puts nothing right, and one that came later does not know.
 type doubt struct {
 	from, to int64 // 0, 0: there was none
 	open     bool
-	known    int64 // when a process that knows what should be in force first used the limit; 0: none did
+	known    int64                       // when one that knows first used the limit; 0: none did
+	knowers  map[*shardlimit.Client]bool // those that had the limit open
 }
 
 // doubted notes that records were lost or became old.
@@ -149,6 +150,12 @@ func (l *watched) doubted() {
 		l.doubt.from = now
 	}
 	l.doubt.open, l.doubt.known = true, 0
+	l.doubt.knowers = make(map[*shardlimit.Client]bool)
+	for _, p := range l.world.procs {
+		if p.client != nil && p.handles[l.name()] != nil {
+			l.doubt.knowers[p.client] = true
+		}
+	}
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 }
 
@@ -162,12 +169,19 @@ func (l *watched) used(p *process, h *shardlimit.Limiter) {
 	now, was, is := l.world.now(), h.Limit(), l.current()
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 	switch {
-	case !p.works() || !same(was, is):
+	case !p.works() || !same(was, is) || !l.knows(p):
 	case l.doubt.known == 0:
 		l.doubt.known = now
 	case now-l.doubt.known > int64(20*time.Second):
 		l.doubt.open = false
 	}
+}
+
+// knows reports whether a process had the limit open when records were lost, or none of those that
+// had lives any more.
+func (l *watched) knows(p *process) bool {
+	return l.doubt.knowers[p.client] || !slices.ContainsFunc(l.world.procs,
+		func(other *process) bool { return other.client != nil && l.doubt.knowers[other.client] })
 }
 
 // most is the greatest limit that could be in force.
