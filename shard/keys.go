@@ -25,6 +25,9 @@ type Arrangement struct {
 	Shards int    // of each key, as far as there are permits for them
 	Even   bool   // the permits are divided as version 1 did
 	Nodes  []Node // over which the keys are placed; never changed in place
+	// Fell tells that shares fell when this came into force: a shard may have in use what it had
+	// before, which is more than this says.
+	Fell bool
 }
 
 // Past is an arrangement that was in force, under which a key may still hold something.
@@ -54,19 +57,33 @@ func (l Layout) ForKey(id string) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
 	}
 	var at Layout
+	fell := false
 	for _, p := range append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()}) {
-		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec))
+		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec), fell)
 		if err != nil {
 			return Layout{}, err
 		}
+		fell = p.Fell || next.Settled && (fell || falls(at, next))
 		at = next
 	}
 	return at, nil
 }
 
-// keyAfter returns the layout of a key that follows at; the zero layout is that of a new key. It
-// is settled at once if its shards can change over one by one.
-func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard) (Layout, error) {
+// falls reports whether a shard has less under the next layout. What is in use above that stays.
+func falls(l, next Layout) bool {
+	at := places(next.Shards)
+	for _, s := range l.Shards {
+		if i, ok := at[s.Site()]; !ok || next.Shards[i].Share < s.Share || burstOf(next.Shards[i]) < burstOf(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyAfter returns the layout of a key that follows l; the zero layout is that of a new key. It is
+// settled at once if its shards can change over one by one. fell tells that shards may hold more
+// than l says: their shares fell lately, and what was in use then may be in use.
+func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard, fell bool) (Layout, error) {
 	if l.Epoch == 0 {
 		next := s.layout(epoch)
 		next.Settled, next.Shards = true, shards
@@ -76,10 +93,16 @@ func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
 	}
 	next, err := l.follow(epoch, s, shards)
-	if err == nil && l.Settled && oneByOne(l, next) {
-		next = next.Settle()
+	switch {
+	case err != nil || next.Settled:
+		return next, err
+	case l.Settled && oneByOne(l, next):
+		return next.Settle(), nil
+	case l.Settled && fell:
+		l.Settled = false
+		return l.follow(epoch, s, shards)
 	}
-	return next, err
+	return next, nil
 }
 
 // oneByOne reports whether the shards of a settled layout may take over what the next one says in
@@ -191,21 +214,30 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		next.Before = slices.Clone(l.Keys.Before)
 	}
 	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && past.changesOneByOne(s, to) {
+		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.Burst < past.Spec.Burst
 		return next, nil
 	}
-	// Of several with the same shards, or some of them, the latest is enough, as no shard is known
-	// to hold what any of them says. The first stays all the same: what follows a single one counts
-	// on what that says.
-	first := next.Before[:min(1, len(next.Before))]
-	next.Before = append(slices.Clone(first), slices.DeleteFunc(next.Before[len(first):], func(p Past) bool {
-		n := p.Spec.fits(from)
-		return p.same(from) && p.Spec.Algorithm == past.Spec.Algorithm && n == past.Spec.fits(from) &&
-			min(p.Spec.Permits, int64(n)) <= min(past.Spec.Permits, int64(n))
-	})...)
+	// Of several with the same shards, or some of them, the latest and the greatest are enough, as
+	// no shard is known to hold what any of them says. The first stays all the same: what follows a
+	// single one counts on what that says.
+	kept := slices.Clone(next.Before[:min(1, len(next.Before))])
+	for _, p := range next.Before[len(kept):] {
+		if !p.within(past) && !slices.ContainsFunc(kept, p.within) {
+			kept = append(kept, p)
+		}
+	}
+	next.Before = kept
 	if next.Before = append(next.Before, past); len(next.Before) > maxBefore {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
+}
+
+// within reports whether every shard of a key under p is one under q, with as much or less.
+func (p Past) within(q Past) bool {
+	return p.same(q.Arrangement) && p.Spec.Algorithm == q.Spec.Algorithm && p.Spec.fits(p.Arrangement) ==
+		q.Spec.fits(q.Arrangement) && p.Spec.Permits <= q.Spec.Permits && p.Spec.Burst <= q.Spec.Burst &&
+		(!p.Fell || q.Fell)
 }
 
 // fits is among how many places the shards of a key are.
@@ -229,11 +261,11 @@ func (p Past) changesOneByOne(s Spec, to Arrangement) bool {
 	if p.Spec.fits(p.Arrangement) != s.fits(to) {
 		return false
 	}
-	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec))
+	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec), false)
 	if err != nil {
 		return false
 	}
-	next, err := at.keyAfter(2, s, to.shards("", s))
+	next, err := at.keyAfter(2, s, to.shards("", s), false)
 	return err == nil && next.Settled
 }
 

@@ -15,6 +15,7 @@ type arrangementJSON struct {
 	Shards int        `json:"shards"`
 	Even   bool       `json:"even,omitempty"`
 	Nodes  []nodeJSON `json:"nodes"`
+	Fell   bool       `json:"fell,omitempty"`
 }
 
 type nodeJSON struct {
@@ -49,7 +50,7 @@ func (k *Keys) stored() *keysJSON {
 }
 
 func (a Arrangement) stored() arrangementJSON {
-	stored := arrangementJSON{Shards: a.Shards, Even: a.Even, Nodes: make([]nodeJSON, len(a.Nodes))}
+	stored := arrangementJSON{Shards: a.Shards, Even: a.Even, Nodes: make([]nodeJSON, len(a.Nodes)), Fell: a.Fell}
 	for i, n := range a.Nodes {
 		stored.Nodes[i] = nodeJSON(n)
 	}
@@ -71,7 +72,7 @@ func (j *keysJSON) keys() *Keys {
 }
 
 func (j arrangementJSON) arrangement() Arrangement {
-	a := Arrangement{Shards: j.Shards, Even: j.Even, Nodes: make([]Node, len(j.Nodes))}
+	a := Arrangement{Shards: j.Shards, Even: j.Even, Nodes: make([]Node, len(j.Nodes)), Fell: j.Fell}
 	for i, n := range j.Nodes {
 		a.Nodes[i] = Node(n)
 	}

@@ -137,6 +137,37 @@ func TestKeysOfAFamilyChangeOneByOneOrByAPlan(t *testing.T) {
 	})
 }
 
+// After a limit was lowered, a shard may still have in use what it had before. A change that moves
+// capacity between shards does not count on what the lower limit left it.
+func TestAMoveAfterALimitWasLoweredCountsOnNoShard(t *testing.T) {
+	nodes := someNodes(3)
+	was := family(t, 5, spec(236), 2, nodes)
+	lower := succeed(t, was, spec(233), nodes)
+	if k := keyed(t, lower, "key"); !k.Settled {
+		t.Errorf("shard by shard a key may be lowered at once: %+v", k)
+	}
+	raised := succeed(t, lower, spec(300), nodes)
+	if k := keyed(t, raised, "key"); !k.Settled {
+		t.Errorf("and raised again: %+v", k)
+	}
+	other := spec(235)
+	other.Algorithm = "another"
+	again := succeed(t, succeed(t, raised, spec(100), nodes), spec(290), nodes) // less than there was
+	for _, before := range []shard.Layout{lower, again} {
+		k := keyed(t, succeed(t, before, other, nodes), "key")
+		for _, s := range k.Shards {
+			if k.Settled || s.Share == 0 && s.Start != shard.Unknown {
+				t.Errorf("%+v is taken to hold that under %+v", s, k)
+			}
+		}
+		for i, floor := range k.Opening(false) {
+			if floor > 0 {
+				t.Errorf("%+v may be raised to %d before any shard was seen", k.Shards[i], floor)
+			}
+		}
+	}
+}
+
 // Whatever the order of changes, a key that is not settled lists every place where it may hold
 // something.
 func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {

@@ -84,6 +84,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	default:
 		next, err = next.Renumber(r.nextEpoch(next))
 		next.Keys = &shard.Keys{Arrangement: keys.Arrangement}
+		next.Keys.Fell = false
 	}
 	if err != nil {
 		return nil, false, err
