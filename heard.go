@@ -15,7 +15,8 @@ import (
 
 // wayTo is where a lane leads.
 func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
-	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm}
+	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm,
+		Untold: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, shard.Tag(s.Slot),
 			c.id), a.bursty(), a == LeakyBucket
@@ -39,6 +40,9 @@ func (c *core) KnownFor() time.Duration { return c.record().Age() }
 
 // Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
 func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believed(epoch, elapsed) }
+
+// Expired tells that it was too long ago that any layout was confirmed.
+func (c *core) Expired(elapsed int64) bool { return c.record().Expired(elapsed) }
 
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
 func (c *core) Confirm(ctx context.Context) error {

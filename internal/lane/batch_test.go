@@ -43,6 +43,7 @@ type quietLimit struct{ own *Seat }
 func (*quietLimit) Refresh()                        {}
 func (*quietLimit) KnownFor() time.Duration         { return 0 }
 func (*quietLimit) Confirmed(_, _ int64) int64      { return 0 }
+func (*quietLimit) Expired(int64) bool              { return false }
 func (*quietLimit) Confirm(context.Context) error   { return nil }
 func (*quietLimit) Heard(*Lane, News)               {}
 func (*quietLimit) Elsewhere(*Lane) int64           { return 0 }

@@ -86,6 +86,7 @@ type Way struct {
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
 	Paced     bool // its permits have turns: a leaky bucket
+	Untold    bool // nobody tells the shard that it left: it is of a key of a family
 }
 
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never
@@ -97,6 +98,8 @@ type Limit interface {
 	KnownFor() time.Duration
 	// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
 	Confirmed(epoch, elapsed int64) (until int64)
+	// Expired tells that it was too long ago that any layout was confirmed.
+	Expired(elapsed int64) bool
 	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
 	Confirm(ctx context.Context) error
 	// Heard compares what a shard said with what the process believed.

@@ -47,6 +47,9 @@ func (l *Lane) deadline(epoch int64) int64 {
 // the terms, or nil for those of the lane.
 func (l *Lane) present(ctx context.Context, fixed *Terms,
 	once func(*Terms) (status script.Status, at int64, err error)) error {
+	if fixed == nil && l.Untold {
+		l.reassure(ctx)
+	}
 	for tries := 1; ; tries++ {
 		t := fixed
 		if t == nil {
@@ -60,6 +63,18 @@ func (l *Lane) present(ctx context.Context, fixed *Terms,
 			return err
 		}
 	}
+}
+
+// reassure has the layout confirmed if that was too long ago, for no more than half of a call. It
+// is for a shard that nobody tells when the layout is another one: the process may have rested
+// while the limit came to be in force elsewhere. If nobody can tell, the call is made all the same.
+func (l *Lane) reassure(ctx context.Context) {
+	if !l.Limit.Expired(l.env.Clock.Elapsed()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
+	defer cancel()
+	_ = l.Limit.Confirm(ctx)
 }
 
 // insist returns nil if a call to a shard without state is to be made again. at is when it was

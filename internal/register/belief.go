@@ -46,6 +46,12 @@ func (r *Register) Believed(epoch, elapsed int64) int64 {
 	return b.until
 }
 
+// Expired tells that the record was last seen to hold a layout too long ago to rely on that.
+func (r *Register) Expired(elapsed int64) bool {
+	b := r.belief.Load()
+	return b != nil && elapsed >= b.until
+}
+
 // Doubt has the layout counted as confirmed too long ago. It is for tests.
 func (r *Register) Doubt() {
 	r.belief.Store(nil)
