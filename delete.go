@@ -56,9 +56,9 @@ func (c *core) broughtIntoUse(ctx context.Context) *routes {
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
 	defer cancel()
 	for c.register.Vacant() && c.register.Revive(ctx) == nil {
-		if r = c.routes.Load(); r != nil {
+		if r = c.routes.Load(); r != nil { // else it was deleted again
 			return r
-		} // deleted again
+		}
 	}
 	return c.routes.Load()
 }

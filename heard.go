@@ -41,7 +41,7 @@ func (c *core) KnownFor() time.Duration { return c.record().Age() }
 // Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
 func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believed(epoch, elapsed) }
 
-// Expired tells that it was too long ago that any layout was confirmed.
+// Expired tells that a layout was confirmed, and that it was too long ago.
 func (c *core) Expired(elapsed int64) bool { return c.record().Expired(elapsed) }
 
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.

@@ -6,7 +6,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// outage answers a call that no shard answered. t is nil if the limit could not
+// outage answers a call that no shard answered. r is nil if the limit could not
 // be declared yet; cause is nil if no shard was asked.
 func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, error) {
 	c := m.core

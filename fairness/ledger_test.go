@@ -35,7 +35,7 @@ func TestTextRoundTrip(t *testing.T) {
 	}
 }
 
-func FuzzParseBook(f *testing.F) {
+func FuzzParseLedger(f *testing.F) {
 	l, _ := crowd(3, 1000)
 	f.Add(l.Text())
 	f.Fuzz(func(t *testing.T, text string) {
@@ -117,9 +117,9 @@ func TestUnmetDemandIsSpread(t *testing.T) {
 	}
 }
 
-// TestReserve: a free permit is kept for those who want less than their part, as long as there are
-// any.
-func TestReserve(t *testing.T) {
+// TestAFreePermitIsKeptForWhoWantsLess: a free permit is kept for those who want less than their
+// part, as long as there are any.
+func TestAFreePermitIsKeptForWhoWantsLess(t *testing.T) {
 	l, term := crowd(4, 100)
 	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Slot: -1, Weight: 1000}}
 	for _, light := range []int64{1, 0} {

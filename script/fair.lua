@@ -11,8 +11,7 @@
 --@layout ledger
 --@layout account
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
---          callers,
---          of which the slot is -1 where it is not known. Weights are in thousandths.
+--          callers, of which the slot is -1 where it is not known. Weights are in thousandths.
 --          Only with reports: thousandths of a permit of unmet demand since the last report, and
 --          permits that blocked callers wait for.
 --@layout asks
@@ -20,10 +19,10 @@
 --@layout caller
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
--- Gives the number of `groups`, the `grants` of each, how
--- many permits were `granted` in all and are `left`, and the size of the first ask that was
--- `refused`. Arithmetic in the order of fairness.Ledger, to which it is equal bit for bit. A ledger
--- that is damaged is thrown away: then the call is served as if nobody contended.
+-- Gives the number of `groups`, the `grants` of each, how many permits were `granted` in all and
+-- are `left`, and the size of the first ask that was `refused`. Arithmetic in the order of
+-- fairness.Ledger, to which it is equal bit for bit. A ledger that is damaged is thrown away: then
+-- the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '@ONE' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, @one.groups..size) == ONE

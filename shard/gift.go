@@ -15,9 +15,9 @@ type Gift struct{ Permits, Room int64 }
 //
 // What is given sums to no more than what was given up:
 //
-//   - what a bucket said that it took out because its share or burst fell (Gave), no more than its
-//     Start of the old limit is of the burst: an old snapshot may have brought back a share that
-//     others have, and a bucket full of it;
+//   - what a bucket said that it took out because its share or burst fell (Gave), at most the part
+//     of the burst that its Start was of the old limit: an old snapshot may have brought back a
+//     share that others have, and a bucket full of it. Where a Start is unknown, all of it;
 //   - what was in a bucket that nobody used: of the burst, the part that its Start was of the old
 //     limit. That counts as if the greater burst had been in force before, so it may be more than
 //     was in it, and is not more than its part of the greater bound;

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -26,7 +27,7 @@ type Arrangement struct {
 	Even   bool   // the permits are divided as version 1 did
 	Nodes  []Node // over which the keys are placed; never changed in place
 	// Fell tells that shares fell when this came into force: a shard may have in use what it had
-	// before, which is more than this says.
+	// before, which is more than this says. It is forgotten with the arrangements before.
 	Fell bool
 }
 
@@ -214,7 +215,7 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		next.Before = slices.Clone(l.Keys.Before)
 	}
 	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && past.changesOneByOne(s, to) {
-		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.Burst < past.Spec.Burst
+		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
 		return next, nil
 	}
 	// Of several with the same shards, or some of them, the latest and the greatest are enough, as
@@ -236,9 +237,12 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 // within reports whether every shard of a key under p is one under q, with as much or less.
 func (p Past) within(q Past) bool {
 	return p.same(q.Arrangement) && p.Spec.Algorithm == q.Spec.Algorithm && p.Spec.fits(p.Arrangement) ==
-		q.Spec.fits(q.Arrangement) && p.Spec.Permits <= q.Spec.Permits && p.Spec.Burst <= q.Spec.Burst &&
+		q.Spec.fits(q.Arrangement) && p.Spec.Permits <= q.Spec.Permits && p.Spec.atOnce() <= q.Spec.atOnce() &&
 		(!p.Fell || q.Fell)
 }
+
+// atOnce is how many permits may be granted at once.
+func (s Spec) atOnce() int64 { return cmp.Or(s.Burst, s.Permits) }
 
 // fits is among how many places the shards of a key are.
 func (s Spec) fits(a Arrangement) int {

@@ -98,7 +98,7 @@ type Limit interface {
 	KnownFor() time.Duration
 	// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
 	Confirmed(epoch, elapsed int64) (until int64)
-	// Expired tells that it was too long ago that any layout was confirmed.
+	// Expired tells that a layout was confirmed, and that it was too long ago.
 	Expired(elapsed int64) bool
 	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
 	Confirm(ctx context.Context) error

@@ -46,7 +46,8 @@ func (r *Register) Believed(epoch, elapsed int64) int64 {
 	return b.until
 }
 
-// Expired tells that the record was last seen to hold a layout too long ago to rely on that.
+// Expired tells that the record was last seen to hold a layout too long ago to rely on that. It is
+// false where no layout was ever seen: then there is nothing to rely on.
 func (r *Register) Expired(elapsed int64) bool {
 	b := r.belief.Load()
 	return b != nil && elapsed >= b.until
@@ -59,8 +60,8 @@ func (r *Register) Doubt() {
 }
 
 // Confirm makes sure that the layout of this process is the one in the record, or becomes it, at
-// most until ctx ends. The error is errBusy if ctx ended while others of this process held the
-// token: that tells nothing of Redis.
+// most until ctx ends. The error is errBusy if most of its time went by while others of this
+// process held the token: that tells nothing of Redis.
 func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() {
 		return nil
@@ -69,10 +70,14 @@ func (r *Register) Confirm(ctx context.Context) error {
 		r.SyncSoon()
 		return r.Absence()
 	}
+	began := r.now()
 	if err := r.begin(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
 	defer r.end()
+	if until, ok := ctx.Deadline(); ok && time.Duration(r.now()-began) > time.Until(until) {
+		return errBusy // what is left would end a read of a record that answers
+	}
 	if r.current() { // another call has done it meanwhile
 		return nil
 	}

@@ -52,7 +52,7 @@ type Register struct {
 	highest  atomic.Int64           // highest epoch that a shard has shown
 	clock    atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
 	// since when shards are known to obey a later layout than the record's; 0: they do not; only of
-	// of who holds the token
+	// who holds the token
 	outdated     int64
 	participants atomic.Int64
 	syncing      atomic.Bool
@@ -70,7 +70,7 @@ type Register struct {
 	// whether a place that cannot be reached is waited for; only of who holds the token
 	strict bool
 	// the epoch that each place had when it was read; 0: none, or it could not be read; only of
-	// of who holds the token
+	// who holds the token
 	there map[shard.Location]int64
 }
 

@@ -129,8 +129,8 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// Listens reports whether anybody wants to be told of decisions. To say what a decision was takes
-// as long as a tenth of one that the process makes from memory.
+// Listens reports whether anybody wants to be told of decisions, or of how long callers waited. To
+// put together what is told takes a tenth of the time of a denial from memory.
 func (t *Telemetry) Listens(ctx context.Context) bool {
 	return t.decisions.Enabled(ctx) || t.permits.Enabled(ctx) || t.duration.Enabled(ctx) || t.waiting.Enabled(ctx) ||
 		t.Tracing && trace.SpanFromContext(ctx).IsRecording()

@@ -363,7 +363,7 @@ func (w *world) again(i int, now, n int64) {
 	}
 }
 
-// learn is knowledge.learn and seat.learn of the root package.
+// learn is knowledge.learn and Seat.learn of internal/lane.
 func (w *world) learn(p *process, place int, now int64) {
 	l := p.lanes[place]
 	l.notBefore = 0

@@ -397,8 +397,7 @@ end
 --          93 cell(13)  106 used(13)  119 used_before(13)  132 unmet(16)  148 unmet_before(16)
 --          164 due(16)  180 denied(16)  196 waited(10)  206 lent(20)  = 225 bytes
 -- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
---          callers,
---          of which the slot is -1 where it is not known. Weights are in thousandths.
+--          callers, of which the slot is -1 where it is not known. Weights are in thousandths.
 --          Only with reports: thousandths of a permit of unmet demand since the last report, and
 --          permits that blocked callers wait for.
 -- asks  1 groups(3)  4 reports(1)  5 rest(to the end)
@@ -406,10 +405,10 @@ end
 -- caller  1 id(16)  17 slot(5)  22 weight(7)  29 unmet(16)  45 waiting(16)  = 60 bytes
 --
 -- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
--- Gives the number of `groups`, the `grants` of each, how
--- many permits were `granted` in all and are `left`, and the size of the first ask that was
--- `refused`. Arithmetic in the order of fairness.Ledger, to which it is equal bit for bit. A ledger
--- that is damaged is thrown away: then the call is served as if nobody contended.
+-- Gives the number of `groups`, the `grants` of each, how many permits were `granted` in all and
+-- are `left`, and the size of the first ask that was `refused`. Arithmetic in the order of
+-- fairness.Ledger, to which it is equal bit for bit. A ledger that is damaged is thrown away: then
+-- the call is served as if nobody contended.
 local asks, groups = ARGV[3], 1
 local ONE = '  10            1' -- one group of asks for a single permit, and no reports
 local plain = sub(asks, 1, 17) == ONE
