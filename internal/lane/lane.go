@@ -48,6 +48,7 @@ type Lane struct {
 	env *Env
 	Way
 	Terms atomic.Pointer[Terms]
+	heir  atomic.Pointer[Lane] // to the same shard, since the node has moved; nil: it has not
 
 	spare   atomic.Pointer[batch]              // to be used again
 	air     [maxFlights]atomic.Pointer[flight] // each changed only by its flier
@@ -347,8 +348,24 @@ func (l *Lane) Left() int64 {
 func (l *Lane) Forget(now int64) { l.known.forget(now) }
 
 // Follows has the lane take over, from another one to the same shard on a node that has moved, when
-// the shard was used last: if it comes without its data, that is a loss of memory.
-func (l *Lane) Follows(old *Lane) { l.known.usedAt.Store(old.known.usedAt.Load()) }
+// the shard was used last: if it comes without its data, that is a loss of memory. Calls that are
+// under way on the other lane get the terms of this one.
+func (l *Lane) Follows(old *Lane) {
+	l.known.usedAt.Store(old.known.usedAt.Load())
+	old.heir.Store(l)
+}
+
+// terms are the latest of this lane and of those that took its place: only these are told another
+// layout.
+func (l *Lane) terms() *Terms {
+	latest := l.Terms.Load()
+	for next := l.heir.Load(); next != nil; next = next.heir.Load() {
+		if t := next.Terms.Load(); t.Epoch > latest.Epoch {
+			latest = t
+		}
+	}
+	return latest
+}
 
 // notSentError is an ask that surely was not executed.
 type notSentError struct{ cause, reason error }

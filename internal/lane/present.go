@@ -53,7 +53,7 @@ func (l *Lane) present(ctx context.Context, fixed *Terms,
 	for tries := 1; ; tries++ {
 		t := fixed
 		if t == nil {
-			t = l.Terms.Load()
+			t = l.terms()
 		}
 		status, at, err := once(t)
 		if err != nil || status != script.Absent || t.Epoch == 0 {
