@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -247,5 +248,53 @@ func TestPlacesOfANewLimitAreWaitedFor(t *testing.T) {
 	}
 	if total != limit.Permits {
 		t.Errorf("%d of %d permits were granted", total, limit.Permits)
+	}
+}
+
+// A limit begins while one node is away. A process that lists all nodes but another one comes when
+// it is back, and finds the record on a node that was there.
+func TestALimitThatBeganWhileANodeWasAwayIsFoundByWhoListsFewer(t *testing.T) {
+	for _, nodes := range []int{3, 4} {
+		for _, last := range []string{"n0", "n1", "n2"} {
+			t.Run(fmt.Sprintf("%d nodes, anchored on %s", nodes, last), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { beginsWhileANodeIsAway(t, nodes, last) })
+			})
+		}
+	}
+}
+
+func beginsWhileANodeIsAway(t *testing.T, nodes int, last string) {
+	f, broken := bubbledNodes(t, nodes)
+	name, _, _ := limitHomeOn(last, f.nodes)
+	limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 2}
+	for away := range nodes {
+		for unlisted := range nodes {
+			if away == unlisted || f.nodes[away].Name == last { // without its anchor it cannot begin
+				continue
+			}
+			began := f.client(t)
+			broken[away].down.Store(true)
+			limiters := []*shardlimit.Limiter{limiter(t, began, name, limit)}
+			broken[away].down.Store(false)
+			joins := f.with(slices.Delete(slices.Clone(f.nodes), unlisted, unlisted+1)...).client(t)
+			limiters = append(limiters, limiter(t, joins, name, limit))
+			var total int64
+			for _, l := range limiters {
+				d, err := l.AllowUpTo(t.Context(), limit.Permits)
+				if err != nil {
+					t.Error(err)
+				}
+				total += d.Granted
+			}
+			if total > limit.Permits {
+				t.Errorf("%s was away, %s is not listed: %d of %d permits were granted", f.nodes[away].Name,
+					f.nodes[unlisted].Name, total, limit.Permits)
+			}
+			if err := limiters[0].Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			began.Close()
+			joins.Close()
+		}
 	}
 }

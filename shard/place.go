@@ -134,12 +134,14 @@ func weight(node Node) float64 {
 
 // Anchors returns the three places of a limit's layout record: the first is
 // the one that decides, the others are copies. With three nodes or more they are on
-// three different ones, at the home slot, so that any two may be lost. With fewer
-// they are also spread over slots (home, +1/3, +2/3), which are three different
-// masters if the node is a cluster. The places do not depend on the order or
-// the weights of nodes: records are tiny, and processes whose configurations differ
-// in weights must still find them. Adding or removing one node keeps at least
-// two of the three nodes. Without nodes the result is nil.
+// three different ones, so that any two may be lost. The first place on a node is at the
+// home slot, whichever other nodes are listed: processes that list different nodes look at
+// the same place of each node. Two places of one node, where fewer are listed, are at
+// different slots (home, +1/3, +2/3), which are different masters if the node is a cluster.
+// The places do not depend on the order or the weights of nodes: records are tiny, and
+// processes whose configurations differ in weights must still find them. Lists that differ
+// by one node have at least two of the three places in common, where the shorter one has
+// two nodes or more. Without nodes the result is nil.
 func Anchors(name string, nodes []Node) []Location {
 	if len(nodes) == 0 {
 		return nil
@@ -157,8 +159,8 @@ func Anchors(name string, nodes []Node) []Location {
 		return cmp.Compare(a, b)
 	})
 	slots := Positions(name, 3)
-	if len(names) >= 3 {
-		slots[1], slots[2] = slots[0], slots[0]
+	for i := range min(len(names), 3) {
+		slots[i] = slots[0]
 	}
 	anchors := make([]Location, 3)
 	for i := range anchors {
