@@ -79,3 +79,28 @@ func TestOnlyKeysThatMoveMayTakeLonger(t *testing.T) {
 		}
 	}
 }
+
+// A doubt ends with a process that has heard of the last change, also if that has only moved the
+// limit to other shards.
+func TestWhoKnowsOtherShardsDoesNotKnowTheLimit(t *testing.T) {
+	limit := func(permits int64, shards int) shardlimit.Limit {
+		return shardlimit.Limit{Permits: permits, Per: time.Second, Shards: shards}
+	}
+	for name, c := range map[string]struct {
+		is, known shardlimit.Limit
+		family    bool
+		current   bool
+	}{
+		"the same":               {is: limit(44, 8), known: limit(44, 8), current: true},
+		"other permits":          {is: limit(44, 8), known: limit(40, 8)},
+		"other shards":           {is: limit(44, 8), known: limit(44, 3)},
+		"as many as can be":      {is: limit(2, 8), known: limit(2, 2), current: true},
+		"chosen for it":          {is: limit(44, 0), known: limit(44, 3), current: true},
+		"a family keeps as many": {is: limit(44, 8), known: limit(44, 3), family: true, current: true},
+	} {
+		l := &watched{world: &world{}, plan: limitPlan{Family: c.family}, versions: []*version{{limit: c.is}}}
+		if l.isCurrent(c.known) != c.current {
+			t.Errorf("%s: current is %t", name, !c.current)
+		}
+	}
+}

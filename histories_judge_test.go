@@ -166,15 +166,24 @@ func (l *watched) used(p *process, h *shardlimit.Limiter) {
 	if !l.doubt.open || len(l.versions) == 0 {
 		return
 	}
-	now, was, is := l.world.now(), h.Limit(), l.current()
+	now := l.world.now()
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 	switch {
-	case !p.works() || !same(was, is) || !l.knows(p):
+	case !p.works() || !l.isCurrent(h.Limit()) || !l.knows(p):
 	case l.doubt.known == 0:
 		l.doubt.known = now
 	case now-l.doubt.known > int64(20*time.Second):
 		l.doubt.open = false
 	}
+}
+
+// isCurrent reports whether a process that works with this limit has heard of the last change. One
+// that knows another number of shards has not: a limit that only moved is in force on other shards.
+func (l *watched) isCurrent(known shardlimit.Limit) bool {
+	is := l.current()
+	// the shards of a family stay as many as they are, and no shard is without a permit
+	moved := !l.plan.Family && is.Shards > 0 && int64(known.Shards) != min(int64(is.Shards), is.Permits)
+	return same(known, is) && !moved
 }
 
 // knows reports whether a process had the limit open when records were lost, or none of those that
