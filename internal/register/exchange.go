@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -149,12 +151,22 @@ func (r *Register) mend(ctx context.Context, found []reading, at int, layout *sh
 		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, *layout)
 		return layout, agreed, err
 	}
+	homes := r.homes()
 	for i, copied := range found {
-		if i != at && copied.err == nil && (!copied.record.Exists || newer(anchor.record, copied.record)) {
+		if i != at && copied.lags(anchor.record, homes) {
 			return layout, r.writeCopies(ctx, *layout), nil
 		}
 	}
 	return layout, true, nil
+}
+
+// lags reports whether a copy is older than the anchor's, or missing where the record is kept. On a
+// node that drains, one that is missing is to be so.
+func (f *reading) lags(anchor script.Record, homes []shard.Location) bool {
+	if f.err != nil {
+		return false
+	}
+	return newer(anchor, f.record) && (f.record.Exists || slices.Contains(homes, f.place))
 }
 
 // recover makes the successor of a layout that no shard obeys any more, if those who may know a

@@ -79,7 +79,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 		since := *keys
 		since.Since, since.SinceAt = anchor.record.Now, anchor.place.Node
 		next.Keys = &since
-	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !everywhere(found, layout.Epoch):
+	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
 		return layout, true, nil
 	default:
 		next, err = next.Renumber(r.nextEpoch(next))
@@ -118,9 +118,19 @@ func lastsUnder(s shard.Spec) time.Duration {
 	return time.Duration(windows*float64(s.Window)) + s.Lease
 }
 
-// everywhere reports whether every place of the record that this process knows tells of the epoch.
-func everywhere(found []reading, epoch int64) bool {
+// everywhere reports whether no place of the record that this process knows tells of another epoch,
+// and none at which it is kept of nothing.
+func (r *Register) everywhere(found []reading, epoch int64) bool {
+	homes := r.homes()
 	return !slices.ContainsFunc(found, func(f reading) bool {
-		return !errors.Is(f.err, node.ErrStranger) && (f.err != nil || f.record.Epoch != epoch)
+		switch {
+		case errors.Is(f.err, node.ErrStranger):
+			return false
+		case f.err != nil:
+			return true
+		case !f.record.Exists:
+			return slices.Contains(homes, f.place)
+		}
+		return f.record.Epoch != epoch
 	})
 }

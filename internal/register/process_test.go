@@ -45,6 +45,13 @@ func processOn(t *testing.T, redis *miniredis.Miniredis, declared Wanted) *proce
 func offline(tb testing.TB, declared Wanted,
 	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)) *process {
 	tb.Helper()
+	return listing(tb, Subject{Name: "l", ID: "n:l"}, declared, node.Spec{Name: "n", Weight: 1,
+		Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: dial}})
+}
+
+// listing is a process with these nodes that has not asked them for anything.
+func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec) *process {
+	tb.Helper()
 	s := node.Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		CallTimeout: time.Second, Spawn: func(func(context.Context)) bool { return false }}
 	var err error
@@ -52,12 +59,11 @@ func offline(tb testing.TB, declared Wanted,
 		nil); err != nil {
 		tb.Fatal(err)
 	}
-	fleet := node.NewFleet(s, []node.Spec{{Name: "n", Weight: 1, Option: rueidis.ClientOption{
-		InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: dial}}})
+	fleet := node.NewFleet(s, nodes)
 	tb.Cleanup(fleet.Close)
 	p := &process{env: &Env{Nodes: fleet, Participant: "p", Closed: new(atomic.Bool)}, declared: declared}
-	p.register = New(p.env, Subject{Limit: p, Name: "l", ID: "n:l",
-		Metrics: telemetry.NewLimiter("l", SlidingLog)})
+	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
+	p.register = New(p.env, subject)
 	return p
 }
 

@@ -206,15 +206,20 @@ func (r *Register) request(layout shard.Layout) (script.WriteRecordRequest, erro
 	}, err
 }
 
-// writeCopies brings the anchor and the copies up to date, but those that are up to date already.
-// One that cannot be reached stays behind; whoever reads it later mends it. It reports whether all
-// that could be reached lead to the layout's anchor now.
+// writeCopies brings the anchor and the copies up to date, also those that were left on nodes that
+// drain, but not where done. One that cannot be reached stays behind; whoever reads it later mends
+// it. It reports whether all that could be reached lead to the layout's anchor now.
 func (r *Register) writeCopies(ctx context.Context, layout shard.Layout, done ...shard.Location) bool {
 	req, err := r.request(layout)
 	if err != nil {
 		return false
 	}
 	places := append(r.homes(), r.anchorOf(layout))
+	for _, p := range r.everyPlace() {
+		if r.there[p] > 0 {
+			places = append(places, p)
+		}
+	}
 	var disputed atomic.Bool
 	var wg sync.WaitGroup
 	for i, p := range places {
