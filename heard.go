@@ -45,12 +45,21 @@ func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believe
 func (c *core) Expired(elapsed int64) bool { return c.record().Expired(elapsed) }
 
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
-func (c *core) Confirm(ctx context.Context) error {
-	if err := c.record().Confirm(ctx); err != nil {
-		return err
+func (c *core) Confirm(ctx context.Context) error { return c.follows(c.record().Confirm(ctx)) }
+
+// ConfirmWithin is Confirm for at most so long. If the record did not answer in that time, it fails
+// at once for a while.
+func (c *core) ConfirmWithin(ctx context.Context, most time.Duration) error {
+	return c.follows(c.record().ConfirmWithin(ctx, most))
+}
+
+// follows has a key take over what follows from its family's record once that was confirmed: the
+// layout may have become another one.
+func (c *core) follows(err error) error {
+	if err == nil {
+		c.current()
 	}
-	c.current() // a key's layout follows from its family's, which may have become another one
-	return nil
+	return err
 }
 
 // Heard compares what a shard said with what the process believed.

@@ -40,16 +40,17 @@ func grounded(tb testing.TB) *Lane {
 // quietLimit is a limit that has no other shards and hears nothing.
 type quietLimit struct{ own *Seat }
 
-func (*quietLimit) Refresh()                        {}
-func (*quietLimit) KnownFor() time.Duration         { return 0 }
-func (*quietLimit) Confirmed(_, _ int64) int64      { return 0 }
-func (*quietLimit) Expired(int64) bool              { return false }
-func (*quietLimit) Confirm(context.Context) error   { return nil }
-func (*quietLimit) Heard(*Lane, News)               {}
-func (*quietLimit) Elsewhere(*Lane) int64           { return 0 }
-func (*quietLimit) Returned()                       {}
-func (*quietLimit) GiveBack([]Part) int64           { return 0 }
-func (*quietLimit) Failed(_ *Lane, err error) error { return err }
+func (*quietLimit) Refresh()                                           {}
+func (*quietLimit) KnownFor() time.Duration                            { return 0 }
+func (*quietLimit) Confirmed(_, _ int64) int64                         { return 0 }
+func (*quietLimit) Expired(int64) bool                                 { return false }
+func (*quietLimit) Confirm(context.Context) error                      { return nil }
+func (*quietLimit) ConfirmWithin(context.Context, time.Duration) error { return nil }
+func (*quietLimit) Heard(*Lane, News)                                  {}
+func (*quietLimit) Elsewhere(*Lane) int64                              { return 0 }
+func (*quietLimit) Returned()                                          {}
+func (*quietLimit) GiveBack([]Part) int64                              { return 0 }
+func (*quietLimit) Failed(_ *Lane, err error) error                    { return err }
 
 // allFly says that there is a flier for every batch, so that none begins by itself.
 const allFly = 1<<maxFlights - 1

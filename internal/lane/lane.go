@@ -103,6 +103,9 @@ type Limit interface {
 	Expired(elapsed int64) bool
 	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
 	Confirm(ctx context.Context) error
+	// ConfirmWithin is Confirm for at most so long. If the record did not answer in that time, it
+	// fails at once for a while.
+	ConfirmWithin(ctx context.Context, most time.Duration) error
 	// Heard compares what a shard said with what the process believed.
 	Heard(l *Lane, n News)
 	// Elsewhere is what was free on the other shards of the limit, as last heard.

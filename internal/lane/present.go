@@ -67,14 +67,17 @@ func (l *Lane) present(ctx context.Context, fixed *Terms,
 
 // reassure has the layout confirmed if that was too long ago, for no more than half of a call. It
 // is for a shard that nobody tells when the layout is another one: the process may have rested
-// while the limit came to be in force elsewhere. If nobody can tell, the call is made all the same.
+// while the limit came to be in force elsewhere.
+//
+// If the record cannot be read, or not so soon, the call is made all the same, and those after it
+// do not wait: the record is read on in the background. So a node that is away or slow does not
+// take keys along whose shards are on others. What a shard was told decides there as ever. One that
+// nobody told may grant until that reading ends, as while a process is cut off from the record: see
+// docs/decisions.md, "When the record of a family forgets".
 func (l *Lane) reassure(ctx context.Context) {
-	if !l.Limit.Expired(l.env.Clock.Elapsed()) {
-		return
+	if l.Limit.Expired(l.env.Clock.Elapsed()) {
+		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
-	defer cancel()
-	_ = l.Limit.Confirm(ctx)
 }
 
 // insist returns nil if a call to a shard without state is to be made again. at is when it was

@@ -2,7 +2,10 @@ package lane
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -41,5 +44,36 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	// The lane in between has no terms of a layout: its epoch is 0.
 	if err != nil || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
 		t.Errorf("asked under the epochs %v: %v", asked, err)
+	}
+}
+
+// restedLimit is a limit whose layout was confirmed too long ago, and cannot be now.
+type restedLimit struct {
+	quietLimit
+	waits []time.Duration
+}
+
+func (*restedLimit) Expired(int64) bool { return true }
+
+func (l *restedLimit) ConfirmWithin(_ context.Context, most time.Duration) error {
+	l.waits = append(l.waits, most)
+	return errors.New("the record does not answer")
+}
+
+// A shard that nobody tells of another layout is asked once the layout was confirmed, or half of a
+// call was spent on that. Others are asked at once.
+func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
+	for untold, want := range map[bool][]time.Duration{false: nil, true: {grounded(t).env.CallTimeout / 2}} {
+		limit := &restedLimit{}
+		l := grounded(t)
+		l.Limit, l.Untold = limit, untold
+		asked := 0
+		err := l.present(t.Context(), nil, func(*Terms) (script.Status, int64, error) {
+			asked++
+			return script.OK, 1, nil
+		})
+		if err != nil || asked != 1 || !slices.Equal(limit.waits, want) {
+			t.Errorf("untold %v: %v, asked %d times after %v", untold, err, asked, limit.waits)
+		}
 	}
 }

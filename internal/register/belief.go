@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -84,6 +85,20 @@ func (r *Register) Confirm(ctx context.Context) error {
 	err := r.syncHolding(ctx)
 	if err != nil && ctx.Err() == nil {
 		r.fails(err)
+	}
+	return err
+}
+
+// ConfirmWithin is Confirm for at most so long, for a call that goes on without if need be. A
+// record that did not answer in that time is noted as one that failed: else every call would wait
+// for as long. If ctx ends before, that tells nothing.
+func (r *Register) ConfirmWithin(ctx context.Context, most time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err := r.Confirm(within)
+	if err != nil && !errors.Is(err, errBusy) && within.Err() != nil && ctx.Err() == nil {
+		r.fails(err)
+		r.SyncSoon()
 	}
 	return err
 }

@@ -45,12 +45,15 @@ func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 
 // Follow makes a step of a key's move if it is time for one, once the record of the family has
 // confirmed where the key is to be. Calls that come before the first step has ended wait for it.
+//
+// Of the call timeout, the record may take a half, the step what is left of three quarters, and the
+// call itself has the rest.
 func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	t := k.Layout()
 	if !m.due(t, r.now()) {
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout*3/4) // the rest is for the call
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout*3/4)
 	defer cancel()
 	if !m.begin(within, t.Epoch) {
 		return
@@ -58,10 +61,12 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	defer func() { <-m.token }()
 	doubt := r.confirmKey(within, k)
 	if errors.Is(doubt, errBusy) {
-		return // nobody knows that anything is wrong with Redis; the next call makes the step
+		// Nobody knows that anything is wrong with Redis; the next call makes the step. It needs no
+		// pause: a quarter of the call timeout or more has gone by in the queue.
+		return
 	}
-	if doubt != nil && within.Err() != nil && ctx.Err() == nil {
-		r.fails(doubt) // else every call would try for as long
+	if within.Err() != nil {
+		return // another call's step, or the caller, has left no time to ask a shard
 	}
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
 		r.stepKey(within, ctx, m, k, *t, doubt)
@@ -73,7 +78,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 // under the layout that it knows: nobody who moves the key later would ask that shard.
 func (r *Register) confirmKey(ctx context.Context, k Key) error {
 	for range 2 { // the family's layout may be replaced in between
-		err := r.Confirm(ctx)
+		err := r.ConfirmWithin(ctx, r.env.Nodes.CallTimeout/2)
 		k.Update()
 		if err != nil {
 			return err

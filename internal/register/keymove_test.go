@@ -56,7 +56,10 @@ func (k *movingKey) Adopt(l shard.Layout) error {
 	return nil
 }
 
-func (k *movingKey) Propose(_ context.Context, o *Offer) (script.TakeReply, error) {
+func (k *movingKey) Propose(ctx context.Context, o *Offer) (script.TakeReply, error) {
+	if ctx.Err() != nil {
+		return script.TakeReply{}, context.Cause(ctx)
+	}
 	k.asked.Add(1)
 	reply := script.TakeReply{Epoch: o.Layout.Epoch, Target: o.Shard.Share}
 	if o.Shard.Share == 0 {
