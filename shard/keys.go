@@ -10,8 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxBefore is how many arrangements a family remembers from before the one in force.
-const maxBefore = 16
+// How many arrangements a family remembers from before the one in force.
+const (
+	// maxBefore is how many there may be for it to be arranged anew.
+	maxBefore = 16
+	// maxMerged is how many there may be when layouts that nobody put in an order become one: each
+	// of a few may have maxBefore, and nobody can be told to wait.
+	maxMerged = 128
+)
 
 // maxFill is how long it may take to fill a shard's burst. A part of the burst beyond is
 // proportional to the share.
@@ -218,20 +224,25 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
 		return next, nil
 	}
-	// Of several with the same shards, or some of them, the latest and the greatest are enough, as
-	// no shard is known to hold what any of them says. The first stays all the same: what follows a
-	// single one counts on what that says.
-	kept := slices.Clone(next.Before[:min(1, len(next.Before))])
-	for _, p := range next.Before[len(kept):] {
-		if !p.within(past) && !slices.ContainsFunc(kept, p.within) {
-			kept = append(kept, p)
-		}
-	}
-	next.Before = kept
-	if next.Before = append(next.Before, past); len(next.Before) > maxBefore {
+	if next.Before = needed(append(next.Before, past)); len(next.Before) > maxBefore {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
+}
+
+// needed leaves out of several arrangements in order what the others say as well. Of those with the
+// same shards, or some of them, the latest and the greatest are enough, as no shard is known to
+// hold what any of them says. The first stays all the same: what follows a single one counts on
+// what that says.
+func needed(pasts []Past) []Past {
+	last := len(pasts) - 1
+	kept := slices.Clone(pasts[:min(1, last)])
+	for _, p := range pasts[len(kept):last] {
+		if !p.within(pasts[last]) && !slices.ContainsFunc(kept, p.within) {
+			kept = append(kept, p)
+		}
+	}
+	return append(kept, pasts[last])
 }
 
 // within reports whether every shard of a key under p is one under q, with as much or less.
@@ -273,10 +284,11 @@ func (p Past) changesOneByOne(s Spec, to Arrangement) bool {
 	return err == nil && next.Settled
 }
 
-// mergedKeys returns the keys of the layout that follows both l and others.
-func (l Layout) mergedKeys(others []Layout) *Keys {
+// mergedKeys returns the keys of the layout that follows both l and others. What one of them says
+// was before stays: keys may hold something there.
+func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	if l.Keys == nil {
-		return nil
+		return nil, nil
 	}
 	merged := &Keys{Arrangement: l.Keys.Arrangement}
 	pasts := slices.Clone(l.Keys.Before)
@@ -286,20 +298,19 @@ func (l Layout) mergedKeys(others []Layout) *Keys {
 		}
 	}
 	if pasts = append(pasts, Past{l.Keys.Arrangement, l.Epoch, l.Spec()}); len(pasts) == 1 {
-		return merged
+		return merged, nil
 	}
-	slices.SortStableFunc(pasts, func(a, b Past) int { return int(min(max(a.Epoch-b.Epoch, -1), 1)) })
-	for i, p := range pasts {
-		last := len(merged.Before) - 1
-		if i > 0 && last >= 0 && merged.Before[last].Epoch >= p.Epoch {
-			p.Epoch = merged.Before[last].Epoch + 1
+	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for _, p := range needed(pasts) {
+		if last := len(merged.Before) - 1; last >= 0 {
+			p.Epoch = max(p.Epoch, merged.Before[last].Epoch+1)
 		}
 		merged.Before = append(merged.Before, p)
 	}
-	if len(merged.Before) > maxBefore {
-		merged.Before = merged.Before[len(merged.Before)-maxBefore:]
+	if len(merged.Before) > maxMerged {
+		return nil, ErrTooManyMoves
 	}
-	return merged
+	return merged, nil
 }
 
 // normal returns nodes in order of their names and with valid weights, so that equal lists are
@@ -331,7 +342,7 @@ func (k *Keys) validate(epoch int64) error {
 	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) {
 		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)
 	}
-	if len(k.Before) > maxBefore {
+	if len(k.Before) > maxMerged {
 		return fmt.Errorf("%d arrangements before", len(k.Before))
 	}
 	var last int64

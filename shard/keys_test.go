@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -241,6 +242,52 @@ func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 		if err == nil {
 			l.Epoch, l.Keys = l.Epoch+1, keys
 		}
+	}
+}
+
+// Layouts that become one may each list as many arrangements as there can be. None of these is
+// forgotten: a key may hold something under each.
+func TestMergedLayoutsForgetNoArrangement(t *testing.T) {
+	first := family(t, 1, spec(10), 1, someNodes(1))
+	full := func(at int) shard.Layout {
+		l := first
+		for i := range 16 {
+			l = succeed(t, l, spec(10), []shard.Node{{Name: fmt.Sprintf("node %d:%d", at, i), Weight: 1}})
+		}
+		return l
+	}
+	layouts := []shard.Layout{full(0), full(1), full(2), full(3)}
+	merged := must(t)(layouts[0].Merge(1000, layouts[1:]...))
+	key := keyed(t, merged.Settle(), "k")
+	for i, l := range layouts {
+		for _, p := range l.Keys.Before {
+			for _, n := range p.Nodes {
+				if !slices.ContainsFunc(key.Shards, func(s shard.Shard) bool { return s.Node == n.Name }) {
+					t.Errorf("layout %d: nothing is on %s", i, n.Name)
+				}
+			}
+		}
+	}
+	if n := len(merged.Keys.Before); n != 4*16+1 {
+		t.Errorf("%d arrangements: what all had in common stands there more than once", n)
+	}
+	again := must(t)(merged.Merge(2000))
+	if len(again.Keys.Before) > len(merged.Keys.Before)+1 {
+		t.Errorf("%d arrangements after %d", len(again.Keys.Before), len(merged.Keys.Before))
+	}
+	back := shard.Layout{}
+	if data, err := json.Marshal(merged.Settle()); err != nil || json.Unmarshal(data, &back) != nil {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	if _, err := merged.KeysAfter(spec(10), shard.Arrangement{Shards: 1, Nodes: someNodes(2)}); !errors.Is(err,
+		shard.ErrTooManyMoves) {
+		t.Errorf("arranged anew: %v", err)
+	}
+	for i := 4; i < 8; i++ {
+		layouts = append(layouts, full(i))
+	}
+	if _, err := layouts[0].Merge(1000, layouts[1:]...); !errors.Is(err, shard.ErrTooManyMoves) {
+		t.Errorf("more than a record may list: %v", err)
 	}
 }
 

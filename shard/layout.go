@@ -126,7 +126,9 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
-	next.Keys = l.mergedKeys(others)
+	if next.Keys, err = l.mergedKeys(others); err != nil {
+		return Layout{}, err
+	}
 	for _, other := range others {
 		if epoch <= other.Epoch {
 			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
