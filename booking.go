@@ -156,6 +156,9 @@ func (m *member) plan(ctx context.Context, r *routes, n, least, since int64,
 	at, parts := forecast.Choices(offers, n)
 	switch {
 	case until != 0 && (parts == nil || len(parts[0]) > 1):
+		// A participant that owes at one shard has used up its part. A split over others would cost
+		// credit at each of them, and in vain if one refuses. By then that shard has what is
+		// wanted; it counts as owed for a quarter of a window at most, see lane.Seat.Owe.
 		return 0, nil, &pacedError{until}
 	case parts == nil:
 		return 0, nil, fmt.Errorf("%w: the shards that answer never have %d permits together", ErrWaitTooLong, n)
@@ -257,7 +260,8 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part,
 	return nil, fmt.Errorf("%w: others book as fast", ErrTooManyReservations)
 }
 
-// bookAll books the parts at once, each for its instant or as soon after it as there is room.
+// bookAll books the parts at once, each for its instant or as soon after it as there is room. If
+// several cannot be booked, the error is the foremost.
 func (c *core) bookAll(ctx context.Context, wanted []lane.Part,
 	at, deadline, since, windows int64) (done []booked, failure error) {
 	var mu sync.Mutex
@@ -268,7 +272,7 @@ func (c *core) bookAll(ctx context.Context, wanted []lane.Part,
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				failure = err
+				failure = foremost(failure, err)
 				return
 			}
 			done = append(done, b)
@@ -276,6 +280,16 @@ func (c *core) bookAll(ctx context.Context, wanted []lane.Part,
 	}
 	wg.Wait()
 	return done, failure
+}
+
+// foremost is which of two errors of a booking counts, whichever comes first: that a shard could
+// not be booked, because then another choice of shards may do. So a refusal is not the end of the
+// call before that was tried.
+func foremost(a, b error) error {
+	if dead := (*partError)(nil); a == nil || !errors.As(a, &dead) && errors.As(b, &dead) {
+		return b
+	}
+	return a
 }
 
 // unbook gives parts of a booking back.

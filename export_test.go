@@ -66,5 +66,11 @@ func (l *Limiter) Paced() time.Duration {
 // LocalPermits is this process' part of the limit under FailLocal.
 func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.routes.Load().limit).Permits }
 
+// Foremost is which of two errors counts where parts of a booking could not be booked.
+func Foremost(a, b error) error { return foremost(a, b) }
+
+// Unbookable is the error of a shard that could not be booked.
+func Unbookable(cause error) error { return &partError{nil, cause} }
+
 // ErrorCode is what a span says of an error of Redis.
 var ErrorCode = telemetry.ErrorCode
