@@ -19,9 +19,10 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Errors that end an ask without its being sent: another shard may be asked for the same permits.
+// Errors that end an ask after which another shard may be asked: it was not sent, or what it may
+// have been granted counts as lost.
 var (
-	ErrTooLate = errors.New("the call timeout was over before its turn came")
+	ErrTooLate = errors.New("the call timeout was over while other calls of this process went first")
 	errBehind  = errors.New("the script call before it failed")
 )
 

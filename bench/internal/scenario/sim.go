@@ -161,8 +161,8 @@ func simDemands(ctx context.Context, env Env, result *report.Result, size simSiz
 		possible := min(demand/100, 1) * float64(c.Permits) // in one window
 		result.Add("permits granted, % of what could be", demand, "demand", 100*float64(r.Granted)/possible)
 		if refused := float64(r.Denied + r.Late); refused > 0 { // of none there is no part
-			result.Add("turned away while a shard had room, %", demand, "demand", percent(r.Stranded, refused))
-			result.Add("turned away from memory, %", demand, "demand", percent(float64(r.Local), refused))
+			result.Add("denied or late while a shard had room, %", demand, "demand", percent(r.Stranded, refused))
+			result.Add("denied from memory, %", demand, "demand", percent(float64(r.Local), refused))
 		}
 		result.Add("script calls per permit", demand, "demand", float64(r.AllCalls())/float64(max(r.Granted, 1)))
 		result.Add("script calls in vain, %", demand, "demand", percent(float64(r.Vain), float64(r.AllCalls())))

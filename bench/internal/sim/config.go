@@ -61,10 +61,10 @@ type Config struct {
 type Route struct {
 	// Preferred is over how many shards, in its order, a process spreads its calls.
 	Preferred int
-	// A call that finds these almost idle goes to another one, which changes every Turn, among so
-	// many that each shard has Crowd participants that take turns at it. 0: it does not.
-	Turn  time.Duration
-	Crowd int
+	// A call that finds these almost idle goes to another one, which changes every Rotation, among
+	// so many that each shard has Crowd participants that go round to it. 0: it does not.
+	Rotation time.Duration
+	Crowd    int
 	// Even breaks ties between them by chance; otherwise the earlier one in the order wins.
 	Even bool
 	// Rejoin is the part (0 to 1) of the callers just answered that call again in
@@ -90,13 +90,13 @@ type Server struct {
 }
 
 // AsBuilt is the routing of the root package.
-func AsBuilt() Route { return Route{Preferred: 2, Turn: 16 * time.Millisecond, Crowd: 250} }
+func AsBuilt() Route { return Route{Preferred: 2, Rotation: 16 * time.Millisecond, Crowd: 250} }
 
-// turn is the place of the shard whose turn it is, or k turns later.
-func (c *Config) turn(now int64, k int) int {
+// rotated is the place of the shard that the rotation has come to, or comes to k steps later.
+func (c *Config) rotated(now int64, k int) int {
 	reach := (c.Route.Crowd*c.Shards-1)/len(c.Participants) + 1
 	reach = min(max(reach, c.Route.Preferred), c.Shards)
-	return int((now/int64(c.Route.Turn) + int64(k)) % int64(reach))
+	return int((now/int64(c.Route.Rotation) + int64(k)) % int64(reach))
 }
 
 // script is what a call costs node i.
@@ -122,8 +122,8 @@ func (c *Config) validate() error {
 		return bad("give either callers or demand")
 	case len(c.Demand) > 0 && len(c.Demand) != len(c.Participants):
 		return bad("demand of %d participants, there are %d", len(c.Demand), len(c.Participants))
-	case c.Route.Turn < 0 || c.Route.Crowd < 0:
-		return bad("turns of %s among %d", c.Route.Turn, c.Route.Crowd)
+	case c.Route.Rotation < 0 || c.Route.Crowd < 0:
+		return bad("a rotation of %s among %d", c.Route.Rotation, c.Route.Crowd)
 	case c.Route.Preferred < 1:
 		return bad("%d preferred shards", c.Route.Preferred)
 	case !(c.Route.Rejoin >= 0 && c.Route.Rejoin <= 1):

@@ -6,7 +6,7 @@ type node struct {
 	phase                 int64 // when its periods begin
 
 	free  int64 // when it has done all that has reached it
-	turn  int64 // the period to which left belongs
+	which int64 // the period to which left belongs
 	left  int64 // CPU time in it
 	calls int64
 }
@@ -20,14 +20,14 @@ func (n *node) serve(at, extra int64) int64 {
 		n.free = start + n.script + extra
 		return n.free
 	}
-	if turn := (start - n.phase) / n.period; turn != n.turn {
-		n.turn, n.left = turn, n.quota
+	if which := (start - n.phase) / n.period; which != n.which {
+		n.which, n.left = which, n.quota
 	}
 	work := n.script + extra
 	for work > n.left {
 		work -= n.left
-		n.turn, n.left = n.turn+1, n.quota
-		start = n.phase + n.turn*n.period
+		n.which, n.left = n.which+1, n.quota
+		start = n.phase + n.which*n.period
 	}
 	n.left -= work
 	n.free = start + work

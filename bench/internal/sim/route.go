@@ -23,7 +23,7 @@ func (w *world) send(i int, asof, now int64, a asks) {
 		if spills {
 			break
 		}
-		place, ok := w.turn(p, asof, a.done)
+		place, ok := w.rotated(p, asof, a.done)
 		if !ok {
 			break
 		}
@@ -46,18 +46,18 @@ func (w *world) send(i int, asof, now int64, a asks) {
 	}
 }
 
-// turn is the place for a call that finds those it would go to almost idle.
-func (w *world) turn(p *process, asof int64, done uint64) (place int, ok bool) {
+// rotated is the place for a call that finds those it would go to almost idle.
+func (w *world) rotated(p *process, asof int64, done uint64) (place int, ok bool) {
 	all := int64(0)
 	for _, n := range w.loads {
 		all += n
 	}
 	few := w.c.Route.Preferred
-	if w.c.Route.Turn == 0 || len(w.places) < few || all >= int64(few) {
+	if w.c.Route.Rotation == 0 || len(w.places) < few || all >= int64(few) {
 		return 0, false
 	}
 	for k := range few {
-		place = w.c.turn(asof, k)
+		place = w.c.rotated(asof, k)
 		if p.open(asof)&^done&(1<<place) != 0 && p.lanes[place].load() == 0 {
 			return place, true
 		}

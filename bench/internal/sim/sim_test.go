@@ -77,7 +77,7 @@ func TestSaturated(t *testing.T) {
 	for _, c := range []struct {
 		rejoin, batch float64
 	}{
-		{0, 8}, // whoever comes back first sets off alone: batches of 1 and 15 take turns
+		{0, 8}, // whoever comes back first sets off alone: batches of 1 and 15 alternate
 		{0.5, 16 / 1.5},
 		{1, 16},
 	} {
@@ -120,12 +120,12 @@ func TestServe(t *testing.T) {
 			t.Errorf("served at %d, want %d", got, want)
 		}
 	}
-	capped := node{script: 10, quota: 15, period: 100, turn: -1}
+	capped := node{script: 10, quota: 15, period: 100, which: -1}
 	var got []int64
 	for range 4 {
 		got = append(got, capped.serve(90, 0))
 	}
-	// 10 of 15 at 90..100; then 5 more of that turn are lost with it: the next turn begins at 100.
+	// 10 of 15 at 90..100; then 5 more of that period are lost with it: the next one begins at 100.
 	if want := []int64{100, 110, 205, 215}; !slices.Equal(got, want) {
 		t.Errorf("served at %v, want %v", got, want)
 	}
@@ -313,7 +313,7 @@ func TestTurns(t *testing.T) {
 	}
 	c.Route = AsBuilt()
 	if r := run(t, c); r.Busiest() > 1.2 {
-		t.Errorf("in turns the busiest node has %.2f times the mean: %v", r.Busiest(), r.Calls)
+		t.Errorf("with a rotation the busiest node has %.2f times the mean: %v", r.Busiest(), r.Calls)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestInvalidConfigs(t *testing.T) {
 		"NaN":       func(c *Config) { c.Demand[0] = math.NaN() },
 		"demand":    func(c *Config) { c.Demand = c.Demand[1:] },
 		"preferred": func(c *Config) { c.Route.Preferred = 0 },
-		"turn":      func(c *Config) { c.Route.Turn = -1 },
+		"rotation":  func(c *Config) { c.Route.Rotation = -1 },
 		"rejoin":    func(c *Config) { c.Route.Rejoin = 1.1 },
 		"script":    func(c *Config) { c.Server.Script = 0 },
 		"contended": func(c *Config) { c.Server.Contended = -1 },

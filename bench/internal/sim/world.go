@@ -85,7 +85,7 @@ func (w *world) populate(shards []shard.Shard) {
 		if n.period > 0 {
 			n.phase = -w.rng.Int64N(n.period)
 		}
-		n.turn = -1
+		n.which = -1
 	}
 	w.fleet = make([]process, len(c.Participants))
 	for i, name := range c.Participants {
@@ -110,8 +110,8 @@ func (w *world) populate(shards []shard.Shard) {
 }
 
 func (w *world) play(ctx context.Context) error {
-	for turn := 0; ; turn++ {
-		if turn%patience == 0 && ctx.Err() != nil {
+	for round := 0; ; round++ {
+		if round%patience == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		e, ok := w.agenda.next()
