@@ -123,6 +123,25 @@ func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
 	})
 }
 
+// A call that has spent its time on waiting for the step of another, and then on the record, asks
+// no shard: that none would answer any more tells nothing of them.
+func TestACallWithoutTimeMakesNoStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, slow := slowly(t)
+		p.register.Doubt()
+		slow.Store(true)
+		k, m := moving(t, p.Layout().Epoch), NewMove()
+		m.token <- struct{}{}
+		time.AfterFunc(p.env.Nodes.CallTimeout*7/10, func() { <-m.token })
+		p.register.Follow(t.Context(), m, k)
+		if k.asked.Load() > 0 || k.shut != nil || p.register.failedAt.Load() != 0 {
+			t.Errorf("%+v, failed at %d", k, p.register.failedAt.Load())
+		}
+		slow.Store(false)
+		time.Sleep(time.Minute) // until the server has done what it was told
+	})
+}
+
 // A record that does not answer leaves a doubt: nothing is raised, and what has arrived is not put
 // in force. The next call does not wait for it as long.
 func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
