@@ -84,6 +84,5 @@ type told struct {
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.
 func (r *TakeRequest) late(now int64) bool {
-	p := r.Proposal
-	return p.epoch == 0 || p.floor > 0 && (r.Deadline < 0 || r.Deadline > 0 && now > r.Deadline)
+	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && now > r.Deadline
 }

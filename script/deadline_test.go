@@ -48,19 +48,21 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// What has no share may be created at any time: a driver notes with it that a shard has heard of a
-// layout.
-func TestAStateWithoutAShareHasNoDeadline(t *testing.T) {
+// A state without a share is created until the deadline only, as well. Else a call that comes late
+// would give it an old epoch, and a second one, as late, an old share.
+func TestAStateWithoutAShareHasADeadlineToo(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		for a := range algorithms {
-			p, err := Terms{Epoch: 1, Target: 10, Window: time.Minute, Algorithm: a}.Proposal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			reply, err := NewEndpoint(client).Take(context.Background(), a.Keys("", "t", "limit"),
-				&TakeRequest{Proposal: p, Deadline: Unconfirmed})
-			if err != nil || reply.Status != Fresh || reply.Share != 0 || reply.Epoch != 1 {
-				t.Fatalf("%v: %+v %v", a, reply, err)
+			endpoint, ref := NewEndpoint(client), a.Keys("", "t", "limit")
+			for _, floor := range []int64{0, 10} {
+				p, err := Terms{Epoch: 1, Target: 10, Floor: floor, Window: time.Minute, Algorithm: a}.Proposal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				reply, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p, Deadline: Unconfirmed})
+				if err != nil || reply.Status != Absent || reply.Share != 0 || reply.Epoch != 0 {
+					t.Fatalf("%v, floor %d: %+v %v", a, floor, reply, err)
+				}
 			}
 		}
 	})

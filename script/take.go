@@ -41,8 +41,8 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// Unconfirmed is the deadline of a caller whose word is not to be taken for a share: it creates
-// nothing that has one.
+// Unconfirmed is the deadline of a caller whose word is not to be taken for an epoch: it creates no
+// state.
 const Unconfirmed = -1
 
 // TakeRequest proposes a share and asks for permits.
@@ -56,9 +56,8 @@ type TakeRequest struct {
 	// Used > 0: denials and looks do not prolong the state's life.
 	Seen bool
 	// Deadline is the time of the node, in microseconds, until which a state that does not exist
-	// may be created with a share; 0: no end; [Unconfirmed]: not at all. After it the reply is
-	// Absent, and nothing was granted or written. It does not matter where there is state, or where
-	// the proposal's floor is 0.
+	// may be created; 0: no end; [Unconfirmed]: not at all. After it the reply is Absent, and
+	// nothing was granted or written. It does not matter where there is state.
 	Deadline int64
 	Groups   []Group // at most MaxGroups; none: only propose and look
 	// Gift is what comes into a token bucket with the share that the proposal raises. Only for

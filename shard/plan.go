@@ -51,10 +51,10 @@ type Step struct {
 //   - Nothing is proposed under a layout that is not stored, and a layout is
 //     replaced only by compare-and-set on its epoch.
 //   - A floor above what Raise gives is proposed only under a settled layout.
-//   - Nothing is proposed under a layout that was last confirmed, by reading the
-//     record, longer ago than some time C. Otherwise a process that still
-//     believes in an old layout would create a shard that has expired or lost
-//     its memory with its old share, after that share was given to others.
+//   - Nothing creates a shard under a layout that was last confirmed, by reading the
+//     record, longer ago than some time C: a proposal carries a deadline that the shard enforces.
+//     Otherwise a process that still believes in an old layout would create a shard that has
+//     expired or lost its memory, and raise it to its old share after that was given to others.
 //   - A shard's state outlives its last change by at least C.
 //   - A shard that adopts a layout holds no more than its Start then, whatever an old snapshot
 //     brought back, except what is still in use: each proposal says what the Start is.

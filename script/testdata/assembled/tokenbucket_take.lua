@@ -694,9 +694,10 @@ local entitled -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   -- [adopt_late.lua]
-  -- Take and reserve where there is no state: it would take the caller's word for its share, so only
-  -- while that is confirmed.
-  local deadline = proposed > 0 and sub(ARGV[1], 34, 46) + 0 > 0 and sub(ARGV[2], 44, 59) + 0 or 0
+  -- Take and reserve where there is no state: it would take the caller's word for its epoch and
+  -- share, so only while that is confirmed. That holds without a share, too: a floor that is as old
+  -- would raise it.
+  local deadline = proposed > 0 and sub(ARGV[2], 44, 59) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
     return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
   end
