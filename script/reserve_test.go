@@ -331,7 +331,8 @@ func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
 	}
 }
 
-// TestStepsBackWithReservations: a step back neither frees nor blocks, and moves no date.
+// TestStepsBackWithReservations: a step back right after a grant, which the shard notices, neither
+// frees nor blocks, and moves no date. The next test has a step that no shard can notice.
 func TestStepsBackWithReservations(t *testing.T) {
 	p := proposal(t, 1, 10, time.Second)
 	rapid.Check(t, func(t *rapid.T) {
@@ -353,4 +354,60 @@ func TestStepsBackWithReservations(t *testing.T) {
 			t.Fatalf("%+v", later)
 		}
 	})
+}
+
+// TestAStepBackThatIsNotNoticed: what is booked is used when it is due by real time, and the shard,
+// whose clock was set back by less than has passed since it was booked, takes it for later. A
+// window can then hold the share twice, but for the one reservation only: what is granted keeps to
+// the share, as does every window that begins after it.
+func TestAStepBackThatIsNotNoticed(t *testing.T) {
+	const window, part = 1_000_000, 130_000
+	twice := 0
+	for delay := int64(part); delay < 3*window; delay += part {
+		for passed := int64(0); passed <= delay; passed += part {
+			for back := int64(0); back <= passed; back += part / 2 {
+				if stepBackUnnoticed(t, delay, passed, back) {
+					twice++
+				}
+			}
+		}
+	}
+	if twice == 0 {
+		t.Error("no window held the share twice: this test plays nothing")
+	}
+}
+
+// stepBackUnnoticed books a share ahead, sets the clock back when a while has passed, and then
+// takes all there is for some windows. It reports whether a window held the share twice.
+func stepBackUnnoticed(t *testing.T, delay, passed, back int64) (twice bool) {
+	const begun, tick, share, window = 1_000_000_000, 20_000, 10, 1_000_000
+	log, p := &SlidingLog{}, proposal(t, 1, share, time.Second)
+	r := log.Reserve(begun, &ReserveRequest{Proposal: p, Permits: share, MaxDelay: time.Hour, MaxBooked: share,
+		MinDelay: duration(delay)})
+	if r.Granted != share || r.Delay != duration(delay) {
+		t.Fatalf("%+v", r)
+	}
+	granted := naive{share: share, window: window} // by real time
+	for now := passed; now < delay+back+3*window; now += tick {
+		if n := log.Take(begun+now-back, ones(p, share)).Granted; n > 0 {
+			granted.add(now, n)
+		}
+	}
+	all := granted
+	all.permits = slices.Clone(granted.permits)
+	all.add(delay, share)
+	for _, g := range granted.permits {
+		if most := granted.most(g.at); most > share {
+			t.Fatalf("due in %d, %d back after %d: a window holds %d without what was booked", delay, back, passed, most)
+		}
+		most := all.most(g.at)
+		if most > 2*share || most > share && back == 0 {
+			t.Fatalf("due in %d, %d back after %d: a window holds %d", delay, back, passed, most)
+		}
+		twice = twice || most == 2*share
+	}
+	if again := granted.after(delay + back); again < 2*share { // by then the shard has it behind it, too
+		t.Fatalf("due in %d, %d back after %d: %d permits in the end", delay, back, passed, again)
+	}
+	return twice
 }
