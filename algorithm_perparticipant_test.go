@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
 )
 
 func TestEveryParticipantHasThePerParticipantLimitForItself(t *testing.T) {
@@ -168,6 +169,39 @@ func TestAChangedPerParticipantLimitReachesEveryProcessAndKeepsWhatWasUsed(t *te
 	seen(shardlimit.PerHour(6))
 	if x, y := grants(t, a), grants(t, b); x != 6 || y != 0 {
 		t.Errorf("6 for both together: %d and %d", x, y)
+	}
+}
+
+// Two busy processes have a limit each, and one of them makes it a limit for both. The other one
+// hears of that within 15 s of use. Until then it has its old limit beside the new one; in every
+// window that begins after that the two have the new one together.
+func TestALimitForEachThatBecomesOneForAllHoldsFifteenSecondsLater(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, 7 * time.Second, 29 * time.Second} {
+		inBubble(t, 2, func(t *testing.T, f fleet) {
+			const learns, slack = 15 * time.Second, 250 * time.Millisecond
+			limit := shardlimit.PerSecond(20)
+			a := limiter(t, f.client(t), "l", each(20, time.Second))
+			b := limiter(t, f.client(t), "l", each(20, time.Second))
+			busy := newDemand(t, 5*time.Millisecond, a, b)
+			time.Sleep(after)
+			if err := a.SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			changed := busy.now()
+			time.Sleep(learns + 30*time.Second)
+			ops := busy.stop()
+			if worst, ok := history.Check(limit.Per, 3*limit.Permits, ops); !ok {
+				t.Errorf("more than the old limit of each and the new one: %+v", worst)
+			}
+			if _, ok := history.Check(limit.Per, limit.Permits, since(changed, ops)); ok {
+				t.Error("no window was over: the other process heard of the change at once")
+			}
+			later := since(changed+int64(learns+slack), ops)
+			keepsTo(t, limit, later)
+			if got := history.Total(later); got < 28*limit.Permits {
+				t.Errorf("%d permits in the last half a minute", got)
+			}
+		})
 	}
 }
 
