@@ -14,8 +14,7 @@ import (
 // that gives it away, and no call with several keys of which some are missing. All shards
 // of a limit serve on meanwhile, whichever of their keys exist, and are never over.
 func TestALimitServesWhileAllItsSlotsAreOnTheirWay(t *testing.T) {
-	t.Parallel()
-	// Not parallel: servers that are short of time take minutes to tell each other of a migration.
+	t.Parallel() // it waits most of its time: for the servers, which tell each other of a migration
 	f, cluster := clustered(t, 0)
 	for _, algorithm := range algorithms {
 		t.Run(algorithm.String(), func(t *testing.T) {
