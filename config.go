@@ -53,7 +53,7 @@ const (
 	LossDefault LossPolicy = iota
 	// Quarantine grants nothing until what was forgotten has left the window: never over.
 	Quarantine
-	// Resume starts with an empty log: up to one share too much, once.
+	// Resume starts with an empty log: up to one share too much, once for each loss.
 	Resume
 )
 

@@ -71,7 +71,8 @@ func TestWhatAScriptSaysThatEndedBeforeOrAfterItsFirstWrite(t *testing.T) {
 				peer.WriteError(c.text(line))
 				return true
 			})
-			_, err := endpoint.Take(context.Background(), ShardKeys("", "t", "limit"), ones(proposal(t, 1, 1, time.Second), 1))
+			_, err := endpoint.Take(context.Background(), ShardKeys("", "t", "limit"),
+				ones(proposal(t, 1, 1, time.Second), 1))
 			if NotExecuted(err) != sure {
 				t.Errorf("%s, line %d of %d: surely not executed: %t, %v", name, line, p.firstWrite, !sure, err)
 			}

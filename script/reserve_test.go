@@ -398,7 +398,8 @@ func stepBackUnnoticed(t *testing.T, delay, passed, back int64) (twice bool) {
 	all.add(delay, share)
 	for _, g := range granted.permits {
 		if most := granted.most(g.at); most > share {
-			t.Fatalf("due in %d, %d back after %d: a window holds %d without what was booked", delay, back, passed, most)
+			t.Fatalf("due in %d, %d back after %d: a window holds %d without what was booked", delay, back, passed,
+				most)
 		}
 		most := all.most(g.at)
 		if most > 2*share || most > share && back == 0 {
