@@ -18,7 +18,7 @@ func (q *queue) reserveAhead(ctx context.Context, r *routes, n int64, restarts u
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.member.book(ctx, r, n, 0, w.deadline, c.client.now(), 2)
+	d, due, err := q.member.book(ctx, r, bookCall{n: n, deadline: w.deadline, since: c.client.now(), windows: 2})
 	if err != nil {
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			return false, paced.until

@@ -29,31 +29,40 @@ type booked struct {
 	due   int64 // and no later than this
 }
 
-// book reserves n permits at the earliest instant from least on at which there is room for them, if
-// that is before the deadline (0: none): on one shard if one has so many, else on several. While
-// participants contend, credit has to pay for them until then, else the error is a *pacedError.
-// windows is for how many windows' worth of permits shards may be booked.
-func (m *member) book(ctx context.Context, r *routes,
-	n, least, deadline, since, windows int64) (Decision, int64, error) {
+// bookCall is a call that books permits.
+type bookCall struct {
+	n        int64 // permits
+	at       int64 // the earliest instant for which to book them
+	deadline int64 // the latest one; 0: none
+	since    int64 // when the call began
+	windows  int64 // for how many windows' worth of permits shards may be booked
+}
+
+// book reserves permits at the earliest instant at which there is room for them: on one shard if
+// one has so many, else on several. While participants contend, credit has to pay for them until
+// then, else the error is a *pacedError.
+func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, int64, error) {
 	c := m.core
 	var failure error
 	failed := make(map[*lane.Seat]bool)
 	for range bookAttempts {
-		if failure == nil && c.client.now()-since > c.client.lanes.Boarding() {
+		if failure == nil && c.client.now()-call.since > c.client.lanes.Boarding() {
 			return Decision{}, 0, c.noBooking(ctx, r, lane.ErrTooLate, nil)
 		}
-		at, choices, err := m.plan(ctx, r, n, least, since, failed)
+		at, choices, err := m.plan(ctx, r, call, failed)
 		if err != nil {
 			return Decision{}, 0, c.noBooking(ctx, r, err, failure)
 		}
-		parts, err := c.bookFirst(ctx, choices, max(at, least), deadline, since, windows)
+		planned := call
+		planned.at = max(at, call.at)
+		parts, err := c.bookFirst(ctx, choices, planned)
 		if err == nil {
 			d, due := c.booking(r, parts)
 			return d, due, nil
 		}
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			now := c.client.now()
-			if _, until := solvent(m.view(r).visit, n, max(at, least, now), now); until != 0 {
+			if _, until := solvent(m.view(r).visit, call.n, max(planned.at, now), now); until != 0 {
 				paced.until = until // of all shards, not of the last that was asked
 			}
 		}
@@ -69,11 +78,10 @@ func (m *member) book(ctx context.Context, r *routes,
 
 // bookFirst books the first choice that the participant's credit can pay for. What it cannot pay
 // for is remembered.
-func (c *core) bookFirst(ctx context.Context, choices [][]lane.Part,
-	at, deadline, since, windows int64) (parts []booked, err error) {
+func (c *core) bookFirst(ctx context.Context, choices [][]lane.Part, call bookCall) (parts []booked, err error) {
 	for _, wanted := range choices {
 		var paced *pacedError
-		if parts, err = c.bookParts(ctx, wanted, at, deadline, since, windows); !errors.As(err, &paced) {
+		if parts, err = c.bookParts(ctx, wanted, call); !errors.As(err, &paced) {
 			return parts, err
 		}
 		if len(wanted) == 1 {
@@ -135,9 +143,9 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 
 // plan looks at the shards and chooses which to book, the best choice first, and the instant to
 // book for: of one shard 0, because it knows better itself. Of several shards there is one choice.
-func (m *member) plan(ctx context.Context, r *routes, n, least, since int64,
+func (m *member) plan(ctx context.Context, r *routes, call bookCall,
 	failed map[*lane.Seat]bool) (at int64, choices [][]lane.Part, err error) {
-	c, visit := m.core, m.view(r).visit
+	c, n, visit := m.core, call.n, m.view(r).visit
 	if len(visit) == 1 && !r.split {
 		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
@@ -145,10 +153,10 @@ func (m *member) plan(ctx context.Context, r *routes, n, least, since int64,
 		return 0, [][]lane.Part{{{Seat: visit[0], N: n}}}, nil
 	}
 	began := c.client.now()
-	able, until := solvent(visit, n, max(least, began), began)
-	offers, asked := c.offers(ctx, able, since, failed)
+	able, until := solvent(visit, n, max(call.at, began), began)
+	offers, asked := c.offers(ctx, able, call.since, failed)
 	if len(offers) == 0 && until == 0 {
-		if c.client.lanes.Hurried(c.client.cfg.CallTimeout - time.Duration(began-since)) {
+		if c.client.lanes.Hurried(c.client.cfg.CallTimeout - time.Duration(began-call.since)) {
 			return 0, nil, lane.ErrTooLate
 		}
 		return 0, nil, node.ErrAway
@@ -225,16 +233,15 @@ func offerOf(found *lane.Sight) forecast.Offer {
 	return o
 }
 
-// bookParts books every part for the instant, or for a later one that suits all:
+// bookParts books every part for the instant of the call, or for a later one that suits all:
 // a part that was dated earlier than the others would come back too early.
-func (c *core) bookParts(ctx context.Context, wanted []lane.Part,
-	at, deadline, since, windows int64) ([]booked, error) {
+func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall) ([]booked, error) {
 	var done []booked
 	for range bookRounds {
-		more, err := c.bookAll(ctx, wanted, at, deadline, since, windows)
+		more, err := c.bookAll(ctx, wanted, call)
 		done = append(done, more...)
 		if err != nil {
-			c.unbook(ctx, done, since)
+			c.unbook(ctx, done, call.since)
 			return nil, err
 		}
 		latest := slices.MaxFunc(done, func(a, b booked) int { return cmp.Compare(a.early, b.early) }).early
@@ -249,26 +256,27 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part,
 		if len(early) == 0 {
 			return done, nil
 		}
-		c.unbook(ctx, early, since)
+		c.unbook(ctx, early, call.since)
 		wanted = wanted[:0]
 		for _, b := range early {
 			wanted = append(wanted, lane.Part{Seat: b.Seat, N: b.N})
 		}
-		at = latest
+		call.at = latest
 	}
-	c.unbook(ctx, done, since)
+	c.unbook(ctx, done, call.since)
 	return nil, fmt.Errorf("%w: others book as fast", ErrTooManyReservations)
 }
 
-// bookAll books the parts at once, each for its instant or as soon after it as there is room. If
+// bookAll books the parts at once, each for the instant of the call or as soon after it as there is room. If
 // several cannot be booked, the error is the foremost.
-func (c *core) bookAll(ctx context.Context, wanted []lane.Part,
-	at, deadline, since, windows int64) (done []booked, failure error) {
+func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall) (done []booked, failure error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, w := range wanted {
+		part := call
+		part.n = w.N
 		wg.Go(func() {
-			b, err := c.book(ctx, w.Seat, w.N, at, deadline, since, windows)
+			b, err := c.book(ctx, w.Seat, part)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -316,16 +324,16 @@ func (c *core) booking(r *routes, parts []booked) (d Decision, due int64) {
 // bookingTicket keeps tickets of bookings apart from those of script calls.
 const bookingTicket = 1 << 63
 
-// book reserves n permits on the shard.
-func (c *core) book(ctx context.Context, s *lane.Seat, n, at, deadline, since, windows int64) (booked, error) {
+// book reserves permits on the shard.
+func (c *core) book(ctx context.Context, s *lane.Seat, call bookCall) (booked, error) {
 	now := c.client.now()
-	left := c.client.cfg.CallTimeout - time.Duration(now-since)
+	left := c.client.cfg.CallTimeout - time.Duration(now-call.since)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	if deadline != 0 && max(at, now) > max(deadline, now) {
-		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, time.Duration(at-now))
+	if call.deadline != 0 && max(call.at, now) > max(call.deadline, now) {
+		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, time.Duration(call.at-now))
 	}
-	r, sent, received, err := s.Reserve(ctx, n, at, deadline, windows)
+	r, sent, received, err := s.Reserve(ctx, call.n, call.at, call.deadline, call.windows)
 	switch {
 	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
@@ -341,7 +349,7 @@ func (c *core) book(ctx context.Context, s *lane.Seat, n, at, deadline, since, w
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
-	return booked{lane.Part{Seat: s, At: r.At, N: n, From: sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+	return booked{lane.Part{Seat: s, At: r.At, N: call.n, From: sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

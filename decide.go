@@ -44,7 +44,7 @@ func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	case r == nil:
 		err = m.unknown(n, false, d)
 	case r.limit.Lease > 0:
-		err = m.leased(ctx, r, n, since, slept, d)
+		err = m.leased(ctx, r, leaseCall{n, since, slept}, d)
 	default:
 		err = m.whole(ctx, r, n, since, d)
 	}
@@ -74,7 +74,7 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	case first.UpTo:
 		err = m.some(ctx, r, n, first.Since, d)
 	case r.limit.Lease > 0:
-		err = m.leased(ctx, r, n, first.Since, m.core.client.suspended(), d)
+		err = m.leased(ctx, r, leaseCall{n, first.Since, m.core.client.suspended()}, d)
 	default:
 		if boarded, err = m.board(ctx, first, d); boarded {
 			return true, nil

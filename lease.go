@@ -39,27 +39,33 @@ type leases struct {
 	need int64 // permits that the next lease shall have
 }
 
+// leaseCall is a call that may be served from a lease.
+type leaseCall struct {
+	n     int64 // permits
+	since int64 // when it began
+	slept int64 // for how long the machine had been suspended by then
+}
+
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
 func (m *member) exactly(ctx context.Context, r *routes, n, since int64, d *Decision) error {
 	if r.limit.Lease > 0 {
-		return m.leased(ctx, r, n, since, m.core.client.suspended(), d)
+		return m.leased(ctx, r, leaseCall{n, since, m.core.client.suspended()}, d)
 	}
 	return m.whole(ctx, r, n, since, d)
 }
 
-// leased is exactly for a limit that has leases. slept is for how long the machine had been
-// suspended at since.
-func (m *member) leased(ctx context.Context, r *routes, n, since, slept int64, d *Decision) error {
-	if l := m.leases.current.Load(); l != nil && since < l.until && l.holds(r, slept) {
-		if place, left, ok := l.Take(n); ok {
-			m.core.held(r, l, striped.Pile{Place: place, N: n}, left, since, d)
+// leased is exactly for a limit that has leases.
+func (m *member) leased(ctx context.Context, r *routes, call leaseCall, d *Decision) error {
+	if l := m.leases.current.Load(); l != nil && call.since < l.until && l.holds(r, call.slept) {
+		if place, left, ok := l.Take(call.n); ok {
+			m.core.held(r, l, striped.Pile{Place: place, N: call.n}, left, call.since, d)
 			return nil
 		}
 	}
-	if ok, err := m.leases.refill(ctx, r, n, since, slept, d); ok {
+	if ok, err := m.leases.refill(ctx, r, call, d); ok {
 		return err
 	}
-	return m.whole(ctx, r, n, since, d)
+	return m.whole(ctx, r, call.n, call.since, d)
 }
 
 // held fills in the decision for permits of a lease in which left remain.
@@ -71,38 +77,38 @@ func (c *core) held(r *routes, l *lease, p striped.Pile, left, now int64, d *Dec
 	d.ticket, d.until = uint64(p.Place), now+int64(r.layout.Span())
 }
 
-// refill asks for n permits and for a new lease in one go. ok is false if the
+// refill asks for the permits of a call and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, r *routes, n, since, slept int64, d *Decision) (ok bool, err error) {
+func (ls *leases) refill(ctx context.Context, r *routes, call leaseCall, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
 		return false, nil
 	}
 	defer ls.asking.Store(false)
 	if l := ls.current.Load(); l != nil {
-		if since < l.until && l.holds(r, slept) && ls.regroup(r, l, n, since, d) {
+		if call.since < l.until && l.holds(r, call.slept) && ls.regroup(r, l, call, d) {
 			return true, nil
 		}
 		ls.retire(l)
 	}
 	extra := ls.size(r)
-	if extra < 1 || n+extra > r.limit.Permits {
+	if extra < 1 || call.n+extra > r.limit.Permits {
 		return false, nil
 	}
 	var all Decision
-	err = ls.member.some(ctx, r, n+extra, since, &all)
+	err = ls.member.some(ctx, r, call.n+extra, call.since, &all)
 	switch {
 	case err != nil:
 		return true, err
 	case all.Degraded:
 		ls.member.core.giveBack(all)
 		return false, nil // the outage policy decides about n alone
-	case all.Granted < n:
-		ls.member.core.handBack(ctx, all, since)
+	case all.Granted < call.n:
+		ls.member.core.handBack(ctx, all, call.since)
 		return false, nil // it may still be that n can be had
-	case all.Granted > n:
-		ls.begin(r, all.last(all.Granted-n), since, slept)
-		all = all.firstOf(n)
+	case all.Granted > call.n:
+		ls.begin(r, all.last(all.Granted-call.n), call)
+		all = all.firstOf(call.n)
 	}
 	*d = all
 	return true, nil
@@ -125,14 +131,14 @@ func (l *lease) holds(r *routes, slept int64) bool {
 	return l.epoch == r.layout.Epoch && l.slept == slept
 }
 
-// begin puts a lease in force. It ends Lease after the permits were asked for,
+// begin puts a lease in force. It ends Lease after the call that asked for its permits began,
 // which is before Lease after they were granted. There is none if a shard is known to be under
 // another layout by now: it may log permits for another span.
-func (ls *leases) begin(r *routes, grant Decision, since, slept int64) {
+func (ls *leases) begin(r *routes, grant Decision, call leaseCall) {
 	c := ls.member.core
-	l := &lease{epoch: r.layout.Epoch, until: since + int64(r.limit.Lease), slept: slept, from: since,
+	l := &lease{epoch: r.layout.Epoch, until: call.since + int64(r.limit.Lease), slept: call.slept, from: call.since,
 		size: grant.Granted, grant: grant}
-	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != slept {
+	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != call.slept {
 		// or the answer took longer than the lease
 		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant) })
 		return
@@ -148,11 +154,12 @@ func (ls *leases) put(l *lease) {
 	ls.current.Store(l)
 }
 
-// regroup gets n permits that the lease has, but perhaps no stripe of it alone:
+// regroup gets permits that the lease has, but perhaps no stripe of it alone:
 // then it is not divided for the rest of its time. It reports false if the lease has less than n.
-func (ls *leases) regroup(r *routes, l *lease, n, since int64, d *Decision) bool {
+func (ls *leases) regroup(r *routes, l *lease, call leaseCall, d *Decision) bool {
+	n := call.n
 	if place, left, ok := l.Take(n); ok { // it was begun after the caller had looked
-		ls.member.core.held(r, l, striped.Pile{Place: place, N: n}, left, since, d)
+		ls.member.core.held(r, l, striped.Pile{Place: place, N: n}, left, call.since, d)
 		return true
 	}
 	if l.Sum() < n {
@@ -172,7 +179,7 @@ func (ls *leases) regroup(r *routes, l *lease, n, since int64, d *Decision) bool
 	whole.Fill(rest.Granted, 1)
 	place, left, _ := whole.Take(n) // nobody else knows of it yet
 	ls.put(whole)
-	ls.member.core.held(r, whole, striped.Pile{Place: place, N: n}, left, since, d)
+	ls.member.core.held(r, whole, striped.Pile{Place: place, N: n}, left, call.since, d)
 	return true
 }
 

@@ -161,9 +161,9 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 // so that is no more than a quarter of a window.
 func (m *member) bookWhenDue(ctx context.Context, r *routes, n, deadline, start int64) (Decision, int64, error) {
 	c := m.core
-	least, last := int64(0), start+int64(r.limit.Per/4)
+	call, last := bookCall{n: n, deadline: deadline, since: start, windows: 1}, start+int64(r.limit.Per/4)
 	for range bookAttempts {
-		d, due, err := m.book(ctx, r, n, least, deadline, start, 1)
+		d, due, err := m.book(ctx, r, call)
 		var paced *pacedError
 		if !errors.As(err, &paced) {
 			return d, due, err
@@ -173,13 +173,13 @@ func (m *member) bookWhenDue(ctx context.Context, r *routes, n, deadline, start 
 				fmt.Errorf("%w: its part of the limit is used up for %s", ErrWaitTooLong,
 					time.Duration(paced.until-c.client.now()))
 		}
-		if least = paced.until; least > last {
+		if call.at = paced.until; call.at > last {
 			break
 		}
 	}
 	return Decision{}, 0,
 		fmt.Errorf("%w: its part of the limit is used up for %s", ErrTooManyReservations,
-			time.Duration(least-c.client.now()))
+			time.Duration(call.at-c.client.now()))
 }
 
 // turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
