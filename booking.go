@@ -349,7 +349,8 @@ func (c *core) book(ctx context.Context, s *lane.Seat, call bookCall) (booked, e
 	case r.Granted == 0:
 		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
 	}
-	return booked{lane.Part{Seat: s, At: r.At, N: call.n, From: sent}, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+	part := lane.Part{Seat: s, At: r.At, N: call.n, From: sent}
+	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Bounds of a Limit. They keep every number that a script handles far inside
 // the 53 bits that Redis' Lua can represent exactly.
 const (
-	MaxPermits = 1_000_000_000_000 // permits per window
-	MinWindow  = time.Millisecond
-	MaxWindow  = 31 * 24 * time.Hour
-	MaxShards  = 256 // shards of one limit
+	MaxPermits = script.MaxPermits // a million million permits per window
+	MinWindow  = script.MinWindow  // a millisecond
+	MaxWindow  = script.MaxWindow  // 31 days
+	MaxShards  = shard.MaxLive     // 256 shards of one limit
 )
 
 // Scope says whom a Limit holds for.

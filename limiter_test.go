@@ -7,7 +7,27 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
+
+// Packages that do not know each other bound the same numbers. Where one allowed more than another,
+// a limit could be declared that no shard takes.
+func TestBoundsAreTheSameEverywhere(t *testing.T) {
+	for name, bounds := range map[string][]int64{
+		"permits":        {shardlimit.MaxPermits, script.MaxPermits, shard.MaxPermits, 1e12},
+		"epoch":          {script.MaxEpoch, shard.MaxEpoch, 1<<53 - 1},
+		"least window":   {int64(shardlimit.MinWindow), int64(script.MinWindow), int64(shard.MinWindow), 1e6},
+		"longest window": {int64(shardlimit.MaxWindow), int64(script.MaxWindow), int64(shard.MaxWindow), 31 * 24 * 3600e9},
+		"shards":         {shardlimit.MaxShards, shard.MaxLive, 256},
+	} {
+		for _, b := range bounds {
+			if b != bounds[0] {
+				t.Errorf("%s: %d", name, bounds)
+			}
+		}
+	}
+}
 
 func TestAllowSpendsTheLimitAndThenDenies(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {

@@ -216,10 +216,10 @@ func (l Layout) validate() error {
 		return fmt.Errorf("changed at %d, after epoch %d", l.Changed, l.Epoch)
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
-	case l.Window < time.Millisecond || l.Window > 31*24*time.Hour:
-		return fmt.Errorf("window %v is outside 1ms..744h", l.Window)
-	case l.Lease < 0 || l.Lease > l.Window || l.Span() > 31*24*time.Hour:
-		return fmt.Errorf("lease %v is outside 0..window, or the two exceed 744h", l.Lease)
+	case l.Window < MinWindow || l.Window > MaxWindow:
+		return fmt.Errorf("window %v is outside %v..%v", l.Window, MinWindow, MaxWindow)
+	case l.Lease < 0 || l.Lease > l.Window || l.Span() > MaxWindow:
+		return fmt.Errorf("lease %v is outside 0..window, or the two exceed %v", l.Lease, MaxWindow)
 	case l.Algorithm == "" || !text(l.Algorithm):
 		return fmt.Errorf("algorithm %.80q is empty, too long or not UTF-8", l.Algorithm)
 	case !text(l.Scope):

@@ -13,6 +13,8 @@
 // layout, and a rank is only a preference.
 package shard
 
+import "time"
+
 // Unknown is the Start of a shard whose share at the beginning of a transition
 // is not known, because the layout before it had not settled.
 const Unknown int64 = -1
@@ -21,6 +23,8 @@ const Unknown int64 = -1
 const (
 	MaxPermits int64 = 1e12      // of a limit, and so of a share
 	MaxEpoch   int64 = 1<<53 - 1 // epochs pass through Lua numbers, which are doubles
+	MinWindow        = time.Millisecond
+	MaxWindow        = 31 * 24 * time.Hour // of a window with its lease
 )
 
 // Shard is one part of a limit. (Slot, Node, Algorithm) identifies it: state of one algorithm means
