@@ -267,8 +267,8 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall)
 	return nil, fmt.Errorf("%w: others book as fast", ErrTooManyReservations)
 }
 
-// bookAll books the parts at once, each for the instant of the call or as soon after it as there is room. If
-// several cannot be booked, the error is the foremost.
+// bookAll books the parts at once, each for the instant of the call or as soon after it as there is
+// room. If several cannot be booked, the error is the foremost.
 func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall) (done []booked, failure error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -15,11 +15,12 @@ import (
 // a limit could be declared that no shard takes.
 func TestBoundsAreTheSameEverywhere(t *testing.T) {
 	for name, bounds := range map[string][]int64{
-		"permits":        {shardlimit.MaxPermits, script.MaxPermits, shard.MaxPermits, 1e12},
-		"epoch":          {script.MaxEpoch, shard.MaxEpoch, 1<<53 - 1},
-		"least window":   {int64(shardlimit.MinWindow), int64(script.MinWindow), int64(shard.MinWindow), 1e6},
-		"longest window": {int64(shardlimit.MaxWindow), int64(script.MaxWindow), int64(shard.MaxWindow), 31 * 24 * 3600e9},
-		"shards":         {shardlimit.MaxShards, shard.MaxLive, 256},
+		"permits":      {shardlimit.MaxPermits, script.MaxPermits, shard.MaxPermits, 1e12},
+		"epoch":        {script.MaxEpoch, shard.MaxEpoch, 1<<53 - 1},
+		"least window": {int64(shardlimit.MinWindow), int64(script.MinWindow), int64(shard.MinWindow), 1e6},
+		"longest window": {int64(shardlimit.MaxWindow), int64(script.MaxWindow), int64(shard.MaxWindow),
+			31 * 24 * 3600e9},
+		"shards": {shardlimit.MaxShards, shard.MaxLive, 256},
 	} {
 		for _, b := range bounds {
 			if b != bounds[0] {
