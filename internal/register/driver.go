@@ -273,7 +273,8 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 	if err == nil {
 		d.seen[i] = observed(s, &reply)
 	} else if t := d.register.Limit.Layout(); t != nil && t.Epoch > d.layout.Epoch && s.Start <= 0 {
-		// It had no share to give up, and gets no state under a layout that is not in force any more.
+		// It had no share to give up, and gets no state under a layout that is not in force any
+		// more.
 		d.seen[i], err = shard.Observation{Seen: true, Epoch: t.Epoch}, nil
 	}
 	wait := time.Duration(-1)
