@@ -5,7 +5,7 @@
 if sub(ARGV[2], @terms.flags) % 2 == 1 then
   left = lasting
 else
-  local info = redis.pcall('INFO', 'server')
+  local info = @INFO
   local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
   if uptime and uptime * 1000000 < lasting and sub(ARGV[2], @terms.known) + 0 > (uptime + 1) * 1000000 then
     left = lasting - uptime * 1000000

@@ -21,6 +21,8 @@ func TestAssembled(t *testing.T) {
 	for i, p := range programs {
 		want[recipes[i].file+".lua"] = p.text
 	}
+	frame, _ := takesFrame()
+	want["takes.lua"] = strings.Join(frame, "\n") + "\n"
 	if *update {
 		writeAssembled(t, want)
 	}
@@ -82,7 +84,7 @@ func TestFewerKeysComeFirst(t *testing.T) {
 
 // Every fragment is in a script.
 func TestNoFragmentIsLeftOver(t *testing.T) {
-	used := []string{"fewer"}
+	used := []string{"fewer", "takes", "takes_each"}
 	for i := range recipes {
 		_, owners := recipes[i].assemble()
 		used = append(used, owners...)

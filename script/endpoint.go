@@ -23,6 +23,7 @@ const reloads = 3
 type Endpoint struct {
 	client rueidis.Client
 	loads  [2 * programCount]load // of programs, then of fewerPrograms
+	takes  load                   // of takesProgram
 	moving moving
 }
 
@@ -37,12 +38,14 @@ type load struct {
 // NewEndpoint returns an Endpoint over client, which must outlive it.
 func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
 
+var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
+
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
 // SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
 // it, so that each loss costs one load and not one for every caller.
 func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	if keys[0] == "" {
-		return nil, invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
+		return nil, errNoKey
 	}
 	var reply []rueidis.RedisMessage
 	err := error(nil)
@@ -60,11 +63,21 @@ func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []s
 // whole sends a call that declares all its keys.
 func (e *Endpoint) whole(ctx context.Context, number int, keys [3]string,
 	args []string) ([]rueidis.RedisMessage, error) {
-	return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
+	return e.sendOne(ctx, &programs[number], &e.loads[number], keys, args)
+}
+
+// sendOne makes a call for one shard or record, and turns the statuses below zero into errors.
+func (e *Endpoint) sendOne(ctx context.Context, p *program, l *load, keys [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
+	reply, err := e.sendLoaded(ctx, p, l, keys[:countKeys(keys)], args)
+	if err != nil {
+		return nil, err
+	}
+	return reply, failure(p, reply, keys)
 }
 
 // sendLoaded sends a script by name, or its text if the endpoint does not have it.
-func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]string,
+func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys,
 	args []string) ([]rueidis.RedisMessage, error) {
 	seen := uint64(0) // the version that turned out to be gone
 	for range reloads {
@@ -85,7 +98,7 @@ func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys [3]
 }
 
 // load sends the full text and tells those who wait how it went.
-func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys [3]string,
+func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys,
 	args []string) ([]rueidis.RedisMessage, error) {
 	ended := false
 	defer func() {
@@ -150,17 +163,16 @@ func (l *load) end(busy chan struct{}, loaded bool, failed error) {
 
 // send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL
 // are not marked as retryable.
-func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]string,
+func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys,
 	args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	used := countKeys(keys)
 	var cmd rueidis.Completed
 	if b := e.client.B(); full {
-		cmd = b.Eval().Script(p.text).Numkeys(int64(used)).Key(keys[:used]...).Arg(args...).Build()
+		cmd = b.Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 	} else {
-		cmd = b.Evalsha().Sha1(p.sha).Numkeys(int64(used)).Key(keys[:used]...).Arg(args...).Build()
+		cmd = b.Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 	}
 	reply, err := e.client.Do(ctx, cmd).ToArray()
 	if err != nil {
@@ -169,7 +181,7 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys [3]stri
 		}
 		return nil, p.raised(err)
 	}
-	return reply, failure(p, reply, keys)
+	return reply, nil
 }
 
 // countKeys counts keys, which come without gaps.
@@ -233,10 +245,13 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 			}
 		}
 		return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
-	case -2:
+	case -2, -6:
 		reason, err := reply[1].ToString()
 		if err != nil {
 			return malformed(p, "the refusal is not a string")
+		}
+		if status == -6 {
+			return &brokenError{said: cleaned(reason), program: p.name}
 		}
 		return &RefusedError{Reason: cleaned(reason)}
 	}

@@ -120,7 +120,7 @@ func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 	if number >= shardOperations && number < packedPrograms {
 		// a record's operations know how to do without the second key
 		keys[n] = ""
-		return e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
+		return e.sendOne(ctx, &programs[number], &e.loads[number], keys, args)
 	}
 	p, l := &fewerPrograms[number], &e.loads[programCount+number]
 	all := countKeys(keys)
@@ -130,7 +130,7 @@ func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 	for i := n; i < len(some); i++ {
 		some[i] = ""
 	}
-	reply, err := e.sendLoaded(ctx, p, l, some, plain)
+	reply, err := e.sendOne(ctx, p, l, some, plain)
 	if !errors.Is(err, errUnsure) {
 		return reply, err
 	}
@@ -139,7 +139,7 @@ func (e *Endpoint) declaring(ctx context.Context, n, number int, keys [3]string,
 		return nil, errTorn
 	}
 	plain[len(plain)-1] = "1"
-	if reply, err = e.sendLoaded(ctx, p, l, some, plain); errors.Is(err, errUnsure) {
+	if reply, err = e.sendOne(ctx, p, l, some, plain); errors.Is(err, errUnsure) {
 		err = errTorn
 	}
 	return reply, err

@@ -53,7 +53,7 @@ local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
-local time = redis.call('TIME')
+local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
 local as_proposed = false -- the string begins with what a take or a reservation proposes

@@ -45,28 +45,25 @@ func (p *program) raised(err error) error {
 	if n, err := strconv.Atoi(line[1]); err == nil && n < p.firstWrite {
 		return &RefusedError{Reason: cleaned(text)}
 	}
-	return &brokenError{reply: reply, program: p.name}
+	return &brokenError{said: cleaned(text), program: p.name}
 }
 
-// brokenError is what ended a script that may have written.
-type brokenError struct {
-	reply   *rueidis.RedisError
-	program string
-}
+// brokenError is what ended a script, or a section of one, that may have written.
+type brokenError struct{ said, program string }
 
-func (e *brokenError) Error() string {
-	return "script: " + e.program + " failed: " + cleaned(e.reply.Error())
-}
-func (e *brokenError) Unwrap() error { return e.reply }
+func (e *brokenError) Error() string { return "script: " + e.program + " failed: " + e.said }
 
 // Said returns what a server answered in place of a reply, without the "ERR" that begins texts
 // that have no code of their own; ok is false if err is no server's answer.
 func Said(err error) (text string, ok bool) {
 	var refused *RefusedError
+	var broken *brokenError
 	var reply *rueidis.RedisError
 	switch {
 	case errors.As(err, &refused):
 		text = refused.Reason
+	case errors.As(err, &broken):
+		text = broken.said
 	case errors.As(err, &reply):
 		text = cleaned(reply.Error())
 	default:

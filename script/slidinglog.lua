@@ -36,7 +36,7 @@ local FORM = '%s@head.start..booked.form'
 -- closed_until and offset, or contended and booked, where there is nothing to tell
 local CALM = '@head.closed_until..offset.zero'
 local WRAP = @WRAP
-local time = redis.call('TIME')
+local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1])
 local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift,
+	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -110,5 +110,9 @@ var (
 		{Name: "id", Width: 16, Text: true}, {Name: "slot", Width: 5}, {Name: "weight", Width: 7},
 		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
 	}}
+	// Section is one shard's part of a call for several: how many keys it has, and where its
+	// arguments begin.
+	Section = Table{Name: "section",
+		Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "keys", Width: 1}, {Name: "arguments", Width: 4}}}
 	Gift = Table{Name: "gift", Columns: []Column{{Name: "permits", Width: 13}, {Name: "room", Width: 13}}}
 )

@@ -1,0 +1,167 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// crowdOfShards are shards of all algorithms on one server, each with its twin.
+type crowdOfShards struct {
+	stages []*stage
+	twins  []Twin
+	refs   []ShardRef
+}
+
+func newCrowd(t *rapid.T) *crowdOfShards {
+	c := &crowdOfShards{}
+	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
+		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
+		c.stages = append(c.stages, newStage(t))
+		c.twins = append(c.twins, NewTwin(a))
+		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
+	}
+	return c
+}
+
+// sections draws a call at a time: of each shard none, one or two sections.
+func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of []int) {
+	for i, s := range c.stages {
+		s.node = now
+		if rapid.IntRange(0, 5).Draw(t, "another limit") == 0 {
+			s.reshape()
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "sections") {
+			callers := s.callers(rapid.IntRange(0, 3).Draw(t, "callers"))
+			p := *s.proposal()
+			fitted, err := Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep,
+				Algorithm: c.refs[i].algorithm, Quarantine: p.quarantine,
+				Held: max(p.held, 0), HeldKnown: p.held >= 0}.Proposal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sections, of = append(sections, Section{Ref: c.refs[i], Request: &TakeRequest{
+				Proposal: fitted, Groups: s.groups(3, len(callers)), Callers: callers,
+				Seen: rapid.Bool().Draw(t, "seen"), Deadline: s.deadline(), Known: time.Minute,
+			}}), append(of, i)
+		}
+	}
+	return sections, of
+}
+
+// What is taken from several shards in one call is what would be taken from each alone.
+func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
+	m := miniredis.RunT(t)
+	endpoint := NewEndpoint(miniClient(t, m))
+	rapid.Check(t, func(t *rapid.T) {
+		m.FlushAll()
+		c := newCrowd(t)
+		now := c.stages[0].node
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			c.stages[0].advance()
+			now = max(now, c.stages[0].node)
+			m.SetTime(time.UnixMicro(now))
+			sections, of := c.sections(t, now)
+			if err := endpoint.TakeAll(context.Background(), sections); err != nil {
+				t.Fatal(err)
+			}
+			for k, s := range sections {
+				want := c.twins[of[k]].Take(now, s.Request)
+				c.stages[of[k]].saw(s.Request, want)
+				if s.Err != nil || !reflect.DeepEqual(want, s.Reply) {
+					t.Fatalf("section %d of %d, %v:\ntwin   %+v\nserver %+v, %v", k, len(sections), s.Ref.algorithm,
+						want, s.Reply, s.Err)
+				}
+			}
+		}
+	})
+}
+
+func taking(t *testing.T, a Algorithm, name string) Section {
+	t.Helper()
+	p, err := Terms{Epoch: 1, Target: 5, Floor: 5, Window: time.Minute, Algorithm: a}.Proposal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Section{Ref: a.Keys("", "t", name), Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 2}}}}
+}
+
+// One shard that cannot be taken from harms no other, whatever is wrong with it.
+func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Standalone(t).Client(t)
+	endpoint := NewEndpoint(client)
+	sound, foreign, torn, raising := taking(t, AlgorithmSlidingLog, "sound"),
+		taking(t, AlgorithmTokenBucket, "foreign"), taking(t, AlgorithmSlidingLog, "torn"),
+		taking(t, AlgorithmFixedWindow, "raising")
+	for _, cmd := range []rueidis.Completed{
+		client.B().Set().Key(foreign.Ref.head).Value("somebody's").Build(),
+		client.B().Rpush().Key(torn.Ref.head).Element("a list").Build(),
+		// What begins like a state of ours and holds no numbers.
+		client.B().Set().Key(raising.Ref.head).Value(magics[AlgorithmFixedWindow] + strings.Repeat("x", 400)).Build(),
+	} {
+		if err := client.Do(ctx, cmd).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	invalid := taking(t, AlgorithmSlidingLog, "invalid")
+	invalid.Request.Groups[0].Size = 0
+	unnamed := taking(t, AlgorithmSlidingLog, "unnamed")
+	unnamed.Ref = ShardRef{}
+	all := []Section{foreign, sound, invalid, torn, unnamed, raising, taking(t, AlgorithmLeakyBucket, "another"), sound}
+	if err := endpoint.TakeAll(ctx, all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{ErrForeignState, nil, ErrInvalidRequest, ErrForeignState, ErrInvalidRequest,
+		ErrForeignState, nil, nil} {
+		if s := all[i]; !errors.Is(s.Err, want) || (s.Err == nil) != (want == nil) {
+			t.Errorf("section %d: %v, want %v", i, s.Err, want)
+		}
+	}
+	if all[1].Reply.Granted != 4 || all[6].Reply.Granted != 4 || all[7].Reply.Granted != 0 || all[7].Reply.Before != 1 {
+		t.Errorf("granted %+v, %+v, %+v", all[1].Reply, all[6].Reply, all[7].Reply)
+	}
+	state := (*StateError)(nil)
+	if !errors.As(all[0].Err, &state) || state.Key != foreign.Ref.head {
+		t.Errorf("%v does not name the key", all[0].Err)
+	}
+}
+
+// A section that Lua ends may have written: its permits may be spent.
+func TestASectionThatWasRaisedMayHaveWritten(t *testing.T) {
+	err := failure(&programs[takeProgram], replyOf(t, "return {-6, 'ERR something'}"), [3]string{"k"})
+	if text, said := Said(err); err == nil || NotExecuted(err) || !said || text != "something" {
+		t.Errorf("%v: not executed %v, said %q", err, NotExecuted(err), text)
+	}
+}
+
+// replyOf is what a script on miniredis replies.
+func replyOf(t *testing.T, text string) []rueidis.RedisMessage {
+	t.Helper()
+	client := miniClient(t, miniredis.RunT(t))
+	reply, err := client.Do(context.Background(), client.B().Eval().Script(text).Numkeys(0).Build()).ToArray()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func TestTooManySectionsAreNotSent(t *testing.T) {
+	endpoint := NewEndpoint(miniClient(t, miniredis.RunT(t)))
+	if err := endpoint.TakeAll(context.Background(), make([]Section, MaxSections+1)); !NotExecuted(err) {
+		t.Error(err)
+	}
+	if err := endpoint.TakeAll(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+}
