@@ -10,6 +10,9 @@ import (
 	"unicode/utf8"
 )
 
+// KeySlots is in how many slots the shards of keys lie in a new family.
+const KeySlots = 256
+
 // How many arrangements a family remembers from before the one in force.
 const (
 	// maxBefore is how many there may be for it to be arranged anew.
@@ -29,9 +32,13 @@ var ErrTooManyMoves = errors.New("too many arrangements of the family's keys are
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
 type Arrangement struct {
-	Shards int    // of each key, as far as there are permits for them
-	Even   bool   // the permits are divided as version 1 did
-	Nodes  []Node // over which the keys are placed; never changed in place
+	Shards int  // of each key, as far as there are permits for them
+	Even   bool // the permits are divided as version 1 did
+	// Slots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
+	// cluster one script call has to do with many keys. It divides the number of all slots. 0, or
+	// fewer than Shards: in any.
+	Slots int
+	Nodes []Node // over which the keys are placed; never changed in place
 	// Fell tells that shares fell when this came into force: a shard may have in use what it had
 	// before, which is more than this says. It is forgotten with the arrangements before.
 	Fell bool
@@ -56,6 +63,15 @@ type Keys struct {
 
 // Moving reports whether keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
+
+// Only returns where the only shard of a key is; ok is false if it has several, or may have to
+// move. The layouts of all keys with the same place differ in nothing.
+func (k *Keys) Only(id string) (at Location, ok bool) {
+	if k == nil || k.Shards != 1 || k.Moving() {
+		return Location{}, false
+	}
+	return Location{k.positions(id, 1)[0], k.Nodes[Place(id, 1, k.Nodes)[0]].Name}, true
+}
 
 // ForKey returns the layout of one key under the layout l of its family: settled if the key has
 // nothing to move, else with the shards of the arrangements before as leaving ones.
@@ -176,7 +192,7 @@ func (a Arrangement) shards(id string, s Spec) []Shard {
 
 // place places n shards, and returns those that have a share.
 func (a Arrangement) place(id string, n int, shares []int64) []Shard {
-	slots, hosts := Positions(id, n), Place(id, n, a.Nodes)
+	slots, hosts := a.positions(id, n), Place(id, n, a.Nodes)
 	shards := make([]Shard, 0, n)
 	for i, share := range shares {
 		if share > 0 {
@@ -186,9 +202,22 @@ func (a Arrangement) place(id string, n int, shares []int64) []Shard {
 	return shards
 }
 
+// positions returns the slots of a key's shards: those of Positions, or the next before them of
+// few.
+func (a Arrangement) positions(id string, n int) []int {
+	positions := Positions(id, n)
+	if a.Slots >= max(n, 1) {
+		apart := Slots / a.Slots
+		for i := range positions {
+			positions[i] -= positions[i] % apart
+		}
+	}
+	return positions
+}
+
 // same reports whether two arrangements have the same shards for every key.
 func (a Arrangement) same(b Arrangement) bool {
-	return a.Shards == b.Shards && a.Even == b.Even && slices.Equal(a.Nodes, b.Nodes)
+	return a.Shards == b.Shards && a.Even == b.Even && a.Slots == b.Slots && slices.Equal(a.Nodes, b.Nodes)
 }
 
 // KeysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
@@ -220,7 +249,8 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 	if l.Keys != nil {
 		next.Before = slices.Clone(l.Keys.Before)
 	}
-	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && past.changesOneByOne(s, to) {
+	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && from.Slots == to.Slots &&
+		past.changesOneByOne(s, to) {
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
 		return next, nil
 	}
@@ -371,6 +401,9 @@ func (s Spec) validate(epoch int64) error {
 func (a Arrangement) validate() error {
 	if a.Shards < 1 || a.Shards > Slots {
 		return fmt.Errorf("%d shards", a.Shards)
+	}
+	if a.Slots < 0 || a.Slots > 0 && Slots%a.Slots != 0 {
+		return fmt.Errorf("keys in %d slots", a.Slots)
 	}
 	if len(a.Nodes) == 0 {
 		return errors.New("no nodes")

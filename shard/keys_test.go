@@ -38,7 +38,8 @@ func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, shards int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: shards, Nodes: nodes}); err != nil {
+	if l.Keys, err = l.KeysAfter(s,
+		shard.Arrangement{Shards: shards, Slots: shard.KeySlots, Nodes: nodes}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -48,7 +49,7 @@ func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, shards int,
 func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes []shard.Node) shard.Layout {
 	next, err := l.Change(l.Epoch+1, s, on("record", int(s.Permits)))
 	if err == nil {
-		next.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: l.Keys.Shards, Nodes: nodes})
+		next.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: l.Keys.Shards, Slots: l.Keys.Slots, Nodes: nodes})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +293,7 @@ func TestMergedLayoutsForgetNoArrangement(t *testing.T) {
 }
 
 // goldenKeys is the record of a family whose keys move to another node.
-const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"shards":2,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog"}],"since_us":17,"since_at":"n"}}`
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog"}],"since_us":17,"since_at":"n"}}`
 
 func TestGoldenKeys(t *testing.T) {
 	l := succeed(t, family(t, 5, spec(30), 2, someNodes(1)), spec(30), someNodes(2))

@@ -26,7 +26,7 @@ func (r *Register) withKeys(layout shard.Layout) (shard.Layout, error) {
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
 func (r *Register) firstKeys(want Wanted) *shard.Keys {
 	keys, _ := shard.Layout{}.KeysAfter(want.Spec,
-		shard.Arrangement{Shards: want.Shards, Nodes: r.env.Nodes.Roster().Open()})
+		shard.Arrangement{Shards: want.Shards, Slots: shard.KeySlots, Nodes: r.env.Nodes.Roster().Open()})
 	return keys // there is nothing before it, so there is no error
 }
 
@@ -39,7 +39,7 @@ func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.N
 	if nodes == nil {
 		nodes = layout.Keys.Nodes
 	}
-	return layout.KeysAfter(spec, shard.Arrangement{Shards: layout.Keys.Shards, Nodes: nodes})
+	return layout.KeysAfter(spec, shard.Arrangement{Shards: layout.Keys.Shards, Slots: layout.Keys.Slots, Nodes: nodes})
 }
 
 // rearrange is what follows a family's layout when its keys are to be placed over the nodes of
