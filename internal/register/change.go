@@ -155,11 +155,14 @@ func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
 	settled := layout.Settle()
 	sent := r.elapsed()
 	agreed, err := r.store(ctx, layout, settled)
-	if err != nil {
-		return err
+	if err == nil && !agreed {
+		err = r.sync(ctx)
 	}
-	if !agreed {
-		return r.sync(ctx)
+	if err != nil && !errors.Is(err, ErrDeleted) {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if err != nil || !agreed {
+		return err
 	}
 	return r.adoptAs(settled, sent)
 }
