@@ -35,6 +35,12 @@ func NewShard(client rueidis.Client, name string, permits int64, window time.Dur
 	}, nil
 }
 
+// Key is a shard of the same size for a key, on the same server.
+func (s *Shard) Key(key string) *Shard {
+	return &Shard{ref: script.ShardKeys("bench:", shard.Tag(shard.Slot(key)), key), proposal: s.proposal,
+		endpoint: s.endpoint}
+}
+
 // Take asks for n permits, all or nothing, in a script call of its own, and
 // returns how many were granted.
 func (s *Shard) Take(ctx context.Context, n int64) (int64, error) {

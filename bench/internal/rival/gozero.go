@@ -28,14 +28,9 @@ var goZero = Rival{
 			return nil, err
 		}
 		limiter := limit.NewPeriodLimit(int(l.Per/time.Second), int(l.Permits), store, "go-zero:")
-		return handle{
-			limiter: func(_ context.Context, name string) (Allow, error) {
-				return func(ctx context.Context) (bool, error) {
-					code, err := limiter.TakeCtx(ctx, name)
-					return code == limit.Allowed || code == limit.HitQuota, err
-				}, nil
-			},
-			close: func() {}, // go-zero keeps one client an address for the life of the process
-		}, nil
+		return byName(func(ctx context.Context, key string) (bool, error) {
+			code, err := limiter.TakeCtx(ctx, key)
+			return code == limit.Allowed || code == limit.HitQuota, err
+		}, func() {}), nil // go-zero keeps one client an address for the life of the process
 	},
 }

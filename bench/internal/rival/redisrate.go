@@ -15,17 +15,12 @@ var redisRate = Rival{
 		client := redis.NewClient(&redis.Options{Addr: addr})
 		limiter := redis_rate.NewLimiter(client)
 		rate := redis_rate.Limit{Rate: int(limit.Permits), Burst: int(limit.Permits), Period: limit.Per}
-		return handle{
-			limiter: func(_ context.Context, name string) (Allow, error) {
-				return func(ctx context.Context) (bool, error) {
-					result, err := limiter.Allow(ctx, name, rate)
-					if err != nil {
-						return false, err
-					}
-					return result.Allowed > 0, nil
-				}, nil
-			},
-			close: func() { _ = client.Close() },
-		}, nil
+		return byName(func(ctx context.Context, key string) (bool, error) {
+			result, err := limiter.Allow(ctx, key, rate)
+			if err != nil {
+				return false, err
+			}
+			return result.Allowed > 0, nil
+		}, func() { _ = client.Close() }), nil
 	},
 }

@@ -20,11 +20,23 @@ type Limit struct {
 // Allow asks for one permit.
 type Allow func(ctx context.Context) (bool, error)
 
+// AllowKey asks for one permit of a key.
+type AllowKey func(ctx context.Context, key string) (bool, error)
+
 // Handle is a rival connected to one server.
 type Handle interface {
 	// Limiter returns the decision function of the limit with this name.
 	Limiter(ctx context.Context, name string) (Allow, error)
 	Close()
+}
+
+// Keys returns the decision function of a limit that holds for each key by itself; nil if the rival
+// has none.
+func Keys(ctx context.Context, h Handle, name string) (AllowKey, error) {
+	if own, ok := h.(handle); ok && own.keys != nil {
+		return own.keys(ctx, name)
+	}
+	return nil, nil
 }
 
 // Rival is a limiter that can be measured.
@@ -99,7 +111,19 @@ func namesOf(rivals []Rival) []string {
 // handle is a Handle made of two functions.
 type handle struct {
 	limiter func(ctx context.Context, name string) (Allow, error)
+	keys    func(ctx context.Context, name string) (AllowKey, error) // nil: it has none
 	close   func()
+}
+
+// byName is a handle of a rival that knows limits by nothing but their names: each key is one.
+func byName(allow AllowKey, end func()) handle {
+	return handle{
+		limiter: func(_ context.Context, name string) (Allow, error) {
+			return func(ctx context.Context) (bool, error) { return allow(ctx, name) }, nil
+		},
+		keys:  func(context.Context, string) (AllowKey, error) { return allow, nil },
+		close: end,
+	}
 }
 
 func (h handle) Limiter(ctx context.Context, name string) (Allow, error) { return h.limiter(ctx, name) }

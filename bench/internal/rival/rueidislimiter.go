@@ -27,14 +27,9 @@ var rueidisLimiter = Rival{
 		if err != nil {
 			return nil, err
 		}
-		return handle{
-			limiter: func(_ context.Context, name string) (Allow, error) {
-				return func(ctx context.Context) (bool, error) {
-					result, err := limiter.Allow(ctx, name)
-					return result.Allowed, err
-				}, nil
-			},
-			close: client.Close,
-		}, nil
+		return byName(func(ctx context.Context, key string) (bool, error) {
+			result, err := limiter.Allow(ctx, key)
+			return result.Allowed, err
+		}, client.Close), nil
 	},
 }

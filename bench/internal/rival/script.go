@@ -30,6 +30,16 @@ var scriptRival = Rival{
 					return granted > 0, err
 				}, nil
 			},
+			keys: func(_ context.Context, name string) (AllowKey, error) {
+				family, err := replay.NewShard(client, name, limit.Permits, limit.Per)
+				if err != nil {
+					return nil, err
+				}
+				return func(ctx context.Context, key string) (bool, error) {
+					granted, err := family.Key(key).Take(ctx, 1)
+					return granted > 0, err
+				}, nil
+			},
 			close: client.Close,
 		}, nil
 	},

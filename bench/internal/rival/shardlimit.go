@@ -35,6 +35,16 @@ var Shardlimit = Rival{
 					return decision.Allowed, err
 				}, nil
 			},
+			keys: func(ctx context.Context, name string) (AllowKey, error) {
+				family, err := client.Family(ctx, name, shardlimit.Limit{Permits: limit.Permits, Per: limit.Per})
+				if err != nil {
+					return nil, err
+				}
+				return func(ctx context.Context, key string) (bool, error) {
+					decision, err := family.Limiter(key).Allow(ctx)
+					return decision.Allowed, err
+				}, nil
+			},
 			close: client.Close,
 		}, nil
 	},

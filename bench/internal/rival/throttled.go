@@ -21,15 +21,10 @@ var throttledRival = Rival{
 			_ = client.Close()
 			return nil, err
 		}
-		return handle{
-			limiter: func(_ context.Context, name string) (Allow, error) {
-				return func(ctx context.Context) (bool, error) {
-					limited, _, err := limiter.RateLimitCtx(ctx, name, 1)
-					return err == nil && !limited, err
-				}, nil
-			},
-			close: func() { _ = client.Close() },
-		}, nil
+		return byName(func(ctx context.Context, key string) (bool, error) {
+			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+			return err == nil && !limited, err
+		}, func() { _ = client.Close() }), nil
 	},
 }
 

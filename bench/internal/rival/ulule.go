@@ -20,14 +20,9 @@ var ulule = Rival{
 			return nil, err
 		}
 		l := limiter.New(store, limiter.Rate{Period: limit.Per, Limit: limit.Permits})
-		return handle{
-			limiter: func(_ context.Context, name string) (Allow, error) {
-				return func(ctx context.Context) (bool, error) {
-					result, err := l.Get(ctx, name)
-					return err == nil && !result.Reached, err
-				}, nil
-			},
-			close: func() { _ = client.Close() },
-		}, nil
+		return byName(func(ctx context.Context, key string) (bool, error) {
+			result, err := l.Get(ctx, key)
+			return err == nil && !result.Reached, err
+		}, func() { _ = client.Close() }), nil
 	},
 }

@@ -16,6 +16,15 @@ func (s *Server) Info(ctx context.Context) (map[string]string, error) {
 	return parseInfo(text), nil
 }
 
+// Memory returns how many bytes the server has allocated.
+func (s *Server) Memory(ctx context.Context) (int64, error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(info["used_memory"], 10, 64)
+}
+
 func parseInfo(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
