@@ -313,7 +313,7 @@ func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 func (c *core) booking(r *routes, parts []booked) (d Decision, due int64) {
 	now := c.client.now()
 	for _, b := range parts {
-		d.addPart(b.Part, c.bookings.Add(1)|bookingTicket)
+		d.addPart(b.Part, c.rare().bookings.Add(1)|bookingTicket)
 		due = max(due, b.due)
 	}
 	c.complete(&d, r, r.free(), now)

@@ -80,9 +80,7 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	c.cancel()
 	c.tel.Close()
-	for _, co := range c.everyCore() {
-		co.abandon()
-	}
+	c.lanes.Abandon()
 	c.nodes.Close()
 	c.tasks.Wait()
 }
@@ -207,7 +205,7 @@ func (c *Client) everyCore() []*core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.families {
-		all = append(all, f.keys.Values()...)
+		all = append(all, f.keys.all()...)
 	}
 	return all
 }

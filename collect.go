@@ -44,7 +44,7 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	} else if err != nil {
 		return err
 	}
-	defer func() { <-c.collect }()
+	defer func() { <-c.rare().collect }()
 	if v.knownDenial(n, c.client.now(), d) {
 		return nil // the collection before this one has found out
 	}
@@ -69,15 +69,16 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 // joinCollections waits until no other collection is under way, at most until ctx ends or
 // the call that began at since is too old to begin one.
 func (c *core) joinCollections(ctx context.Context, since int64) error {
+	token := c.rare().collect
 	select {
-	case c.collect <- struct{}{}:
+	case token <- struct{}{}:
 		return nil
 	default:
 	}
 	late := time.NewTimer(time.Duration(since + c.client.lanes.Boarding() - c.client.now()))
 	defer late.Stop()
 	select {
-	case c.collect <- struct{}{}:
+	case token <- struct{}{}:
 		return nil
 	case <-late.C:
 		return lane.ErrTooLate

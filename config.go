@@ -23,6 +23,7 @@ import (
 const (
 	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
 	DefaultCallTimeout = 100 * time.Millisecond
+	DefaultFamilyKeys  = 65_536
 	DefaultKeyPrefix   = "shardlimit:"
 )
 
@@ -96,6 +97,10 @@ type Config struct {
 	// admit no more than the limit together, or one permit each if that is more, even those
 	// that started during the outage. With 0 each of those admits up to the whole limit.
 	Participants int64
+	// FamilyKeys is for how many keys each Family remembers what this process knows: those used
+	// last. A key that was forgotten works as before; its next call asks Redis again. 0 means
+	// 65,536. A key that was called once takes about a kilobyte and a half.
+	FamilyKeys int
 	// Weight is this process' part of a contended limit relative to the other
 	// participants, MinWeight to MaxWeight; 0 means 1.
 	Weight float64
@@ -138,6 +143,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Participants < 0 {
 		bad("Participants is %d; it must not be negative", c.Participants)
+	}
+	if c.FamilyKeys < 0 {
+		bad("FamilyKeys is %d; it must not be negative", c.FamilyKeys)
+	}
+	if c.FamilyKeys == 0 {
+		c.FamilyKeys = DefaultFamilyKeys
 	}
 	if c.Weight == 0 {
 		c.Weight = 1

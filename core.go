@@ -2,12 +2,12 @@ package shardlimit
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -27,48 +27,41 @@ type core struct {
 	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
 
-	routes         atomic.Pointer[routes] // nil until the limit has been declared or joined
-	register       *register.Register     // nil for a key of a family
-	members        members
-	local          ownPart
-	perParticipant perParticipant
-	refunded       memory.Tickets[ticketKey]
-	reserved       memory.Reserved[*Reservation]
-	bookings       atomic.Uint64 // so far; makes tickets unique
-	metrics        *telemetry.Limiter
-	collect        chan struct{} // holds one token: one collection at a time
-	ahead          atomic.Pointer[outlook]
+	routes   atomic.Pointer[routes] // nil until the limit has been declared or joined
+	register *register.Register     // nil for a key of a family
+	members  members
+	metrics  *telemetry.Limiter
+	ahead    atomic.Pointer[outlook]
+	seldom   atomic.Pointer[rare] // see rare
+	own      Limiter              // for the process itself
 
 	mu       sync.Mutex
-	declared Limit                     // by the code, at the highest revision
-	lanes    map[shard.Site]*lane.Lane // every lane ever made, so that its memory survives a new layout
-	missing  map[string]bool           // nodes that a layout names and the Config does not; the log was told of them
+	declared Limit           // by the code, at the highest revision
+	lanes    []*lane.Lane    // every lane ever made, so that its memory survives a new layout
+	missing  map[string]bool // nodes that a layout names and the Config does not; the log was told of them
 }
 
-// routes are a layout with the lanes to its shards. They never change; a new
+// routes are a plan with the lanes to its shards. They never change; a new
 // layout has new ones.
 type routes struct {
-	layout shard.Layout
-	limit  Limit
+	*plan
 	lanes  []*lane.Lane // to the live shards, in the order of the layout
 	order  []*lane.Lane // the same in this participant's order of preference
 	split  bool         // whether the limit has more than one shard
-	memory int64        // nanoseconds after which what was granted is free again
 	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
 
 	record *register.Register // that holds the layout, or what it follows from
 }
 
 func newCore(c *Client, name, id string) *core {
-	co := &core{client: c, name: name, id: id, collect: make(chan struct{}, 1)}
-	co.local.core = co
+	co := &core{client: c, name: name, id: id}
 	co.members.own = newMember(co, c.who)
-	co.local.engine.Clock, co.perParticipant.mine.Clock = &c.clock, &c.clock
+	co.own = Limiter{core: co, member: co.members.own}
 	return co
 }
 
 // limiter is a handle on the limit for the process itself.
-func (c *core) limiter() *Limiter { return &Limiter{core: c, member: c.members.own} }
+func (c *core) limiter() *Limiter { return &c.own }
 
 // declare notes what the code declares; a higher revision replaces a lower one.
 func (c *core) declare(limit Limit) {
@@ -85,31 +78,28 @@ func (c *core) declaration() Limit {
 	return c.declared
 }
 
-// newRoutes makes the routes of a layout, and tells the lanes their terms. c.mu is held.
-func (c *core) newRoutes(layout shard.Layout, limit Limit) (*routes, error) {
-	live := layout.Live()
-	c.leave(layout)
-	r := &routes{layout: layout, limit: limit, split: len(live) > 1, memory: int64(limit.memory()),
-		record: c.record()}
-	for _, s := range live {
-		terms, err := c.termsFor(layout, s)
-		if err != nil {
-			return nil, err
-		}
-		l := c.lane(s, terms)
-		if l == nil {
+// newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
+func (c *core) newRoutes(p *plan) *routes {
+	c.leave(p.layout)
+	r := &routes{plan: p, split: len(p.live) > 1, record: c.record()}
+	all := make([]*lane.Lane, len(p.live))
+	for i, s := range p.live {
+		if all[i] = c.lane(s, p.terms[i]); all[i] == nil {
 			c.stranger(s.Node)
 			continue
 		}
-		l.Terms.Store(terms)
-		r.lanes = append(r.lanes, l)
+		all[i].Terms.Store(p.terms[i])
+		r.lanes = append(r.lanes, all[i])
 	}
-	for _, i := range shard.Rank(c.client.cfg.Participant, live) {
-		if l := c.lane(live[i], nil); l != nil {
-			r.order = append(r.order, l)
+	if r.order = r.lanes; r.split {
+		r.order = nil
+		for _, i := range p.order {
+			if all[i] != nil {
+				r.order = append(r.order, all[i])
+			}
 		}
 	}
-	return r, nil
+	return r
 }
 
 // renew makes the routes anew, after the nodes have changed.
@@ -120,12 +110,7 @@ func (c *core) renew() {
 	if old == nil {
 		return
 	}
-	r, err := c.newRoutes(old.layout, old.limit)
-	if err != nil { // cannot be: it was made before
-		c.client.cfg.Logger.Error("limiter does not see the new nodes", "limiter", c.name, "err", err)
-		return
-	}
-	c.routes.Store(r)
+	c.routes.Store(c.newRoutes(old.plan))
 	c.members.restartWaiters()
 }
 
@@ -166,7 +151,8 @@ func (c *core) leave(layout shard.Layout) {
 	for _, s := range layout.Live() {
 		live[s.Site()] = true
 	}
-	for at, l := range c.lanes {
+	for _, l := range c.lanes {
+		at := siteOf(l)
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
@@ -222,39 +208,33 @@ func (c *core) laneTo(s shard.Shard) *lane.Lane {
 	return c.lane(s, nil)
 }
 
-// abandon ends every call that is under way.
-func (c *core) abandon() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range c.lanes {
-		l.Abandon()
-	}
-}
-
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
 // nothing.
 func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
-	at := s.Site()
 	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
 	}
-	old := c.lanes[at]
-	if old != nil && old.Node == n {
-		return old
+	i := slices.IndexFunc(c.lanes, func(l *lane.Lane) bool { return l.Slot == s.Slot && siteOf(l) == s.Site() })
+	if i >= 0 && c.lanes[i].Node == n {
+		return c.lanes[i]
 	}
 	if t == nil {
 		t = noTerms(s.Algorithm)
 	}
 	l := lane.New(c.client.lanes, c.wayTo(n, s), t)
-	if old != nil { // the node has moved
-		l.Follows(old)
+	if i < 0 {
+		c.lanes = append(c.lanes, l)
+	} else { // the node has moved
+		l.Follows(c.lanes[i])
+		c.lanes[i] = l
 	}
-	if c.lanes == nil {
-		c.lanes = make(map[shard.Site]*lane.Lane)
-	}
-	c.lanes[at] = l
 	return l
+}
+
+// siteOf is where the shard is that a lane leads to.
+func siteOf(l *lane.Lane) shard.Site {
+	return shard.Shard{Slot: l.Slot, Node: l.Node.Name, Algorithm: l.Algorithm}.Site()
 }
 
 // record is the register that holds the limit: the family's for a key.

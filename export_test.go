@@ -8,14 +8,14 @@ import (
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
-func (l *Limiter) Waiting() int { return l.member.queue.len() }
+func (l *Limiter) Waiting() int { return l.member.queue().len() }
 
 // NotBefore is when the head of the line can be served at the earliest, 0 if
 // that is not known.
 func (l *Limiter) NotBefore() int64 {
-	l.member.queue.mu.Lock()
-	defer l.member.queue.mu.Unlock()
-	return l.member.queue.notBefore
+	l.member.queue().mu.Lock()
+	defer l.member.queue().mu.Unlock()
+	return l.member.queue().notBefore
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
@@ -39,7 +39,7 @@ func (l *Limiter) Stale() { l.core.record().Doubt() }
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
 func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, remembered int) {
-	a := &l.core.perParticipant
+	a := &l.core.rare().perParticipant
 	for _, name := range names {
 		d := Decision{core: l.core}
 		decideHere(a.of(l.core.client, name), &d, l.Limit(), n, true)
@@ -64,7 +64,9 @@ func (l *Limiter) Paced() time.Duration {
 }
 
 // LocalPermits is this process' part of the limit under FailLocal.
-func LocalPermits(l *Limiter) int64 { return l.core.local.part(l.core.routes.Load().limit).Permits }
+func LocalPermits(l *Limiter) int64 {
+	return l.core.rare().local.part(l.core.routes.Load().limit).Permits
+}
 
 // Foremost is which of two errors counts where parts of a booking could not be booked.
 func Foremost(a, b error) error { return foremost(a, b) }

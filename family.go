@@ -11,17 +11,14 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// familyKeys is for how many keys of a family a process remembers what it knows.
-// A key that was forgotten works as before; its next call asks Redis again.
-const familyKeys = 65_536
-
 // Family is one limit for each of many keys: users, addresses, API keys. All
 // keys share the declaration; each has its own permits. It is safe for
 // concurrent use.
 type Family struct {
 	core *core // holds the declaration; has no permits of its own
-	keys *lru.Cache[string, *core]
+	keys *keyCache
 
+	plans     keyPlans
 	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
 }
 
@@ -59,9 +56,11 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := lru.NewWithEvict(familyKeys, func(_ string, c *core) {
+	keys, err := newKeyCache(c.cfg.FamilyKeys, func(c *core) {
 		c.members.close()
-		c.perParticipant.close(c.client)
+		if r := c.seldom.Load(); r != nil {
+			r.perParticipant.close(c.client)
+		}
 	})
 	if err != nil {
 		return nil, errors.Join(ErrInvalidConfig, err)
@@ -102,10 +101,10 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
 // a shard without state starts with the family's limit. A process remembers the
-// 65,536 keys used last; others cost no memory. Calls on an invalid key return
+// Config.FamilyKeys keys used last; others cost no memory. Calls on an invalid key return
 // ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
-	if c, ok := f.keys.Get(key); ok {
+	if c := f.keys.get(key); c != nil {
 		return c.limiter()
 	}
 	if err := checkName("key", key); err != nil { // not remembered: it may be of any length
@@ -115,12 +114,9 @@ func (f *Family) Limiter(key string) *Limiter {
 		return c.limiter()
 	}
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
-	c.family, c.metrics, c.refunded.Most = f, f.core.metrics, keyTickets
+	c.family, c.metrics = f, f.core.metrics
 	c.declared = f.core.declaration()
-	if old, ok, _ := f.keys.PeekOrAdd(key, c); ok {
-		c = old // another caller was faster
-	}
-	return c.limiter()
+	return f.keys.add(key, c).limiter()
 }
 
 // proposal returns the terms in the form in which takes carry them.
@@ -142,13 +138,28 @@ func (f *Family) update(c *core) {
 		return
 	}
 	c.declare(ft.limit)
-	layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
+	p, err := f.planOf(c, ft)
 	if err == nil {
-		err = c.Adopt(layout)
+		err = c.adopt(p)
 	}
 	if err != nil {
 		f.core.client.cfg.Logger.Error("family has no usable layout", "family", f.core.name, "err", err)
 		return
 	}
 	c.from.Store(ft)
+}
+
+// planOf is the plan of a key under the family's routes.
+func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
+	fresh := func() (*plan, error) {
+		layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
+		if err != nil {
+			return nil, err
+		}
+		return c.planFor(layout)
+	}
+	if at, only := ft.layout.Keys.Only(c.id); only {
+		return f.plans.of(ft, at, fresh)
+	}
+	return fresh()
 }

@@ -11,7 +11,7 @@ import (
 // A key that was called once, and one that was called for by another participant, take a bounded
 // number of bytes.
 func TestAKeyThatWasCalledOnceIsSmall(t *testing.T) {
-	const keys, most = 4_000, 4_500
+	const keys, most = 4_000, 1_800
 	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
 	call := func(from int) int64 {
 		for i := range keys {

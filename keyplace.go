@@ -75,10 +75,7 @@ func (c *core) Shut(epoch int64, cause error) {
 	if r == nil || r.layout.Epoch != epoch || r.layout.Settled || (cause != nil) == (r.closed != nil) {
 		return
 	}
-	next, err := c.newRoutes(r.layout, r.limit)
-	if err != nil { // cannot be: it was made before
-		return
-	}
+	next := c.newRoutes(r.plan)
 	if cause != nil {
 		next.lanes, next.order = nil, nil
 		next.closed = fmt.Errorf("the key moves to another node: %w", cause)

@@ -39,7 +39,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
 			current, left := leases.current.Load(), leases.current.Load().Sum()
 			var d Decision
-			if ok := leases.regroup(&routes{}, current, leaseCall{n: n}, &d); ok != (left >= n) ||
+			if ok := leases.regroup(&routes{plan: &plan{}}, current, leaseCall{n: n}, &d); ok != (left >= n) ||
 				ok && d.Granted != n {
 				t.Fatalf("%d of %d: %v, granted %d", n, left, ok, d.Granted)
 			}

@@ -12,22 +12,22 @@ import (
 // line of waiters, its leases, and its seat at every shard.
 type member struct {
 	core        *core
-	name        string // of the participant
-	invalid     error  // why it cannot be used
-	lane.Member        // what shards are told of it
-	queue       queue
+	name        string                // of the participant
+	invalid     error                 // why it cannot be used
+	lane.Member                       // what shards are told of it
+	waiting     atomic.Pointer[queue] // nil until somebody waits
 	leases      leases
 
 	last  atomic.Pointer[view]
 	mu    sync.Mutex
-	seats map[*lane.Lane]*lane.Seat
+	seats []*lane.Seat
 }
 
 func newMember(c *core, who participant) *member {
 	who = who.identified()
 	m := &member{core: c, name: who.name, invalid: who.invalid}
 	m.ID, m.Weight = who.id, who.weight
-	m.queue.member, m.leases.member = m, m
+	m.leases.member = m
 	return m
 }
 
@@ -63,15 +63,19 @@ func (v *view) place(s *lane.Seat) int { return slices.Index(v.seats, s) }
 
 // seat is the member's seat at a shard. m.mu is held.
 func (m *member) seat(l *lane.Lane) *lane.Seat {
-	s := m.seats[l]
-	if s == nil {
-		if m.seats == nil {
-			m.seats = make(map[*lane.Lane]*lane.Seat)
+	for _, s := range m.seats {
+		if s.Lane == l {
+			return s
 		}
-		s = lane.NewSeat(&m.Member, l)
-		m.seats[l] = s
 	}
+	s := lane.NewSeat(&m.Member, l)
+	m.seats = append(m.seats, s)
 	return s
+}
+
+// queue is the member's line of waiters.
+func (m *member) queue() *queue {
+	return made(&m.waiting, func() *queue { return &queue{member: m} })
 }
 
 // noteUnmet notes the permits that a call wanted and finally did not get. Nobody

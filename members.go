@@ -75,21 +75,27 @@ func (ms *members) open(r *routes) {
 // wake has everybody who waits look again at once.
 func (ms *members) wake() {
 	for _, m := range ms.all() {
-		m.queue.wake()
+		if q := m.waiting.Load(); q != nil {
+			q.wake()
+		}
 	}
 }
 
 // restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
 func (ms *members) restartWaiters() {
 	for _, m := range ms.all() {
-		m.queue.restart()
+		if q := m.waiting.Load(); q != nil {
+			q.restart()
+		}
 	}
 }
 
 // waiters is how many calls are blocked.
 func (ms *members) waiters() (n int) {
 	for _, m := range ms.all() {
-		n += m.queue.len()
+		if q := m.waiting.Load(); q != nil {
+			n += q.len()
+		}
 	}
 	return n
 }

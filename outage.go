@@ -28,7 +28,7 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case FailLocal:
-		c.local.decide(&d, limit, n, upTo)
+		c.rare().local.decide(&d, limit, n, upTo)
 		return d, nil
 	}
 	switch {
@@ -82,7 +82,7 @@ func (lo *ownPart) part(limit Limit) Limit {
 
 // granted notes what Redis granted to this process.
 func (lo *ownPart) granted(n int64) {
-	if lo.core.client.cfg.OnOutage != FailLocal || n == 0 {
+	if n == 0 {
 		return
 	}
 	if r := lo.core.routes.Load(); r != nil { // else it was deleted just now

@@ -80,14 +80,14 @@ func (m *member) decidePerParticipant(limit *Limit, n int64, upTo bool, d *Decis
 	c := m.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
-	decideHere(c.perParticipant.of(c.client, m.name), d, *limit, n, upTo)
+	decideHere(c.rare().perParticipant.of(c.client, m.name), d, *limit, n, upTo)
 }
 
 // peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
 func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 	c := m.core
 	c.Refresh()
-	p := c.perParticipant.of(c.client, m.name).Peek(limit.here())
+	p := c.rare().perParticipant.of(c.client, m.name).Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
@@ -109,7 +109,7 @@ func (c *core) resetPerParticipant(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	c.perParticipant.clear()
+	c.rare().perParticipant.clear()
 	return nil
 }
 

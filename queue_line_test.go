@@ -13,7 +13,7 @@ import (
 func lineOf(permits int64, sizes ...int64) (*queue, []*waiter) {
 	c := &core{client: &Client{clock: clock.Clock{Base: time.Now()}}}
 	c.declared = Limit{Permits: permits, Per: time.Minute}
-	q := &newMember(c, newParticipant("p", 1)).queue
+	q := newMember(c, newParticipant("p", 1)).queue()
 	q.pumping, q.poke = true, make(chan struct{}, 1)
 	waiters := make([]*waiter, len(sizes))
 	for i, n := range sizes {

@@ -42,10 +42,16 @@ func (c *core) Layout() *shard.Layout {
 
 // Adopt makes the layout the one this process works with, unless it has a newer one.
 func (c *core) Adopt(layout shard.Layout) error {
-	limit, err := limitOf(layout)
+	p, err := c.planFor(layout)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
 	}
+	return c.adopt(p)
+}
+
+// adopt is Adopt with the plan of the layout.
+func (c *core) adopt(p *plan) error {
+	layout := &p.layout
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.register != nil && c.register.Deleted() {
@@ -58,12 +64,9 @@ func (c *core) Adopt(layout shard.Layout) error {
 	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
 		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
 	}
-	r, err := c.newRoutes(layout, limit)
-	if err != nil {
-		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
-	}
+	r := c.newRoutes(p)
 	c.routes.Store(r)
-	c.metrics.CountsBy(limit.Algorithm.String())
+	c.metrics.CountsBy(p.limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		c.members.open(r) // a raised limit may have room where there was none
 		c.ahead.Store(nil)

@@ -31,7 +31,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile
 	if d.engine != nil {
-		unused, tooOld := c.refunded.Claim(now, d.until, ticketKey{engine: d.engine, number: d.ticket})
+		unused, tooOld := c.rare().refunded.Claim(now, d.until, ticketKey{engine: d.engine, number: d.ticket})
 		if tooOld {
 			return ErrRefundTooOld
 		}
@@ -46,7 +46,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	for i := range parts {
 		all[i] = ticketKey{first: d.first.Seat, lease: d.lease, number: d.ticket, part: i}
 	}
-	unused, tooOld := c.refunded.Claim(now, d.until, all...)
+	unused, tooOld := c.rare().refunded.Claim(now, d.until, all...)
 	if tooOld {
 		return ErrRefundTooOld
 	}
@@ -66,7 +66,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 			errs = append(errs, mine[i].Seat.Lane.Fail(r.Err))
 		}
 		if r.Unsent {
-			c.refunded.Release(keys[i])
+			c.rare().refunded.Release(keys[i])
 		}
 	}
 	if len(errs) > 0 {

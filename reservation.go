@@ -51,7 +51,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if err := c.refund(ctx, r.decision, r.due); err != nil {
 		return err
 	}
-	c.reserved.Remove(r)
+	c.rare().reserved.Remove(r)
 	return nil
 }
 
@@ -135,8 +135,8 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 		}
 		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
 	}
-	if !c.reserved.Room(now, n, c.permits(r)/c.record().Participants()) {
-		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.reserved.Sum(now))
+	if !c.rare().reserved.Room(now, n, c.permits(r)/c.record().Participants()) {
+		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.rare().reserved.Sum(now))
 	}
 	made := &Reservation{decision: d, n: n}
 	if d.engine == nil {
@@ -198,7 +198,7 @@ func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.reserved.Add(r, r.due, r.n)
+	c.rare().reserved.Add(r, r.due, r.n)
 	return r, nil
 }
 

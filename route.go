@@ -318,7 +318,9 @@ func (c *core) complete(d *Decision, r *routes, rest, now int64) {
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}
-	c.local.granted(d.Granted)
+	if c.client.cfg.OnOutage == FailLocal {
+		c.rare().local.granted(d.Granted)
+	}
 }
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.

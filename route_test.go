@@ -21,7 +21,7 @@ func fleetOf(participants, shards int) []*view {
 	record.Count(int64(participants))
 	views := make([]*view, participants)
 	for p := range views {
-		r := &routes{record: record}
+		r := &routes{plan: &plan{}, record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
 			r.order = append(r.order, l)

@@ -48,7 +48,7 @@ func (m *member) wait(ctx context.Context, n int64) error {
 		return err
 	}
 	deadline := c.deadline(ctx)
-	if m.queue.empty() {
+	if m.queue().empty() {
 		var d Decision
 		if r == nil {
 			d, err = m.outage(nil, n, false, nil)
@@ -67,7 +67,7 @@ func (m *member) wait(ctx context.Context, n int64) error {
 			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 	}
-	w, err := m.queue.join(n, deadline)
+	w, err := m.queue().join(n, deadline)
 	if err != nil {
 		c.waited(ctx, &Decision{}, n, start, nil)
 		return err
@@ -75,7 +75,7 @@ func (m *member) wait(ctx context.Context, n int64) error {
 	select {
 	case err = <-w.done:
 	case <-ctx.Done():
-		if m.queue.leave(w) {
+		if m.queue().leave(w) {
 			err = context.Cause(ctx)
 		} else {
 			err = <-w.done // it was served just now

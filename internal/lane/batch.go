@@ -80,20 +80,21 @@ type gate struct{ mu *sync.Mutex }
 func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
-// newBatch returns an empty batch of the lane, which may have been used before. l.mu is held.
+// newBatch returns an empty batch of the lane, which another lane may have used before.
 func newBatch(l *Lane) *batch {
-	if b := l.spare.Swap(nil); b != nil {
-		return b
+	b, used := l.env.batches.Get().(*batch)
+	if !used {
+		b = &batch{}
+		b.classes, b.seats = b.room[:0], b.only[:0]
 	}
-	b := &batch{}
-	b.classes, b.seats = b.room[:0], b.only[:0]
 	b.crowd.L = gate{&l.mu}
 	return b
 }
 
 // recycle is called by each caller whom the landing woke, after it has read. The last one
 // to do so puts a small batch by to be used again; whoever has left never does, so a batch
-// that somebody left is not used again. The lane may still wake the crowd then, for nothing.
+// that somebody left is not used again. The lane may still wake the crowd then, for nothing:
+// whoever sleeps on the batch by then sleeps on.
 func (l *Lane) recycle(b *batch) {
 	all := b.serials
 	if all > small || b.done.Add(1) != int32(all) {
@@ -107,7 +108,7 @@ func (l *Lane) recycle(b *batch) {
 	b.err, b.paced, b.refused, b.sent, b.next = nil, nil, 0, false, nil
 	b.over.Store(false)
 	b.done.Store(0)
-	l.spare.Store(b)
+	l.env.batches.Put(b)
 }
 
 // keep prevents that the batch is used again: somebody may read it at any time.

@@ -32,7 +32,7 @@ func grounded(tb testing.TB) *Lane {
 	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
 	n.Close() // it cannot be reached
 	l := New(e, Way{Limit: &quietLimit{}, Metrics: telemetry.NewLimiter("l", "sliding_log"), Node: n}, &Terms{})
-	l.flying = allFly
+	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
 	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
 	return l
 }
@@ -52,25 +52,8 @@ func (*quietLimit) Returned()                                          {}
 func (*quietLimit) GiveBack([]Part) int64                              { return 0 }
 func (*quietLimit) Failed(_ *Lane, err error) error                    { return err }
 
-// allFly says that there is a flier for every batch, so that none begins by itself.
-const allFly = 1<<maxFlights - 1
-
 // next is the batch that departs next.
-func (l *Lane) next() (b *batch) {
-	l.ground(func(flier int) { b = l.depart(flier) })
-	return b
-}
-
-// ground lets the test be the only flier for a while.
-func (l *Lane) ground(fly func(flier int)) {
-	l.mu.Lock()
-	l.flying = 1
-	l.mu.Unlock()
-	fly(0)
-	l.mu.Lock()
-	l.flying = allFly
-	l.mu.Unlock()
-}
+func (l *Lane) next() *batch { return l.depart() }
 
 // serve lets the next batch depart and land with so many permits free.
 func (l *Lane) serve(free int64) *batch {
@@ -112,7 +95,7 @@ func (l *Lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		l := &Lane{}
+		l := &Lane{env: &Env{}}
 		b := newBatch(l)
 		var staying []*Ask
 		leave := func() {

@@ -37,10 +37,17 @@ func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
 // finish ends the call, and returns when that was.
 func (c *call) finish(ctx context.Context, err error) (received int64) {
 	received = c.Finish(ctx, err)
-	if err != nil && c.mustShun(err) {
-		c.lane.avoid(err)
+	if err != nil {
+		c.shun(err)
 	}
 	return received
+}
+
+// shun keeps calls away from the shard for a while if its error says that they would end so again.
+func (c *call) shun(err error) {
+	if c.mustShun(err) {
+		c.lane.avoid(err)
+	}
 }
 
 // heard takes in what the shard said of itself and has free.

@@ -2,160 +2,169 @@ package lane
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// watchGrace is how much longer than its context a script call may take before
-// its asks are answered without it. Redis clients can overrun a context, for
-// instance while they wait for somebody else's attempt to connect.
-const watchGrace = 5 * time.Millisecond
-
-// flight is one script call on behalf of a batch of asks. A flier uses the same
-// flight again and again, except after the watchdog has given one up: then the
-// late reply still belongs to the old one.
+// flight is one script call on behalf of batches for the shards of one node. A flier uses the same
+// flight again and again, except after the watchdog has given one up: then the late reply still
+// belongs to the old one.
 type flight struct {
-	lane    *Lane
-	flier   int
-	batch   *batch          // to be landed by whoever sets over
-	groups  []script.Group  // its asks, as the script wants them
-	callers []script.Caller // those who ask
-	grants  []int64
-	req     script.TakeRequest
-	ctx     expiry
-	hurry   bool // it has so little time, because its asks have waited, that silence tells nothing of the node
-	watch   *time.Timer
-	sent    atomic.Bool
-	over    atomic.Bool // answered, or given up
+	outbox   *outbox
+	sections []*section // those of the call under way; behind them others to be used again
+	asks     []script.Section
+	oldest   int64
+	split    bool // some limit has shards to go to instead
+	serves   []telemetry.Served
+	links    []trace.Link
+	ctx      expiry
+	watch    *time.Timer
+	sent     atomic.Bool
+	over     atomic.Bool // answered, or given up
 }
 
-func newFlight(l *Lane, flier int) *flight {
-	f := &flight{lane: l, flier: flier}
-	f.ctx.done = make(chan struct{})
+func newFlight(o *outbox) *flight {
+	f := &flight{outbox: o, ctx: expiry{done: make(chan struct{})}}
 	f.watch = time.AfterFunc(time.Hour, f.ring)
 	f.watch.Stop()
 	return f
 }
 
-// run sends the batch and hands out the answers. It reports false if the
-// watchdog has given the call up before it ended, and another goroutine flies now.
-func (f *flight) run(b *batch) bool {
-	l, e := f.lane, f.lane.env
+// clear makes room for the next call.
+func (f *flight) clear() {
+	for _, s := range f.sections {
+		s.lane, s.batch, s.terms = nil, nil, nil
+	}
+	clear(f.asks)
+	f.sections, f.asks, f.serves, f.links = f.sections[:0], f.asks[:0], f.serves[:0], f.links[:0]
+	f.oldest, f.split = 0, false
+}
+
+// board adds a batch.
+func (f *flight) board(l *Lane, b *batch) {
+	if len(f.sections) < cap(f.sections) {
+		f.sections = f.sections[:len(f.sections)+1]
+	} else {
+		f.sections = append(f.sections, nil)
+	}
+	s := f.sections[len(f.sections)-1]
+	if s == nil {
+		s = &section{}
+		f.sections[len(f.sections)-1] = s
+	}
+	s.lane, s.batch, s.callers, s.groups = l, b, s.callers[:0], b.groups(s.groups[:0])
+	s.sent.Store(false)
+	if len(f.sections) == 1 || b.oldest < f.oldest {
+		f.oldest = b.oldest
+	}
+	f.split = f.split || l.Terms.Load().Shards > 1
+	f.links = append(f.links, b.links...)
+	for i := range f.serves {
+		if f.serves[i].Limiter == l.Metrics {
+			f.serves[i].Calls += b.calls()
+			return
+		}
+	}
+	f.serves = append(f.serves, telemetry.Served{Limiter: l.Metrics, Calls: b.calls()})
+}
+
+// run makes the call and hands out the answers. It returns the flight to use next, and whether that
+// is to go on with what waits; nil if the watchdog has given the call up before it ended.
+func (f *flight) run() (next *flight, goesOn bool) {
+	e := f.outbox.env
 	now := e.Clock.Now()
-	f.batch, f.groups = b, b.groups(f.groups[:0])
-	budget := e.CallTimeout - time.Duration(now-b.oldest)
-	if l.Terms.Load().Shards > 1 {
+	budget := e.CallTimeout - time.Duration(now-f.oldest)
+	if f.split {
 		budget = min(budget, e.CallTimeout/2)
 	}
-	f.hurry = e.Hurried(budget)
 	f.sent.Store(false)
 	f.over.Store(false)
 	f.ctx.at = e.Clock.At(now + int64(budget))
 	f.watch.Reset(budget)
+	e.air.add(f)
+	defer e.air.remove(f)
 	if e.Closed.Load() { // Close may have looked for flights before this one began
 		f.ctx.expire()
 	}
-	reply, received, err := f.call(&f.ctx)
+	received, err := f.call(&f.ctx)
 	inTime := f.watch.Stop() && !f.ctx.over.Load() // the watchdog is set twice
 	if !f.over.CompareAndSwap(false, true) {
-		return false
+		return nil, false
 	}
-	if !inTime {
-		l.air[f.flier].Store(nil) // its context has ended
+	goesOn = f.outbox.land()
+	f.land(received, err)
+	if !inTime { // its context has ended
+		return newFlight(f.outbox), goesOn
 	}
-	if err != nil {
-		f.refuse(err)
-	} else {
-		f.deliver(&reply, received)
-	}
-	return true
+	f.clear()
+	return f, goesOn
 }
 
-// call makes the script call.
-func (f *flight) call(ctx context.Context) (reply script.TakeReply, received int64, err error) {
-	f.callers = f.callers[:0]
-	err = f.lane.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
-		var err error
-		received, err = f.take(ctx, t, &reply)
-		return reply.Status, reply.At, err
-	})
-	return reply, received, err
-}
-
-// take makes one script call under these terms, and learns from the reply.
-func (f *flight) take(ctx context.Context, t *Terms, reply *script.TakeReply) (received int64, err error) {
-	l := f.lane
-	least := time.Duration(0)
-	if f.hurry {
-		least = math.MaxInt64
+// call makes the script call, and learns from the reply.
+func (f *flight) call(ctx context.Context) (received int64, err error) {
+	first := f.sections[0].lane
+	if f.outbox.strayed(f.sections) {
+		return 0, errDissolved
 	}
-	ctx, c, err := l.begin(ctx, telemetry.Take, f.batch.calls(), least, f.batch.links)
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves,
+		Shards: len(f.sections)}
+	for i := range f.serves {
+		about.Serves += f.serves[i].Calls
+	}
+	if len(f.sections) == 1 {
+		about.Shard = first.Tag()
+	}
+	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, 0, f.links)
 	if err != nil {
 		return 0, err
 	}
-	if len(f.callers) == 0 {
-		l.Limit.Refresh()
-		for _, s := range f.batch.seats {
-			f.callers = append(f.callers, s.Report(t.Shards))
-		}
+	for _, s := range f.sections {
+		s.prepare(s.lane.terms(), n.Sent)
+		f.asks = append(f.asks, script.Section{Ref: s.lane.Ref, Request: &s.req})
+		s.sent.Store(true)
 	}
-	f.req.Groups, f.req.Callers = f.groups, f.callers
-	f.req.Proposal, f.req.Known, f.req.Seen, f.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(c.Sent), l.deadline(t.Epoch)
-	f.req.Room, f.req.CallerRoom = f.grants[:0], f.req.CallerRoom[:0]
 	f.sent.Store(true)
-	*reply, err = c.Scripts.Take(ctx, l.Ref, &f.req)
-	received = c.finish(ctx, err)
-	switch {
-	case err != nil:
-	case reply.Status == script.Absent && t.Epoch != 0:
-		f.sent.Store(false) // nothing was executed
-	default:
-		f.req.CallerRoom = reply.Callers
-		c.heard(t, received, reply)
-		for i, s := range f.batch.seats {
-			s.learn(c.Sent, received, reply, i)
+	err = n.Scripts.TakeAll(ctx, f.asks)
+	received = n.Finish(ctx, err)
+	for i, s := range f.sections {
+		if err == nil {
+			s.reply = f.asks[i].Reply
+		} else {
+			f.asks[i].Err = err
+		}
+		c := call{n, s.lane, telemetry.Take}
+		if f.asks[i].Err == nil {
+			s.learn(&c, received)
+		} else {
+			c.shun(f.asks[i].Err)
 		}
 	}
 	return received, err
 }
 
-// deliver hands the grants out, by the rule the script used.
-func (f *flight) deliver(r *script.TakeReply, received int64) {
-	b := f.batch
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+f.lane.Limit.Elsewhere(f.lane)
-	if f.lane.Paced {
-		reply := *r
-		b.paced = &reply
+// land answers everybody on board, but those whose shard has no state: they go on by themselves.
+func (f *flight) land(received int64, err error) {
+	for i, s := range f.sections {
+		switch {
+		case err == errDissolved: //nolint:errorlint // it is never wrapped
+			s.lane.land(s.batch, nil, err)
+		case err != nil:
+			s.refuse(err)
+		case f.asks[i].Err != nil:
+			s.refuse(f.asks[i].Err)
+		case s.absent():
+			go s.lane.detour(s.batch, s.reply.At, slices.Clone(s.callers))
+		default:
+			s.deliver(received)
+		}
 	}
-	f.grants = r.Grants
-	f.lane.land(b, r.Grants, nil)
-}
-
-// late reports whether a call ended like this because its asks had waited too long before.
-func (f *flight) late(err error) bool {
-	return f.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-}
-
-// refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
-// another shard at once. Behind a call that was merely late they stay.
-func (f *flight) refuse(err error) {
-	l := f.lane
-	if f.sent.Load() && !script.NotExecuted(err) {
-		l.env.Telemetry.Lost(l.Metrics, f.wanted())
-	}
-	if f.late(err) {
-		l.land(f.batch, nil, l.Fail(fmt.Errorf("%w: %w", ErrTooLate, err)))
-		return
-	}
-	l.land(f.batch, nil, l.Fail(err))
-	l.endWaiting(err)
 }
 
 // ring is the timer of the flight, and what Close does to it: first it ends the context of the
@@ -168,23 +177,17 @@ func (f *flight) ring() {
 	if !f.over.CompareAndSwap(false, true) {
 		return
 	}
-	l := f.lane
-	l.air[f.flier].Store(nil) // the goroutine of this one may never come back
-	f.batch.keep()            // or come back late, and look
+	err := node.ErrAway
 	if f.sent.Load() {
-		if !f.hurry {
-			l.Node.Silence(l.Slot)
-		}
-		f.refuse(context.DeadlineExceeded)
-	} else {
-		f.refuse(node.ErrAway)
+		err = context.DeadlineExceeded
+		first := f.sections[0].lane
+		first.Node.Silence(first.Slot)
 	}
-	go l.fly(f.flier)
-}
-
-func (f *flight) wanted() (n int64) {
-	for _, g := range f.groups {
-		n += g.Size * g.Count
+	for _, s := range f.sections {
+		s.batch.keep() // the goroutine of this one may come back late, and look
+		s.refuse(err)
 	}
-	return n
+	if next := f.outbox.landed(nil); next != nil {
+		f.outbox.fly(next)
+	}
 }

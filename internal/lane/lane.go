@@ -6,8 +6,6 @@ package lane
 import (
 	"context"
 	"errors"
-	"math/bits"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,32 +27,27 @@ var (
 // errDissolved sends the callers of a batch to the next one. They never see it.
 var errDissolved = errors.New("the batch was dissolved")
 
-// maxFlights is how many script calls of a lane may be under way at once. A call carries a bounded
-// number of participants: while more than that ask, one call a round trip would make a long queue.
-const maxFlights = 4
-
-// Lane is this process' way to one shard of one limit. Asks that arrive while a script call is in
-// flight wait and go together in the next one, so a shard has one call of this limiter under way,
-// however many callers there are. Only a full batch does not wait for the call before it: then
-// there are up to maxFlights. No lock is held while Redis is waited for.
+// Lane is this process' way to one shard of one limit. Asks that arrive while a script call with
+// asks for the shard is in flight wait and go together in the next one, however many callers there
+// are. A lane with asks that wait stands in the outbox of its node, whose flights carry those of
+// many shards. No lock is held while Redis is waited for.
 type Lane struct {
 	// What a join writes, apart from what is only read.
 	mu      sync.Mutex
 	Waiting atomic.Int64 // asks that wait or are in flight
 	head    *batch       // departs next; nil if nobody waits
 	tail    *batch       // takes newcomers: head, unless that is full
-	flying  uint8        // who will look for the head: a bit for each flier
-	_       [24]byte     // to the end of a cache line
+	away    int32        // batches that have departed and not landed
+	boxed   bool         // in the outbox
+	_       [20]byte     // to the end of a cache line
 
 	env *Env
 	Way
 	Terms atomic.Pointer[Terms]
 	heir  atomic.Pointer[Lane] // to the same shard, since the node has moved; nil: it has not
+	box   atomic.Pointer[outbox]
 
-	spare   atomic.Pointer[batch]              // to be used again
-	air     [maxFlights]atomic.Pointer[flight] // each changed only by its flier
-	flights uint64                             // calls so far; makes tickets unique
-
+	departed  uint64 // batches so far; makes tickets unique
 	known     knowledge
 	shunUntil atomic.Int64          // see call.mustShun
 	shunned   atomic.Pointer[error] // what was found; set before shunUntil
@@ -76,6 +69,9 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 	Closed      *atomic.Bool // no calls are made any more
+
+	batches sync.Pool // to be used again
+	air     air
 }
 
 // Way is where a lane leads.
@@ -158,24 +154,19 @@ func (l *Lane) join(a *Ask) {
 	if l.tail == nil || !l.tail.take(a) {
 		l.append(a)
 	}
-	if l.flying == 0 {
-		l.flying = 1
-		go l.fly(0)
+	if !l.boxed && l.away == 0 {
+		l.boxed = true
+		l.outbox().add(l)
 	}
 }
 
-// append puts the ask on a new batch. If that makes one wait that is full, another flier takes it,
-// unless there are enough. l.mu is held.
+// append puts the ask on a new batch. l.mu is held.
 func (l *Lane) append(a *Ask) {
 	b := newBatch(l)
 	if l.tail == nil {
 		l.head = b
 	} else {
 		l.tail.next = b
-		if more := bits.TrailingZeros8(^l.flying); more < maxFlights {
-			l.flying |= 1 << more
-			go l.fly(more)
-		}
 	}
 	l.tail = b
 	b.take(a)
@@ -189,15 +180,14 @@ func (l *Lane) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch that goes next. If nobody waits, or those who do are few and another
-// flier will look for them, this one ends: depart returns nil. A batch that some call has waited
-// for so long that the answer could come after its timeout is dissolved: its callers find another.
-func (l *Lane) depart(flier int) *batch {
+// depart takes the batch that goes next; nil if nobody waits. A batch that some call has waited for
+// so long that the answer could come after its timeout is dissolved: its callers find another.
+func (l *Lane) depart() *batch {
 	for {
 		l.mu.Lock()
+		l.boxed = false
 		b := l.head
-		if others := l.flying &^ (1 << flier); b == nil || b == l.tail && others != 0 {
-			l.flying = others
+		if b == nil {
 			l.mu.Unlock()
 			return nil
 		}
@@ -209,34 +199,14 @@ func (l *Lane) depart(flier int) *batch {
 			l.mu.Unlock()
 			continue
 		}
-		l.flights++
-		b.sent, b.number = true, l.flights
+		l.departed++
+		l.away++
+		b.sent, b.number = true, l.departed
 		l.mu.Unlock()
 		if l.env.Clock.Now()-b.oldest <= l.env.Boarding() {
 			return b
 		}
 		l.land(b, nil, errDissolved)
-	}
-}
-
-// fly sends batches until nobody waits.
-func (l *Lane) fly(flier int) {
-	for b := l.depart(flier); b != nil; b = l.depart(flier) {
-		if now := l.env.Clock.Now(); b.singles() && (l.known.shut(now) || b.heldBack(now)) {
-			l.deny(b, now)
-			continue
-		}
-		f := l.air[flier].Load()
-		if f == nil {
-			f = newFlight(l, flier)
-			l.air[flier].Store(f)
-		}
-		if !f.run(b) {
-			return // given up: another goroutine flies now
-		}
-		// Those who have just been answered are about to come back. Let them, so
-		// that the next batch carries all of them and not every other one.
-		runtime.Gosched()
 	}
 }
 
@@ -248,7 +218,7 @@ func (l *Lane) deny(b *batch, now int64) {
 }
 
 // land wakes everybody on board. asks are those granted of each of its groups, or err tells
-// why there are none.
+// why there are none. A lane where others wait by then goes into the outbox.
 func (l *Lane) land(b *batch, asks []int64, err error) {
 	l.mu.Lock()
 	lost := int64(0)
@@ -257,8 +227,18 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 	}
 	l.Waiting.Add(-b.calls())
 	landed, watchers := b.landed, b.watchers
+	again := false
+	if b.sent {
+		l.away--
+		if again = l.head != nil && l.away == 0 && !l.boxed; again {
+			l.boxed = true
+		}
+	}
 	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	l.mu.Unlock()
+	if again {
+		l.outbox().add(l)
+	}
 	if lost > 0 {
 		go l.giveBack(b) // ends soon: see Limit.GiveBack
 	}
@@ -276,15 +256,6 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 func (l *Lane) giveBack(b *batch) {
 	if lost := l.Limit.GiveBack(b.unclaimed()); lost > 0 {
 		l.env.Telemetry.Lost(l.Metrics, lost)
-	}
-}
-
-// Abandon ends the calls that are under way without waiting for their replies.
-func (l *Lane) Abandon() {
-	for i := range l.air {
-		if f := l.air[i].Load(); f != nil {
-			f.ring()
-		}
 	}
 }
 

@@ -68,7 +68,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = l.present(ctx, t, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, t, 0, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err
@@ -98,7 +98,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 func (s *Seat) Reserve(ctx context.Context,
 	n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = l.present(ctx, nil, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, nil, 0, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err

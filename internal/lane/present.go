@@ -44,13 +44,20 @@ func (l *Lane) deadline(epoch int64) int64 {
 
 // present makes a call, and again while the shard has no state and was given none: it does what
 // that takes in between, until the layout is confirmed and the time of the node known. fixed are
-// the terms, or nil for those of the lane.
-func (l *Lane) present(ctx context.Context, fixed *Terms,
+// the terms, or nil for those of the lane. absent is when the shard said already that it has no
+// state, in the time of its node; 0: it did not.
+func (l *Lane) present(ctx context.Context, fixed *Terms, absent int64,
 	once func(*Terms) (status script.Status, at int64, err error)) error {
-	if fixed == nil && l.Untold {
+	tries := 1
+	if absent != 0 {
+		if err := l.insist(ctx, absent, tries); err != nil {
+			return err
+		}
+		tries++
+	} else if fixed == nil && l.Untold {
 		l.reassure(ctx)
 	}
-	for tries := 1; ; tries++ {
+	for ; ; tries++ {
 		t := fixed
 		if t == nil {
 			t = l.terms()

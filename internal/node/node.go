@@ -46,7 +46,8 @@ type Node struct {
 	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
 	sets   *telemetry.Node
 
-	dialing breaker // guards connecting
+	kept    sync.Map // see Kept
+	dialing breaker  // guards connecting
 	client  atomic.Pointer[connected]
 
 	mu      sync.Mutex
@@ -105,6 +106,22 @@ func (n *Node) ServerClock(slot int) *ServerClock {
 		return &ServerClock{}
 	}
 	return &c.clocks[slot*len(c.clocks)/shard.Slots]
+}
+
+// Spread reports whether the node is known to spread its slots over several servers: a cluster.
+func (n *Node) Spread() bool {
+	c := n.client.Load()
+	return c != nil && len(c.ranges) > 1
+}
+
+// Kept returns what those who send calls keep with the node under a key; it is made if there is
+// nothing.
+func (n *Node) Kept(key int, fresh func() any) any {
+	if kept, ok := n.kept.Load(key); ok {
+		return kept
+	}
+	kept, _ := n.kept.LoadOrStore(key, fresh())
+	return kept
 }
 
 // known returns the endpoint of a slot if the node was reached before, else nil.

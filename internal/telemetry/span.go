@@ -50,6 +50,16 @@ type Call struct {
 	Node      *Node
 	Shard     string // hash tag of its keys
 	Serves    int64  // how many callers; 0 if it is for none of them in particular
+	// Of a call for several shards: how many they are, and the callers of each limiter, the first
+	// of which is Limiter.
+	Shards int
+	Served []Served
+}
+
+// Served is how many callers of one limiter a script call serves.
+type Served struct {
+	Limiter *Limiter
+	Calls   int64
 }
 
 // Start opens the span of a script call if one of the calls that it serves is traced: as a child of
@@ -68,9 +78,15 @@ func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (con
 		attribute.String("db.system.name", "redis"),
 		attribute.String("db.operation.name", "EVALSHA"),
 		attribute.String("db.stored_procedure.name", name),
-		attribute.String("ratelimit.limiter", c.Limiter.name),
-		attribute.String("ratelimit.shard", c.Shard),
 		attribute.String("ratelimit.node", c.Node.name),
+	}
+	if len(c.Served) <= 1 {
+		attrs = append(attrs, attribute.String("ratelimit.limiter", c.Limiter.name))
+	}
+	if c.Shards > 1 {
+		attrs = append(attrs, attribute.Int("ratelimit.shards", c.Shards))
+	} else {
+		attrs = append(attrs, attribute.String("ratelimit.shard", c.Shard))
 	}
 	if c.Serves > 1 {
 		attrs = append(attrs, attribute.Int64("db.operation.batch.size", c.Serves))
@@ -89,7 +105,12 @@ func (t *Telemetry) End(ctx context.Context, span trace.Span, c *Call, took time
 		t.script.Record(ctx, took.Seconds(), c.Node.took[c.Operation][failed]...)
 	}
 	if c.Serves > 0 && t.batch.Enabled(ctx) {
-		t.batch.Record(ctx, c.Serves, c.Limiter.batch...)
+		if len(c.Served) == 0 {
+			t.batch.Record(ctx, c.Serves, c.Limiter.batch...)
+		}
+		for _, s := range c.Served {
+			t.batch.Record(ctx, s.Calls, s.Limiter.batch...)
+		}
 	}
 	if span == nil {
 		return

@@ -1,0 +1,197 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// atOnce calls for each of so many keys at the same time, and returns how the calls ended.
+func atOnce(ctx context.Context, users *shardlimit.Family, keys int) (granted []int64, errs []error) {
+	granted, errs = make([]int64, keys), make([]error, keys)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			d, err := users.Limiter(fmt.Sprint("user ", i)).Allow(ctx)
+			granted[i], errs[i] = d.Granted, err
+		})
+	}
+	wg.Wait()
+	return granted, errs
+}
+
+// Calls for different keys share script calls, and none of them waits for another to come back.
+func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, away = 300, 20 * time.Millisecond
+		f, net := bubbled(t, 1).distant(t, away)
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(3))
+		for round := range 3 {
+			calls, began := net[0].calls.Load(), time.Now()
+			granted, errs := atOnce(t.Context(), users, keys)
+			took := time.Since(began)
+			for i := range keys {
+				if errs[i] != nil || granted[i] != 1 {
+					t.Fatalf("key %d: %d granted, %v", i, granted[i], errs[i])
+				}
+			}
+			if n := net[0].calls.Load() - calls; n > keys/4 {
+				t.Errorf("round %d: %d script calls for %d keys", round, n, keys)
+			}
+			if round > 0 && took > away+away/4 { // the first loads the scripts
+				t.Errorf("round %d took %s, %s away", round, took, away)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A key whose state is somebody else's, or damaged, harms no other key of its call.
+func TestADamagedKeyHarmsNoOtherOfItsCall(t *testing.T) {
+	t.Parallel()
+	f, posts := proxied(t, 1)
+	users := keyed(t, f.client(t), "users", shardlimit.PerMinute(3))
+	const keys, bad = 100, 17
+	ref := refOf(t, f, users, fmt.Sprint("user ", bad))
+	posts[0].do(t, "SET", ref.Head(), "somebody else's")
+	for range 3 {
+		granted, errs := atOnce(t.Context(), users, keys)
+		for i := range keys {
+			switch {
+			case i == bad && !errors.Is(errs[i], shardlimit.ErrUnavailable):
+				t.Errorf("the damaged key: %v", errs[i])
+			case i != bad && (errs[i] != nil || granted[i] != 1):
+				t.Errorf("key %d: %d granted, %v", i, granted[i], errs[i])
+			}
+		}
+	}
+	if got := posts[0].do(t, "GET", ref.Head()); got != "somebody else's" {
+		t.Errorf("it was overwritten: %q", got)
+	}
+}
+
+// refOf names the Redis keys of a key with one shard.
+func refOf(t *testing.T, f fleet, users *shardlimit.Family, key string) script.ShardRef {
+	t.Helper()
+	st := peek(t, users.Limiter(key))
+	return script.ShardKeys(f.prefix, st.Shards[0].Tag, fmt.Sprintf("k:%d:%s:%s", len(users.Name()), users.Name(), key))
+}
+
+// keyTraffic calls for keys at random until it is stopped, and records every grant.
+type keyTraffic struct {
+	records []*history.Recorder
+	stopped atomic.Bool
+	failed  atomic.Int64
+	wg      sync.WaitGroup
+}
+
+func newKeyTraffic(keys, callers int, families ...*shardlimit.Family) *keyTraffic {
+	k := &keyTraffic{}
+	for range keys {
+		k.records = append(k.records, &history.Recorder{})
+	}
+	for i := range callers {
+		users := families[i%len(families)]
+		k.wg.Go(func() {
+			tallies := make([]*history.Tally, keys)
+			for !k.stopped.Load() {
+				key := rand.IntN(keys)
+				start := history.Now()
+				d, err := users.Limiter(fmt.Sprint("user ", key)).Allow(context.Background())
+				if err != nil {
+					k.failed.Add(1)
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				if d.Granted > 0 {
+					if tallies[key] == nil {
+						tallies[key] = k.records[key].Tally()
+					}
+					tallies[key].Add(start, history.Now(), d.Granted)
+				}
+			}
+		})
+	}
+	return k
+}
+
+// stop ends the traffic, and fails if any key had more than its limit or if too few had all of it.
+func (k *keyTraffic) stop(t *testing.T, limit shardlimit.Limit) {
+	t.Helper()
+	k.stopped.Store(true)
+	k.wg.Wait()
+	full, total := 0, int64(0)
+	for key, r := range k.records {
+		ops := r.Ops()
+		worst, ok := history.Check(limit.Per, limit.Permits, ops)
+		if !ok {
+			t.Errorf("key %d: %s", key, worst)
+		}
+		if worst.Permits == limit.Permits {
+			full++
+		}
+		total += history.Total(ops)
+	}
+	if full < len(k.records)/4 { // all, but on a machine that has much else to do
+		t.Errorf("only %d of %d keys had a window with all their permits", full, len(k.records))
+	}
+	t.Logf("%d permits of %d keys, %d calls failed", total, len(k.records), k.failed.Load())
+}
+
+// P1 holds for each of a thousand keys, whatever happens to the way to a node.
+func TestP1OfAThousandKeys(t *testing.T) {
+	t.Parallel()
+	f, posts := proxied(t, 2)
+	limit := shardlimit.Limit{Permits: 4, Per: 700 * time.Millisecond}
+	var families []*shardlimit.Family
+	for range 3 {
+		families = append(families, keyed(t, f.client(t), "users", limit))
+	}
+	traffic := newKeyTraffic(1000, 48, families...)
+	time.Sleep(time.Second)
+	posts[0].proxy.Stall(true)
+	time.Sleep(300 * time.Millisecond)
+	posts[0].proxy.Stall(false)
+	time.Sleep(500 * time.Millisecond)
+	posts[1].proxy.Cut()
+	time.Sleep(1500 * time.Millisecond)
+	traffic.stop(t, limit)
+}
+
+// On a cluster the keys of a family lie in few slots. While one of these is on its way to another
+// server every key in it is served, and never over.
+func TestKeysServeWhileTheirSlotIsOnItsWay(t *testing.T) {
+	f, cluster := clustered(t, 0)
+	limit := shardlimit.Limit{Permits: 4, Per: 500 * time.Millisecond}
+	families := []*shardlimit.Family{keyed(t, f.client(t), "users", limit), keyed(t, f.client(t), "users", limit)}
+	traffic := newKeyTraffic(300, 24, families...)
+	time.Sleep(700 * time.Millisecond)
+	var migrations []*redistest.Migration
+	for i := range 12 {
+		migrations = append(migrations, begin(cluster, peek(t, families[0].Limiter(fmt.Sprint("user ", i))))...)
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, m := range migrations {
+		m.MoveKeys()
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, m := range migrations {
+		m.Finish()
+	}
+	time.Sleep(700 * time.Millisecond)
+	traffic.stop(t, limit)
+	if n := traffic.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed", n)
+	}
+}

@@ -1,0 +1,33 @@
+package lane
+
+import "sync"
+
+// air is the calls with asks that are under way in a process.
+type air struct {
+	mu    sync.Mutex
+	calls map[interface{ ring() }]struct{}
+}
+
+func (a *air) add(call interface{ ring() }) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.calls == nil {
+		a.calls = make(map[interface{ ring() }]struct{})
+	}
+	a.calls[call] = struct{}{}
+}
+
+func (a *air) remove(call interface{ ring() }) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.calls, call)
+}
+
+// Abandon ends the calls that are under way without waiting for their replies.
+func (e *Env) Abandon() {
+	e.air.mu.Lock()
+	defer e.air.mu.Unlock()
+	for call := range e.air.calls {
+		call.ring()
+	}
+}

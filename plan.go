@@ -1,0 +1,65 @@
+package shardlimit
+
+import (
+	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// plan is what follows from a layout whatever the process has to do with its shards. It never
+// changes. Keys of a family whose shards are at the same places have one in common.
+type plan struct {
+	layout shard.Layout
+	limit  Limit
+	memory int64         // nanoseconds after which what was granted is free again
+	live   []shard.Shard // of the layout
+	terms  []*lane.Terms // of each of these
+	order  []int         // their places in this participant's order of preference
+}
+
+// planFor is the plan of a layout of the limit.
+func (c *core) planFor(layout shard.Layout) (*plan, error) {
+	limit, err := limitOf(layout)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{layout: layout, limit: limit, memory: int64(limit.memory()), live: layout.Live()}
+	for _, s := range p.live {
+		terms, err := c.termsFor(layout, s)
+		if err != nil {
+			return nil, err
+		}
+		p.terms = append(p.terms, terms)
+	}
+	p.order = shard.Rank(c.client.cfg.Participant, p.live)
+	return p, nil
+}
+
+// keyPlans are the plans of keys with a single shard, by where that is, under the family's routes.
+type keyPlans struct {
+	mu   sync.Mutex
+	from *routes
+	at   map[shard.Location]*plan
+}
+
+// mostKeyPlans bounds how many places are remembered: as many as a family's keys have on some
+// nodes.
+const mostKeyPlans = 16 * shard.KeySlots
+
+// of returns the plan of a key whose only shard is there, and has it made if it is not known.
+func (k *keyPlans) of(from *routes, at shard.Location, fresh func() (*plan, error)) (*plan, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.from != from || len(k.at) >= mostKeyPlans {
+		k.from, k.at = from, make(map[shard.Location]*plan)
+	}
+	if p := k.at[at]; p != nil {
+		return p, nil
+	}
+	p, err := fresh()
+	if err == nil {
+		k.at[at] = p
+	}
+	return p, err
+}

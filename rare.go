@@ -1,0 +1,42 @@
+package shardlimit
+
+import (
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/memory"
+)
+
+// rare is what a limit has in this process from when somebody first needs it. Of a million keys
+// hardly any does.
+type rare struct {
+	local          ownPart
+	perParticipant perParticipant
+	refunded       memory.Tickets[ticketKey]
+	reserved       memory.Reserved[*Reservation]
+	bookings       atomic.Uint64 // so far; makes tickets unique
+	collect        chan struct{} // holds one token: one collection at a time
+}
+
+func newRare(c *core) *rare {
+	r := &rare{collect: make(chan struct{}, 1)}
+	r.local.core = c
+	r.local.engine.Clock, r.perParticipant.mine.Clock = &c.client.clock, &c.client.clock
+	if c.family != nil {
+		r.refunded.Most = keyTickets
+	}
+	return r
+}
+
+// rare returns it, and makes it if there is none.
+func (c *core) rare() *rare {
+	return made(&c.seldom, func() *rare { return newRare(c) })
+}
+
+// made returns what p points to, and has it made if that is nothing.
+func made[T any](p *atomic.Pointer[T], fresh func() *T) *T {
+	if v := p.Load(); v != nil {
+		return v
+	}
+	p.CompareAndSwap(nil, fresh())
+	return p.Load()
+}
