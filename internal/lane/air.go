@@ -1,6 +1,10 @@
 package lane
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // air is the calls with asks that are under way in a process.
 type air struct {
@@ -26,8 +30,9 @@ func (a *air) remove(call interface{ ring() }) {
 // Abandon ends the calls that are under way without waiting for their replies.
 func (e *Env) Abandon() {
 	e.air.mu.Lock()
-	defer e.air.mu.Unlock()
-	for call := range e.air.calls {
+	all := slices.Collect(maps.Keys(e.air.calls))
+	e.air.mu.Unlock()
+	for _, call := range all {
 		call.ring()
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// flight is one script call on behalf of batches for the shards of one node. A flier uses the same
-// flight again and again, except after the watchdog has given one up: then the late reply still
-// belongs to the old one.
+// flight is one script call on behalf of batches for the shards of one node. It is used again and
+// again, except after its context has ended or the watchdog has given it up: then a late reply
+// still belongs to it.
 type flight struct {
 	outbox   *outbox
 	sections []*section // those of the call under way; behind them others to be used again
@@ -30,10 +30,15 @@ type flight struct {
 	over     atomic.Bool // answered, or given up
 }
 
+// newFlight returns a flight that carries nothing, which may have been another outbox's before.
 func newFlight(o *outbox) *flight {
-	f := &flight{outbox: o, ctx: expiry{done: make(chan struct{})}}
-	f.watch = time.AfterFunc(time.Hour, f.ring)
-	f.watch.Stop()
+	f, used := o.env.flights.Get().(*flight)
+	if !used {
+		f = &flight{ctx: expiry{done: make(chan struct{})}}
+		f.watch = time.AfterFunc(time.Hour, f.ring)
+		f.watch.Stop()
+	}
+	f.outbox = o
 	return f
 }
 
@@ -188,6 +193,6 @@ func (f *flight) ring() {
 		s.refuse(err)
 	}
 	if next := f.outbox.landed(nil); next != nil {
-		f.outbox.fly(next)
+		go f.outbox.fly(next)
 	}
 }

@@ -71,6 +71,7 @@ type Env struct {
 	Closed      *atomic.Bool // no calls are made any more
 
 	batches sync.Pool // to be used again
+	flights sync.Pool // likewise
 	air     air
 }
 

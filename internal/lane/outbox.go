@@ -17,8 +17,8 @@ const (
 )
 
 // outbox is the lanes whose asks wait to be sent to one node, in the order in which they came. A
-// script call takes along what waits for any of their shards, and asks that arrive meanwhile wait
-// for the next. A lone ask is sent at once.
+// script call leaves as soon as one of them waits, and takes along what waits for any of their
+// shards by then.
 type outbox struct {
 	env  *Env
 	slot int // of the shards in it; anySlot: those of the server or servers of the node
@@ -26,9 +26,8 @@ type outbox struct {
 	mu      sync.Mutex
 	waiting []*Lane // the first of which have gone
 	gone    int
-	flying  int       // flights under way
-	loading bool      // one of them has still to take what waits
-	spare   []*flight // to be used again
+	flying  int  // flights under way
+	loading bool // one of them has still to take what waits
 }
 
 // anySlot is the slot of an outbox whose shards can be named in one call whatever their slots are.
@@ -82,11 +81,6 @@ func (o *outbox) next() *flight {
 	}
 	o.loading = true
 	o.flying++
-	if n := len(o.spare); n > 0 {
-		f := o.spare[n-1]
-		o.spare = o.spare[:n-1]
-		return f
-	}
 	return newFlight(o)
 }
 
@@ -140,7 +134,7 @@ func (o *outbox) landed(f *flight) *flight {
 	defer o.mu.Unlock()
 	o.flying--
 	if f != nil {
-		o.spare = append(o.spare, f)
+		o.env.flights.Put(f)
 	}
 	return o.next()
 }
