@@ -30,7 +30,7 @@ var breakages = []breakage{
 		edits: []edit{
 			{"b == nil || b.epoch != epoch || r.highest.Load() > epoch || elapsed >= b.until",
 				"b == nil || !BROKEN && (b.epoch != epoch || r.highest.Load() > epoch) || elapsed >= b.until"},
-			{"\tc.leave(layout)\n", "\tif !BROKEN {\n\t\tc.leave(layout)\n\t}\n"},
+			{"\tc.leave(p.layout)\n", "\tif !BROKEN {\n\t\tc.leave(p.layout)\n\t}\n"},
 		},
 	},
 	{
