@@ -54,6 +54,40 @@ func testRival(t *testing.T, s *server.Server, r Rival) {
 	}
 }
 
+// TestRivalsLimitKeys: each key has a limit of its own, and the limits of all keys are alike.
+func TestRivalsLimitKeys(t *testing.T) {
+	s := servertest.Start(t)
+	keyed := 0
+	for _, r := range All() {
+		t.Run(strings.ReplaceAll(r.Name, "/", "_"), func(t *testing.T) {
+			const permits = 3
+			h, err := r.Open(t.Context(), s.Addr(), Limit{Permits: permits, Per: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			allow, err := Keys(t.Context(), h, "users")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if allow == nil {
+				return // it has no limits for keys
+			}
+			keyed++
+			for i := range permits + 1 { // the keys take turns
+				for _, key := range []string{"user 1", "user 2"} {
+					if ok, err := allow(t.Context(), key); err != nil || ok != (i < permits) {
+						t.Errorf("%s: call %d: allowed %v, err %v; the limit is %d", key, i+1, ok, err, permits)
+					}
+				}
+			}
+		})
+	}
+	if keyed != 7 {
+		t.Errorf("%d rivals limit by key, want 7", keyed)
+	}
+}
+
 func TestNamed(t *testing.T) {
 	all, err := Named("")
 	if err != nil || len(all.Rivals) != len(All()) || !all.Uber || !all.Redisson {
