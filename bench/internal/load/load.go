@@ -58,6 +58,12 @@ type Plan struct {
 // answered. It returns when all of them have ended; their last call gets ctx,
 // which is not cancelled at the end of the plan.
 func Run(ctx context.Context, plan Plan, allow func(context.Context) (bool, error)) (Sample, error) {
+	return RunEach(ctx, plan, func(int) func(context.Context) (bool, error) { return allow })
+}
+
+// RunEach is Run with a function of its own for each goroutine, by its number.
+func RunEach(ctx context.Context, plan Plan, each func(goroutine int) func(context.Context) (bool, error)) (Sample,
+	error) {
 	var (
 		stop    atomic.Bool
 		wg      sync.WaitGroup
@@ -65,6 +71,7 @@ func Run(ctx context.Context, plan Plan, allow func(context.Context) (bool, erro
 		lastErr atomic.Pointer[error]
 	)
 	for i := range tallies {
+		allow := each(i)
 		wg.Go(func() {
 			for !stop.Load() && ctx.Err() == nil {
 				step(ctx, allow, &tallies[i], &lastErr)

@@ -54,6 +54,31 @@ func TestRunIsConcurrent(t *testing.T) {
 	}
 }
 
+// TestRunEach: every goroutine calls its own function, and no other.
+func TestRunEach(t *testing.T) {
+	const goroutines = 4
+	var calls [goroutines]atomic.Int64
+	all := make(chan struct{}) // closed when every function was called
+	var first atomic.Int64
+	plan := Plan{Goroutines: goroutines, Before: func() error { <-all; return nil }}
+	_, err := RunEach(t.Context(), plan, func(i int) func(context.Context) (bool, error) {
+		return func(context.Context) (bool, error) {
+			if calls[i].Add(1) == 1 && first.Add(1) == goroutines {
+				close(all)
+			}
+			return true, nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range calls {
+		if calls[i].Load() == 0 {
+			t.Errorf("function %d was never called", i)
+		}
+	}
+}
+
 func TestRunReportsHooks(t *testing.T) {
 	boom := errors.New("boom")
 	allow := func(context.Context) (bool, error) { return true, nil }

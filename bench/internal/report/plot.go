@@ -20,6 +20,8 @@ const (
 	plotHeight  = 11 * vg.Centimeter
 	legendWidth = 4.5 * vg.Centimeter
 	lineHeight  = 14 // of the legend, points
+
+	tickLetters = 110 // that have room below a plot
 )
 
 // palette is Okabe and Ito's, which colour-blind readers can tell apart too, and
@@ -44,7 +46,11 @@ func ink(i int) (color.RGBA, []vg.Length) {
 func (r *Result) plot(v View, file string) error {
 	p := newPlot(v)
 	if v.LogX || v.Nominal {
-		p.X.Tick.Marker = r.ticks(v)
+		ticks := r.ticks(v)
+		p.X.Tick.Marker = ticks
+		if crowded(ticks) {
+			p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/5, draw.XRight, draw.YCenter
+		}
 	}
 	legend := newLegend()
 	for i, series := range r.series(v.Metric) {
@@ -169,6 +175,15 @@ func (r *Result) ticks(v View) plot.ConstantTicks {
 		ticks = append(ticks, plot.Tick{Value: at, Label: v.label(x)})
 	}
 	return ticks
+}
+
+// crowded reports whether the labels would run into each other if they lay side by side.
+func crowded(ticks plot.ConstantTicks) bool {
+	longest := 0
+	for _, t := range ticks {
+		longest = max(longest, len(t.Label))
+	}
+	return longest*len(ticks) > tickLetters
 }
 
 // grouped labels the ticks of another marker in full: 1 000 000, not 1e+06.

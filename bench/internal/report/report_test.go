@@ -9,9 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot"
 )
 
 func sample() *Result {
@@ -255,5 +258,15 @@ func TestChart(t *testing.T) {
 	}
 	if err := (Chart{Name: "empty"}).draw(filepath.Join(t.TempDir(), "x.svg")); err == nil {
 		t.Error("no error without lines")
+	}
+}
+
+// TestLongLabelsLieAslant: labels that would run into each other are turned, short ones are not.
+func TestLongLabelsLieAslant(t *testing.T) {
+	ticks := func(n int, label string) plot.ConstantTicks {
+		return slices.Repeat(plot.ConstantTicks{{Label: label}}, n)
+	}
+	if crowded(ticks(7, "8192")) || !crowded(ticks(15, "1000 on 50k denied")) {
+		t.Error("it is not told right whether labels have room")
 	}
 }
