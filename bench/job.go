@@ -46,7 +46,7 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured, where --for is not given")
 	flags.StringVar(&goroutines, "goroutines", "",
 		"numbers of goroutines, with commas (default: the scenario's choice)")
-	flags.StringVar(&cases, "cases", "", "names of the cases of fairness, with semicolons (default: all)")
+	flags.StringVar(&cases, "cases", "", "names of the cases of fairness or keys, with semicolons (default: all)")
 	flags.StringVar(&rivals, "rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", "",

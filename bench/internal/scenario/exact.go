@@ -118,10 +118,27 @@ func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name st
 	if err != nil {
 		return exactRound{}, err
 	}
+	return observe(ctx, s, plan, func(int) func(context.Context) (bool, error) { return allow })
+}
+
+// observe loads as planned and reads the server's account at both ends of the counted time.
+func observe(ctx context.Context, s *server.Server, plan load.Plan,
+	each func(goroutine int) func(context.Context) (bool, error)) (exactRound, error) {
 	var before, after server.Usage
-	plan.Before = func() (err error) { before, err = s.Usage(ctx); return err }
-	plan.After = func() (err error) { after, err = s.Usage(ctx); return err }
-	sample, err := load.Run(ctx, plan, allow)
+	begin, end := plan.Before, plan.After
+	plan.Before = func() (err error) {
+		if before, err = s.Usage(ctx); err == nil && begin != nil {
+			err = begin()
+		}
+		return err
+	}
+	plan.After = func() (err error) {
+		if after, err = s.Usage(ctx); err == nil && end != nil {
+			err = end()
+		}
+		return err
+	}
+	sample, err := load.RunEach(ctx, plan, each)
 	if err != nil {
 		return exactRound{}, err
 	}

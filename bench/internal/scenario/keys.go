@@ -3,17 +3,10 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/bench/internal/hist"
-	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/server"
@@ -22,295 +15,228 @@ import (
 var keys = Scenario{
 	Name:  "keys",
 	Title: "a limit for each of many keys",
-	Takes: 150 * time.Second,
-	Question: `One process, one server, and a limit for each key, as a gateway has one for each of
-its users. Callers pick keys at random, from all alike or from a few more often (Zipf, 1.1), and
-call for one permit. The limit is so large that nobody reaches it, or a single permit for an hour, so
-that nearly every call is denied. ` + "`script`" + ` is our own Lua script called once per decision
-through rueidis. Ratios are those of the same round. Bytes of a key are what the process and the
-server need more after each of so many keys was called once.`,
+	Takes: 320 * time.Second,
+	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers
+call in a loop, each for a key that it draws at random: any with the same probability, or (` + "`zipf`" + `) the
+key of rank n with one that falls with the power 1.1 of n. A limit is never reached, or (` + "`denied`" + `) used
+up and known to be so. ` + "`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
+called once for each decision through rueidis. A column is a number of callers and a case.
+Each rival has a new client and an empty server in each round. Every key was called once before, of ` + "`denied`" + ` twice, of a million keys none: there nearly every
+call is the first for its key. The latency is that of every eighth call, from a loop without pauses. Bytes for
+each key are what the heap and the server have more when each key was called once, without what the server
+keeps for connections. They are weighed in ` + "`denied`" + `, with one permit an hour: a limiter that stores only
+when the next permit comes (GCRA) forgets a key within a second where that is soon.`,
 	Run: runKeys,
 }
 
-// keysCase is one way to use many keys.
-type keysCase struct {
-	name    string
-	keys    int
-	zipf    bool
-	denied  bool
-	callers []int
-}
-
-var keysCases = []keysCase{
-	{name: "50k keys", keys: 50_000, callers: []int{1, 4, 64, 1000}},
-	{name: "1M keys", keys: 1_000_000, callers: []int{1, 4, 64, 1000}},
-	{name: "50k keys by Zipf", keys: 50_000, zipf: true, callers: []int{64, 1000}},
-	{name: "50k keys denied", keys: 50_000, denied: true, callers: []int{64, 1000}},
-	{name: "100 keys", keys: 100, callers: []int{1000}},
-	{name: "1 key", keys: 1, callers: []int{1000}},
-}
+// The limits of the two kinds. Windows are so long that none ends meanwhile, but for rivals whose
+// windows end with the hour.
+var (
+	keysNever  = rival.Limit{Permits: 1_000_000_000, Per: time.Hour} // nobody makes so many decisions in a turn
+	keysUsedUp = rival.Limit{Permits: 1, Per: time.Hour}
+)
 
 const (
 	keysRounds = 3
 	keysSpan   = 800 * time.Millisecond
-	keysSample = 16     // of so many calls one is timed
-	keysSized  = 30_000 // keys whose bytes are counted: of twice as many none is forgotten
+	keysBase   = "redis_rate" // the rival that others are compared with
+	keysFill   = 50_000       // keys that are called once before; of a case with more, none is
 )
 
-func keysCaseNames() (names []string) {
-	for _, c := range keysCases {
+// keysCase is a number of keys, how they are drawn, and whether their permits are used up.
+type keysCase struct {
+	name         string
+	keys         int
+	zipf, denied bool
+	weigh        bool // the memory that the keys take is reported; each must be kept until then
+	callers      []int
+}
+
+func (c keysCase) limit() rival.Limit {
+	if c.denied {
+		return keysUsedUp
+	}
+	return keysNever
+}
+
+// keysCases are the cases that were asked for.
+func keysCases(env Env) ([]keysCase, error) {
+	all := []keysCase{
+		{name: "1", keys: 1, callers: []int{1000}},
+		{name: "100", keys: 100, callers: []int{1000}},
+		{name: "10k", keys: 10_000, callers: []int{1000}},
+		{name: "50k", keys: 50_000, callers: []int{1, 4, 64, 1000}},
+		{name: "1M", keys: 1_000_000, callers: []int{1, 4, 64, 1000}},
+		{name: "50k zipf", keys: 50_000, zipf: true, callers: []int{64, 1000}},
+		{name: "50k denied", keys: 50_000, denied: true, weigh: true, callers: []int{64, 1000}},
+	}
+	if env.Smoke && len(env.Cases) == 0 {
+		all = []keysCase{
+			{name: "200", keys: 200, callers: []int{1, 64}},
+			{name: "200 zipf", keys: 200, zipf: true, callers: []int{16}},
+			{name: "200 denied", keys: 200, denied: true, weigh: true, callers: []int{16}},
+		}
+	}
+	var names []string
+	for i, c := range all {
 		names = append(names, c.name)
+		if len(env.Goroutines) > 0 {
+			all[i].callers = env.Goroutines
+		}
+	}
+	for _, name := range env.Cases {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("no case is named %q; there are %s", name, strings.Join(names, "; "))
+		}
+	}
+	if len(env.Cases) > 0 {
+		all = slices.DeleteFunc(all, func(c keysCase) bool { return !slices.Contains(env.Cases, c.name) })
+	}
+	return all, nil
+}
+
+// keysRun is one run of the scenario.
+type keysRun struct {
+	env    Env
+	server *server.Server
+	rivals []rival.Rival // that can limit by key
+	result *report.Result
+	found  *findings
+	span   time.Duration
+	names  []string // of all keys
+}
+
+func runKeys(ctx context.Context, env Env, result *report.Result) error {
+	cases, err := keysCases(env)
+	if err != nil {
+		return err
+	}
+	run := &keysRun{env: env, result: result, found: newFindings(), span: env.span(40*time.Millisecond, keysSpan)}
+	rounds, most := env.rounds(keysRounds), 0
+	for _, c := range cases {
+		most = max(most, c.keys)
+	}
+	run.names = keyNames(most)
+	if run.server, err = env.start(ctx, result); err != nil {
+		return err
+	}
+	defer run.server.Close()
+	if run.rivals, err = keyed(ctx, env.Rivals, run.server); err != nil {
+		return err
+	}
+	result.Views = keysViews(cases)
+	setting(result, "Limit of a key", "%s permits per %s, never reached; denied: %d per %s",
+		report.Count(float64(keysNever.Permits)), keysNever.Per, keysUsedUp.Permits, keysUsedUp.Per)
+	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, run.span, run.span/4)
+	setting(result, "Keys", "drawn with seeds that are the same for all rivals of a round")
+	first := 0 // column of the case
+	for _, c := range cases {
+		for round := range rounds {
+			if err := run.round(ctx, c, first, round); err != nil {
+				run.found.addTo(result)
+				return err
+			}
+			env.Progress("case %q: round %d of %d done", c.name, round+1, rounds)
+		}
+		first += len(c.callers)
+	}
+	run.found.addTo(result)
+	return nil
+}
+
+// keyed are those of the rivals that have limits for keys.
+func keyed(ctx context.Context, all []rival.Rival, s *server.Server) (some []rival.Rival, err error) {
+	for _, r := range all {
+		h, err := r.Open(ctx, s.Addr(), keysNever)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", r.Name, err)
+		}
+		allow, err := rival.Keys(ctx, h, keysFamily)
+		h.Close()
+		if err != nil {
+			return nil, fmt.Errorf("keys of %s: %w", r.Name, err)
+		}
+		if allow != nil {
+			some = append(some, r)
+		}
+	}
+	admin := s.Admin()
+	return some, admin.Do(ctx, admin.B().Flushall().Sync().Build()).Error()
+}
+
+// keyNames are the keys of the first n users.
+func keyNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("user %06d", i)
 	}
 	return names
 }
 
-// keysRound is what one rival did in one round of a case.
-type keysRound struct {
-	sample load.Sample
-	server server.Usage
-	took   *hist.Hist
-}
-
-func runKeys(ctx context.Context, env Env, result *report.Result) error {
-	cases := keysCases
-	if env.Smoke {
-		cases = []keysCase{{name: "100 keys", keys: 100, callers: []int{64}}}
-	}
-	if len(env.Cases) > 0 {
-		cases = slices.DeleteFunc(slices.Clone(cases),
-			func(c keysCase) bool { return !slices.Contains(env.Cases, c.name) })
-		if len(cases) == 0 {
-			return fmt.Errorf("none of the cases %q; there are %s", env.Cases, strings.Join(keysCaseNames(), "; "))
-		}
-	}
-	rounds, span := env.rounds(keysRounds), env.span(50*time.Millisecond, keysSpan)
-	setting(result, "Limit", "%s permits per second for each key, never reached; denied: 1 per hour",
-		report.Count(float64(exactLimit.Permits)))
-	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
+func keysViews(cases []keysCase) []report.View {
+	var columns []string
 	for _, c := range cases {
-		if err := c.run(ctx, env, result, rounds, span); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		env.Progress("%s done", c.name)
-	}
-	result.Views = append(result.Views,
-		report.View{Metric: "bytes", Title: "Bytes of a key that was called once, in the process", Unit: "bytes",
-			X: "keys"},
-		report.View{Metric: "bytes-redis", Title: "Bytes of a key that was called once, in Redis", Unit: "bytes",
-			X: "keys"})
-	sized := keysSized
-	if env.Smoke {
-		sized = 500
-	}
-	for _, r := range env.Rivals {
-		if err := keysSize(ctx, env, result, r, sized); err != nil {
-			result.Remark("The bytes of a key of %s could not be counted: %v.", r.Name, err)
+		for _, callers := range c.callers {
+			columns = append(columns, fmt.Sprintf("%d on %s", callers, c.name))
 		}
 	}
-	return nil
-}
-
-// run measures the rivals in turns. Each case has a server of its own.
-func (c keysCase) run(ctx context.Context, env Env, result *report.Result, rounds int, span time.Duration) error {
-	for _, m := range []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Plot: true, LogX: true, LogY: true},
-		{Metric: "ratio", Title: "Times redis_rate"},
-		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us"},
+	views := []report.View{
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Plot: true, LogY: true},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", Plot: true, LogY: true},
 		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "us"},
 		{Metric: "script", Title: "Time in scripts per decision", Unit: "us"},
 		{Metric: "calls", Title: "Script calls per decision", Unit: "calls"},
 		{Metric: "p50", Title: "Median latency", Unit: "us"},
-		{Metric: "p99", Title: "99th percentile of latency", Unit: "us"},
-	} {
-		m.Metric, m.Title, m.X = c.name+" "+m.Metric, m.Title+", "+c.name, "callers"
-		result.Views = append(result.Views, m)
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", Plot: true, LogY: true},
+		{Metric: "ratio", Title: "Decisions per second over those of redis_rate", Unit: "times"},
+		{Metric: "best", Title: "Decisions per second over those of the best limiter that is not ours", Unit: "times"},
+		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
 	}
-	s, err := env.start(ctx, result)
-	if err != nil {
-		return err
+	for i := range views {
+		views[i].X, views[i].Nominal, views[i].Cases = "callers on keys", true, columns
 	}
-	defer s.Close()
-	limit := exactLimit
-	if c.denied {
-		limit = rival.Limit{Permits: 1, Per: time.Hour}
+	return append(views,
+		report.View{Metric: "heap", Title: "Memory of the process for each key", Unit: "bytes", X: "keys"},
+		report.View{Metric: "redis", Title: "Memory of the server for each key", Unit: "bytes", X: "keys"})
+}
+
+// round lets every rival have its turn and compares those of the round.
+func (run *keysRun) round(ctx context.Context, c keysCase, first, round int) error {
+	rates := make([]map[string]float64, len(c.callers)) // by the name of the rival
+	for i := range rates {
+		rates[i] = make(map[string]float64)
 	}
-	rivals, allow, end, err := openKeys(ctx, env.Rivals, s, limit)
-	defer end()
-	if err != nil {
-		return err
-	}
-	pick := c.picker()
-	for _, callers := range c.callers {
-		done := make([][]keysRound, len(rivals))
-		for round := range rounds {
-			for _, i := range rotated(len(rivals), round) {
-				r, err := measureKeys(ctx, s, allow[i], pick, load.Plan{Goroutines: callers, Warm: span / 4, For: span})
-				if err != nil {
-					return fmt.Errorf("%s with %d callers: %w", rivals[i].Name, callers, err)
-				}
-				done[i] = append(done[i], r)
-			}
+	draws := newDraws(c.keys, c.zipf, uint64(round))
+	for _, i := range rotated(len(run.rivals), round) {
+		turn := keysTurn{keysRun: run, rival: run.rivals[i], kind: c, draws: draws}
+		if err := turn.play(ctx, first, rates); err != nil {
+			return fmt.Errorf("%s, case %q: %w", turn.rival.Name, c.name, err)
 		}
-		c.add(result, rivals, callers, done)
+	}
+	for i, of := range rates {
+		run.compare(float64(first+i), of)
 	}
 	return nil
 }
 
-// openKeys opens the rivals that have limits for keys.
-func openKeys(ctx context.Context, all []rival.Rival, s *server.Server, limit rival.Limit) (rivals []rival.Rival,
-	allow []rival.AllowKey, end func(), err error) {
-	var handles []rival.Handle
-	end = func() { closeAll(handles) }
-	for _, r := range all {
-		h, err := r.Open(ctx, s.Addr(), limit)
-		if err != nil {
-			return nil, nil, end, fmt.Errorf("open %s: %w", r.Name, err)
-		}
-		handles = append(handles, h)
-		one, err := rival.Keys(ctx, h, "users")
-		if err != nil {
-			return nil, nil, end, fmt.Errorf("open %s: %w", r.Name, err)
-		}
-		if one != nil {
-			rivals, allow = append(rivals, r), append(allow, one)
+// compare notes how the rivals stand to each other in a round.
+func (run *keysRun) compare(x float64, rates map[string]float64) {
+	best := 0.0
+	for _, r := range run.rivals {
+		if r.Module != "" {
+			best = max(best, rates[r.Name])
 		}
 	}
-	return rivals, allow, end, nil
-}
-
-// picker returns what picks the key of a call. It may be called by any number of goroutines.
-func (c keysCase) picker() func() string {
-	names := make([]string, c.keys)
-	for i := range names {
-		names[i] = "user " + strconv.Itoa(i)
-	}
-	if !c.zipf {
-		return func() string { return names[rand.IntN(len(names))] }
-	}
-	draw := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(c.keys-1))
-	drawn := make([]string, 1<<20)
-	for i := range drawn {
-		drawn[i] = names[draw.Uint64()]
-	}
-	return func() string { return drawn[rand.IntN(len(drawn))] }
-}
-
-func measureKeys(ctx context.Context, s *server.Server, allow rival.AllowKey, pick func() string,
-	plan load.Plan) (keysRound, error) {
-	round := keysRound{took: &hist.Hist{}}
-	var before, after server.Usage
-	plan.Before = func() (err error) { before, err = s.Usage(ctx); return err }
-	plan.After = func() (err error) { after, err = s.Usage(ctx); return err }
-	sample, err := load.Run(ctx, plan, func(ctx context.Context) (bool, error) {
-		key := pick()
-		if rand.IntN(keysSample) > 0 {
-			return allow(ctx, key)
+	for _, r := range run.rivals {
+		rate, ok := rates[r.Name]
+		if !ok {
+			continue
 		}
-		began := time.Now()
-		ok, err := allow(ctx, key)
-		round.took.Add(time.Since(began), 1)
-		return ok, err
-	})
-	if err != nil {
-		return round, err
-	}
-	if sample.Decisions() == 0 {
-		return round, fmt.Errorf("not one decision, %d errors, such as: %w", sample.Failed, sample.Err)
-	}
-	round.sample, round.server = sample, after.Since(before)
-	return round, nil
-}
-
-func (c keysCase) add(result *report.Result, rivals []rival.Rival, callers int, done [][]keysRound) {
-	base := slices.IndexFunc(rivals, func(r rival.Rival) bool { return r.Name == "redis_rate" })
-	for i, r := range rivals {
-		each := make(map[string][]float64)
-		for k, round := range done[i] {
-			n := float64(round.sample.Decisions())
-			each["rate"] = append(each["rate"], round.sample.PerSecond())
-			each["cpu"] = append(each["cpu"], round.sample.CPUMicros())
-			each["server-cpu"] = append(each["server-cpu"], round.server.CPU*1e6/n)
-			each["calls"] = append(each["calls"], float64(round.server.Scripts)/n)
-			each["script"] = append(each["script"], float64(round.server.ScriptMicro)/n)
-			each["p50"] = append(each["p50"], micros(round.took.Quantile(.5)))
-			each["p99"] = append(each["p99"], micros(round.took.Quantile(.99)))
-			if base >= 0 {
-				each["ratio"] = append(each["ratio"], round.sample.PerSecond()/done[base][k].sample.PerSecond())
-			}
-			if failed := round.sample.Failed; failed > 0 {
-				result.Remark("%s, %d callers: %s failed %d calls, for example: %v.", c.name, callers, r.Name, failed,
-					round.sample.Err)
-			}
+		if base := rates[keysBase]; base > 0 {
+			run.found.add(r.Name, x, "ratio", rate/base)
 		}
-		for _, metric := range slices.Sorted(maps.Keys(each)) {
-			result.Add(r.Name, float64(callers), c.name+" "+metric, each[metric]...)
+		if best > 0 {
+			run.found.add(r.Name, x, "best", rate/best)
 		}
 	}
-}
-
-// keysSize counts the bytes of keys that were called once.
-func keysSize(ctx context.Context, env Env, result *report.Result, r rival.Rival, count int) error {
-	s, err := env.start(ctx, result)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	h, err := r.Open(ctx, s.Addr(), rival.Limit{Permits: 100, Per: time.Hour})
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	allow, err := rival.Keys(ctx, h, "users")
-	if err != nil || allow == nil {
-		return err
-	}
-	names := make([]string, 2*count)
-	for i := range names {
-		names[i] = "user " + strconv.Itoa(i)
-	}
-	var bytes [2][]float64 // before and after, in the process and in Redis
-	for half := range 2 {
-		if err := callOnce(ctx, allow, names[half*count:(half+1)*count]); err != nil {
-			return err
-		}
-		used, err := s.Memory(ctx)
-		if err != nil {
-			return err
-		}
-		bytes[half] = []float64{heapBytes(), float64(used)}
-	}
-	runtime.KeepAlive(names)
-	for k, metric := range []string{"bytes", "bytes-redis"} {
-		result.Add(r.Name, float64(count), metric, (bytes[1][k]-bytes[0][k])/float64(count))
-	}
-	return nil
-}
-
-// callOnce calls for each of the keys, 64 at a time.
-func callOnce(ctx context.Context, allow rival.AllowKey, names []string) error {
-	const callers = 64
-	var wg sync.WaitGroup
-	errs := make([]error, callers)
-	for i := range callers {
-		wg.Go(func() {
-			for k := i; k < len(names) && errs[i] == nil; k += callers {
-				_, errs[i] = allow(ctx, names[k])
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func heapBytes() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
 }
