@@ -15,15 +15,16 @@ import (
 var keys = Scenario{
 	Name:  "keys",
 	Title: "a limit for each of many keys",
-	Takes: 320 * time.Second,
+	Takes: 250 * time.Second,
 	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers
 call in a loop, each for a key that it draws at random: any with the same probability, or (` + "`zipf`" + `) the
 key of rank n with one that falls with the power 1.1 of n. A limit is never reached, or (` + "`denied`" + `) used
 up and known to be so. ` + "`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
 called once for each decision through rueidis. A column is a number of callers and a case.
-Each rival has a new client and an empty server in each round. Every key was called once before, of ` + "`denied`" + ` twice, of a million keys none: there nearly every
-call is the first for its key. The latency is that of every eighth call, from a loop without pauses. Bytes for
-each key are what the heap and the server have more when each key was called once, without what the server
+Each rival has a new client and an empty server in each round. Every key was called once before,
+of ` + "`denied`" + ` twice, of a million keys none: there nearly every call is the first for its key. The
+latency is that of every eighth call, from a loop without pauses. Bytes for each key are what the heap
+and the server have more when each key was called once, without what the server
 keeps for connections. They are weighed in ` + "`denied`" + `, with one permit an hour: a limiter that stores only
 when the next permit comes (GCRA) forgets a key within a second where that is soon.`,
 	Run: runKeys,

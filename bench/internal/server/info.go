@@ -16,8 +16,9 @@ func (s *Server) Info(ctx context.Context) (map[string]string, error) {
 	return parseInfo(text), nil
 }
 
-// Memory returns how many bytes the server has allocated, but for what it keeps for connections, which
-// grows and shrinks by itself. It looks at them in turns, so this is right a second after the last call.
+// Memory returns how many bytes the server has allocated, but for what it keeps for
+// connections, which grows and shrinks by itself. It looks at them in turns, so this
+// is right a second after the last call.
 func (s *Server) Memory(ctx context.Context) (int64, error) {
 	info, err := s.Info(ctx)
 	if err != nil {
