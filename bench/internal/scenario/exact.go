@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -121,6 +122,9 @@ func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name st
 	return observe(ctx, s, plan, func(int) func(context.Context) (bool, error) { return allow })
 }
 
+// errIdle means that a rival was asked and did not answer in the counted time.
+var errIdle = errors.New("not one decision")
+
 // observe loads as planned and reads the server's account at both ends of the counted time.
 func observe(ctx context.Context, s *server.Server, plan load.Plan,
 	each func(goroutine int) func(context.Context) (bool, error)) (exactRound, error) {
@@ -143,7 +147,7 @@ func observe(ctx context.Context, s *server.Server, plan load.Plan,
 		return exactRound{}, err
 	}
 	if sample.Decisions() == 0 {
-		return exactRound{}, fmt.Errorf("not one decision, %d errors, such as: %w", sample.Failed, sample.Err)
+		return exactRound{}, fmt.Errorf("%w, %d errors, such as: %v", errIdle, sample.Failed, sample.Err)
 	}
 	return exactRound{sample, after.Since(before)}, nil
 }

@@ -73,7 +73,7 @@ func keysCases(env Env) ([]keysCase, error) {
 	}
 	if env.Smoke && len(env.Cases) == 0 {
 		all = []keysCase{
-			{name: "200", keys: 200, callers: []int{1, 64}},
+			{name: "200", keys: 200, callers: []int{64}},
 			{name: "200 zipf", keys: 200, zipf: true, callers: []int{16}},
 			{name: "200 denied", keys: 200, denied: true, weigh: true, callers: []int{16}},
 		}
@@ -112,7 +112,7 @@ func runKeys(ctx context.Context, env Env, result *report.Result) error {
 	if err != nil {
 		return err
 	}
-	run := &keysRun{env: env, result: result, found: newFindings(), span: env.span(40*time.Millisecond, keysSpan)}
+	run := &keysRun{env: env, result: result, found: newFindings(), span: env.span(100*time.Millisecond, keysSpan)}
 	rounds, most := env.rounds(keysRounds), 0
 	for _, c := range cases {
 		most = max(most, c.keys)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestDraws: the same seed draws the same keys, callers draw differently, and ranks are as probable
@@ -124,5 +127,28 @@ func TestKeysAreCompared(t *testing.T) {
 	}
 	if len(result.Points) != 8 {
 		t.Errorf("%d points, want two of each of the four that were measured", len(result.Points))
+	}
+}
+
+// TestARivalThatDoesNotAnswerIsRemarked: it costs the others nothing.
+func TestARivalThatDoesNotAnswerIsRemarked(t *testing.T) {
+	servertest.Require(t)
+	var result report.Result
+	run := &keysRun{env: Env{Redis: "redis-server"}, result: &result, found: newFindings(), span: time.Millisecond,
+		names: keyNames(1)}
+	s, err := run.env.start(t.Context(), &result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run.server = s
+	turn := keysTurn{keysRun: run, rival: rival.Rival{Name: "nobody"}, draws: newDraws(1, false, 0)}
+	rates := make(map[string]float64)
+	never := func(context.Context, string) (bool, error) { return false, errors.New("boom") }
+	if err := turn.measure(t.Context(), never, 0, 1, rates); err != nil {
+		t.Error(err)
+	}
+	if len(result.Remarks) != 1 || !strings.Contains(result.Remarks[0], "nobody") || len(rates) != 0 {
+		t.Errorf("remarks %q, rates %v; want one remark and no rate", result.Remarks, rates)
 	}
 }
