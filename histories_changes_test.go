@@ -96,8 +96,11 @@ func (w *world) place(s step) {
 // give tells a process which nodes there are. A draining node stays in the list.
 func (w *world) give(p *process, list []int) {
 	nodes := p.listed(p.plan.Nodes)
+	p.drains = nil
 	for i, n := range p.plan.Nodes {
-		nodes[i].Drain = !slices.Contains(list, n)
+		if nodes[i].Drain = !slices.Contains(list, n); nodes[i].Drain {
+			p.drains = append(p.drains, n)
+		}
 	}
 	for _, n := range list {
 		if !slices.Contains(p.plan.Nodes, n) {

@@ -87,6 +87,7 @@ func TestWhoKnowsOtherShardsDoesNotKnowTheLimit(t *testing.T) {
 		return shardlimit.Limit{Permits: permits, Per: time.Second, Shards: shards}
 	}
 	for name, c := range map[string]struct {
+		before    []shardlimit.Limit
 		is, known shardlimit.Limit
 		family    bool
 		current   bool
@@ -97,8 +98,15 @@ func TestWhoKnowsOtherShardsDoesNotKnowTheLimit(t *testing.T) {
 		"as many as can be":      {is: limit(2, 8), known: limit(2, 2), current: true},
 		"chosen for it":          {is: limit(44, 0), known: limit(44, 3), current: true},
 		"a family keeps as many": {is: limit(44, 8), known: limit(44, 3), family: true, current: true},
+		"declared again": {before: []shardlimit.Limit{limit(44, 8)}, is: limit(44, 8), known: limit(44, 8),
+			current: true},
+		"what it was before": {before: []shardlimit.Limit{limit(44, 8), limit(7, 8)}, is: limit(44, 8),
+			known: limit(44, 8)},
 	} {
-		l := &watched{world: &world{}, plan: limitPlan{Family: c.family}, versions: []*version{{limit: c.is}}}
+		l := &watched{world: &world{}, plan: limitPlan{Family: c.family}}
+		for _, v := range append(c.before, c.is) {
+			l.versions = append(l.versions, &version{limit: v})
+		}
 		if l.isCurrent(c.known) != c.current {
 			t.Errorf("%s: current is %t", name, !c.current)
 		}

@@ -183,7 +183,21 @@ func (l *watched) isCurrent(known shardlimit.Limit) bool {
 	is := l.current()
 	// the shards of a family stay as many as they are, and no shard is without a permit
 	moved := !l.plan.Family && is.Shards > 0 && int64(known.Shards) != min(int64(is.Shards), is.Permits)
-	return same(known, is) && !moved
+	return same(known, is) && !moved && !l.returned()
+}
+
+// returned reports whether what is in force was so before, with something else between: then a
+// process that says so may know the one or the other.
+func (l *watched) returned() bool {
+	left := false
+	for _, v := range slices.Backward(l.versions) {
+		if was := same(v.limit, l.current()); was && left {
+			return true
+		} else if !was {
+			left = true
+		}
+	}
+	return false
 }
 
 // knows reports whether a process had the limit open when records were lost, or none of those that

@@ -137,6 +137,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 		if err = h.WaitN(ctx, size); err == nil {
 			d = shardlimit.Decision{Allowed: true, Granted: size}
 		}
+		l.used(p, h)
 		p.record(l, start, d, err)
 		return d
 	case "upto":

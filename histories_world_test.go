@@ -49,6 +49,7 @@ type worldNode struct {
 
 // process is one that uses the limits: a Client, and another one after it was killed.
 type process struct {
+	drains    []int // nodes that it lists as draining
 	world     *world
 	number    int
 	plan      processPlan
@@ -157,6 +158,7 @@ func (w *world) close() {
 // start makes the process' client.
 func (p *process) start() {
 	p.life++
+	p.drains = nil
 	p.ended = make(chan struct{})
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
 	cfg := shardlimit.Config{
@@ -265,6 +267,9 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
+	if len(l.versions) == 0 && p.apart() {
+		defer l.doubted()
+	}
 	l.declared(p.world.now())
 	if l.plan.Family {
 		f, err := p.client.Family(ctx, name, l.plan.Limit)
@@ -350,6 +355,16 @@ func (w *world) chosen(node int) []*worldNode {
 		return w.nodes
 	}
 	return w.nodes[node%len(w.nodes) : node%len(w.nodes)+1]
+}
+
+// apart reports whether the process would keep the record of a new limit only on nodes that some
+// other process does not list. Then each may begin the limit for itself.
+func (p *process) apart() bool {
+	return slices.ContainsFunc(p.world.procs, func(other *process) bool {
+		return !slices.ContainsFunc(p.plan.Nodes, func(n int) bool {
+			return !slices.Contains(p.drains, n) && slices.Contains(other.plan.Nodes, n)
+		})
+	})
 }
 
 // lists reports whether the process lists every node of the world.
