@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,12 +142,18 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			if planted == 0 {
 				t.Fatal("no record was found")
 			}
+			there := func() bool { // until the process that knows the limit has written it again
+				return slices.ContainsFunc(redis.Keys(), func(key string) bool {
+					return redis.Type(key) == "hash" && redis.HGet(key, "blob") == string(record)
+				})
+			}
 			c := f.client(t)
 			var where *shardlimit.ShardError
-			if l, err := c.Limiter(t.Context(), "l", shardlimit.PerMinute(5)); l != nil || !errors.As(err, &where) {
+			if l, err := c.Limiter(t.Context(), "l", shardlimit.PerMinute(5)); there() &&
+				(l != nil || !errors.As(err, &where)) {
 				t.Errorf("Limiter: %v", err)
 			}
-			if _, err := c.Open(t.Context(), "l"); err == nil {
+			if _, err := c.Open(t.Context(), "l"); err == nil && there() {
 				t.Error("Open found a limit")
 			}
 			_ = l.SetLimit(t.Context(), shardlimit.PerMinute(6)) // has it read again by a process that knows the limit

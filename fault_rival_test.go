@@ -276,6 +276,9 @@ func beginsWhileANodeIsAway(t *testing.T, nodes int, last string) {
 			broken[away].down.Store(true)
 			limiters := []*shardlimit.Limiter{limiter(t, began, name, limit)}
 			broken[away].down.Store(false)
+			time.Sleep(2 * time.Second) // until its breaker lets a call through
+			_, _ = limiters[0].Peek(t.Context())
+			time.Sleep(time.Second)
 			joins := f.with(slices.Delete(slices.Clone(f.nodes), unlisted, unlisted+1)...).client(t)
 			limiters = append(limiters, limiter(t, joins, name, limit))
 			var total int64

@@ -34,7 +34,7 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 	switch {
 	case step.Superseded:
 		if err := r.sync(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("shards obey a later change: %w", err))
+			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
 		}
 	case !step.Done:
 		r.driveOn(true)
