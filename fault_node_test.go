@@ -218,6 +218,13 @@ func TestACallerThatLeavesWhileTheReplyIsOutHoldsNobodyUp(t *testing.T) {
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// The record is read in the background then. A stall in the middle of that would break the
+	// connection before the call is sent.
+	awaitThat(t, "the record was read", func() bool {
+		before := posts[0].reads.Load()
+		time.Sleep(100 * time.Millisecond)
+		return before > 0 && posts[0].reads.Load() == before
+	})
 	posts[0].proxy.Stall(true)
 	sent := posts[0].takes.Load()
 	ctx, leave := context.WithCancel(t.Context())
