@@ -173,11 +173,11 @@ func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
 }
 
 // TestManyLargeOnesAndOneThatWantsSingles: ten participants want large amounts again and again, and
-// an eleventh single permits. On one shard the ten have about the same, though each can have only few
-// of them, and the eleventh has its part where they want a tenth of the limit. On four shards chance
-// decides which of the ten have more. Of fifths so much is paid
-// afterwards that on one shard it has little for twenty windows. Where they want halves it has
-// nothing, and nothing is tested (docs/fairness.md).
+// an eleventh single permits. On one shard the ten have about the same, though each can have only
+// few of them, and the eleventh has its part where they want a tenth of the limit. On four shards
+// chance decides which of the ten have more. Of fifths so much is paid afterwards that on one shard
+// it has little for twenty windows. Where they want halves it has nothing, and nothing is tested
+// (docs/fairness.md).
 func TestManyLargeOnesAndOneThatWantsSingles(t *testing.T) {
 	for _, c := range []struct {
 		shards               int
