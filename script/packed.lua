@@ -55,7 +55,7 @@ local refund, earliest, book, booked, releases     -- unless the operation is a 
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
-local head = redis.pcall('GET', KEYS[1])
+local head = @STATE
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then

@@ -11,9 +11,12 @@ import (
 const (
 	wrap       = 1_000_000_000_000_000 // totals run modulo this
 	exactShare = 128                   // shares up to this never merge entries
-	exactLive  = 32                    // with fewer closed entries none is merged
 	resolution = 128                   // an open entry takes grants for a window divided by this
-	// an entry of a share divided by this is not prolonged while something is booked behind it
+	// With fewer closed entries none is prolonged, unless less than a lump is used: a limit that is
+	// seldom used needs no log.
+	exactLive = 32
+	// A share divided by this is a lump. An entry of a lump is not prolonged while something is
+	// booked behind it.
 	lump = 16
 )
 

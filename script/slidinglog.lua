@@ -38,7 +38,7 @@ local CALM = '@head.closed_until..offset.zero'
 local WRAP = @WRAP
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
-local head = redis.pcall('GET', KEYS[1])
+local head = @STATE
 local epoch, target, share, window, closed_until, offset = 0, 0, 0, 0, 0, 0
 local touched
 local base, oldest, newest, total, contended, booked = 0, 0, now, 0, 0, 0

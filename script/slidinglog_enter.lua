@@ -93,8 +93,8 @@ if granted > 0 or renew or rewrite then
       end
       before = (before + granted) % WRAP
     elseif date == newest
-      or (share > @EXACT_SHARE and entries >= @EXACT_LIVE and (date - opened) * @RESOLUTION < window
-        and (date == now or newest > now)) then
+      or (share > @EXACT_SHARE and (entries >= @EXACT_LIVE or used * @LUMP < share)
+        and (date - opened) * @RESOLUTION < window and (date == now or newest > now)) then
       newest, merged = date, true
     else
       --@include slidinglog_rest

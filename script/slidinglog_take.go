@@ -148,7 +148,9 @@ func (l *SlidingLog) grant(v view, granted, date int64) (merged bool) {
 		l.insert(granted, date)
 		return false
 	}
-	merged = date == l.newest || l.close(date, l.opened) && (date == v.now || l.newest > v.now)
+	merged = date == l.newest ||
+		l.near(date, l.opened) && (len(l.closed) >= exactLive || v.used*lump < l.share) &&
+			(date == v.now || l.newest > v.now)
 	if !merged {
 		if l.total != l.before {
 			l.closed = append(l.closed, closedEntry{date: l.newest, before: l.before, opened: l.opened})
@@ -160,9 +162,9 @@ func (l *SlidingLog) grant(v view, granted, date int64) (merged bool) {
 	return merged
 }
 
-// close reports whether a grant at date may share an entry that was opened then.
-func (l *SlidingLog) close(date, opened int64) bool {
-	return l.share > exactShare && len(l.closed) >= exactLive && (date-opened)*resolution < l.window
+// near reports whether a date is so close to when an entry was opened that both may share it.
+func (l *SlidingLog) near(date, opened int64) bool {
+	return l.share > exactShare && (date-opened)*resolution < l.window
 }
 
 // insert writes permits granted at date behind which others have booked: into the log, where the
@@ -172,7 +174,8 @@ func (l *SlidingLog) close(date, opened int64) bool {
 func (l *SlidingLog) insert(granted, date int64) {
 	i, _ := slices.BinarySearchFunc(l.closed, date+1, byDate)
 	switch {
-	case i > 0 && (l.closed[i-1].date == date || l.close(date, l.closed[i-1].opened) && l.held(i-1)*lump < l.share):
+	case i > 0 && (l.closed[i-1].date == date || len(l.closed) >= exactLive &&
+		l.near(date, l.closed[i-1].opened) && l.held(i-1)*lump < l.share):
 		l.closed[i-1].date = date
 	case i < len(l.closed):
 		l.closed = slices.Insert(l.closed, i, closedEntry{date: date, before: l.closed[i].before, opened: date})

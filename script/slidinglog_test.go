@@ -366,3 +366,23 @@ func TestLogIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Where less than a sixteenth of a share above 128 is used, grants that are near each other share
+// an entry: a limit that is seldom used needs no log. With more in use they have entries of their
+// own.
+func TestALogThatIsHardlyUsedHasFewEntries(t *testing.T) {
+	for share, want := range map[int64]int{
+		128:  29, // closed entries behind which one is open: one of each of 30 permits
+		129:  21, // the first nine, with which a sixteenth is in use, share one
+		1600: 0,
+	} {
+		b := &table{t: t}
+		p := b.propose(1, share, share, time.Second, false)
+		for i := range int64(30) {
+			b.log.Take(1_000_000+i*100, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}})
+		}
+		if got := len(b.log.closed); got != want {
+			t.Errorf("share %d: %d closed entries, want %d", share, got, want)
+		}
+	}
+}

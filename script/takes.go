@@ -137,7 +137,7 @@ func (s *Section) read(message rueidis.RedisMessage) (TakeReply, error) {
 // takesProgram is the takes of all algorithms in one script.
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(r.names, map[string]string{"TIME": "clock", "INFO": "info()"})
+		r.names = withNames(r.names, map[string]string{"TIME": "clock", "INFO": "info()", "STATE": "state"})
 		body, _ := r.assemble()
 		return body
 	})
@@ -159,7 +159,7 @@ func takesLines(body func(take *recipe) []string) (lines, owners []string) {
 	fragment("takes")
 	for a := range algorithms {
 		take := recipes[ShardRef{algorithm: a}.program(takeProgram)]
-		none("take['" + strconv.Itoa(int(a)) + "'] = function(KEYS, ARGV)")
+		none("take['" + strconv.Itoa(int(a)) + "'] = function(KEYS, ARGV, state)")
 		none(body(&take)...)
 		none("end")
 	}
@@ -171,8 +171,9 @@ func takesLines(body func(take *recipe) []string) (lines, owners []string) {
 func takesFrame() (lines, owners []string) {
 	return takesLines(func(take *recipe) []string {
 		return []string{
-			"  -- what " + take.file + ".lua does, with clock in place of TIME and info() in place of INFO",
-			"  return KEYS, ARGV, clock, info",
+			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
+			"  -- and state in place of what it reads from KEYS[1]",
+			"  return KEYS, ARGV, state, clock, info",
 		}
 	})
 }

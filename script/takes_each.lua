@@ -6,19 +6,38 @@
 --@layout section
 -- Reply: of each section what its take replies, or -6 and what was raised instead. Then the section
 -- may have written.
+--
+-- Shards without state that are asked the same come to the same state, for they share the clock. So
+-- the state of the first of them, if all that it was asked for was granted, is written for the
+-- others, too.
 local sub = string.sub
 local sections, replies, key, given = ARGV[1], {}, 0, {}
 for at = 1, #sections, @section.bytes do
   local section = sub(sections, at, at + @section.bytes - 1)
   local count, from = sub(section, @section.keys) + 0, sub(section, @section.arguments) + 0
-  local keys = {KEYS[key + 1], KEYS[key + 2], count == 3 and KEYS[key + 3] or nil}
-  key = key + count
+  local head, book = KEYS[key + 1], KEYS[key + 2]
   local arguments = given[from]
   if not arguments then
     arguments = {ARGV[from], ARGV[from + 1], ARGV[from + 2]}
     given[from] = arguments
   end
-  local sound, reply = pcall(take[sub(section, @section.algorithm)], keys, arguments)
-  replies[#replies + 1] = sound and reply or {-6, type(reply) == 'table' and reply.err or reply}
+  local state = redis.pcall('GET', head)
+  local fresh = not state and arguments[sub(section, @section.algorithm)]
+  local reply
+  if fresh and redis.call('EXISTS', book) == 0 and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
+    reply = fresh[3]
+  else
+    local sound
+    sound, reply =
+      pcall(take[sub(section, @section.algorithm)], {head, book, count == 3 and KEYS[key + 3] or nil}, arguments, state)
+    if not sound then
+      reply = {-6, type(reply) == 'table' and reply.err or reply}
+    elseif not state and reply[1] == 2 and reply[@reply.retry] == 0 and at + @section.bytes < #sections then
+      arguments[sub(section, @section.algorithm)] =
+        {redis.call('GET', head), redis.call('PTTL', head), reply}
+    end
+  end
+  key = key + count
+  replies[#replies + 1] = reply
 end
 return replies

@@ -848,8 +848,8 @@ if granted > 0 or renew or rewrite then
       end
       before = (before + granted) % WRAP
     elseif date == newest
-      or (share > 128 and entries >= 32 and (date - opened) * 128 < window
-        and (date == now or newest > now)) then
+      or (share > 128 and (entries >= 32 or used * 16 < share)
+        and (date - opened) * 128 < window and (date == now or newest > now)) then
       newest, merged = date, true
     else
       -- [slidinglog_rest.lua]

@@ -1,0 +1,125 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"pgregory.net/rapid"
+)
+
+// What one call leaves of shards that are asked the same is, byte for byte, what a call for each of
+// them leaves, whatever was there before: nothing, a state, or what is left of one.
+func TestShardsThatAreAskedTheSameComeToWhatTheyWouldAlone(t *testing.T) {
+	together, alone := miniredis.RunT(t), miniredis.RunT(t)
+	both := []*miniredis.Miniredis{together, alone}
+	all, each := NewEndpoint(miniClient(t, together)), NewEndpoint(miniClient(t, alone))
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.UnixMicro(epoch0)
+		for _, m := range both {
+			m.FlushAll()
+			m.SetTime(now)
+		}
+		requests := sameAsks(t)
+		some := rapid.SliceOfN(rapid.SampledFrom(append(allAlgorithms, AlgorithmSlidingLog)), 1, 2).Draw(t,
+			"algorithms")
+		for range rapid.IntRange(1, 8).Draw(t, "calls") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 600_000).Draw(t, "later")) * time.Microsecond)
+			for _, m := range both {
+				m.SetTime(now)
+			}
+			var sections []Section
+			for range rapid.IntRange(2, 8).Draw(t, "sections") {
+				a := rapid.SampledFrom(some).Draw(t, "algorithm")
+				key := a.Keys("", "t", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key")))
+				if rapid.IntRange(0, 4).Draw(t, "head is lost") == 0 {
+					together.Del(key.head)
+					alone.Del(key.head)
+				}
+				request := rapid.SampledFrom(requests[a]).Draw(t, "request")
+				sections = append(sections, Section{Ref: key, Request: request})
+			}
+			if err := all.TakeAll(ctx, sections); err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range sections {
+				reply, err := each.Take(ctx, s.Ref, s.Request)
+				if fmt.Sprint(err) != fmt.Sprint(s.Err) || err == nil && !reflect.DeepEqual(reply, s.Reply) {
+					t.Fatalf("section %d, %v:\ntogether %+v, %v\nalone    %+v, %v", i, s.Ref.algorithm, s.Reply, s.Err,
+						reply, err)
+				}
+			}
+			if was, is := holdings(alone), holdings(together); was != is {
+				t.Fatalf("together\n%s\nalone\n%s", is, was)
+			}
+		}
+	})
+}
+
+// sameAsks draws, of each algorithm, the requests that its shards may be asked with.
+func sameAsks(t *rapid.T) map[Algorithm][]*TakeRequest {
+	requests := map[Algorithm][]*TakeRequest{}
+	target := rapid.Int64Range(0, 9).Draw(t, "target")
+	for _, a := range allAlgorithms {
+		for range 2 {
+			p, err := Terms{Epoch: rapid.Int64Range(1, 2).Draw(t, "epoch"), Target: target,
+				Floor: rapid.Int64Range(0, target).Draw(t, "floor"), Window: time.Second, Keep: time.Hour, Algorithm: a,
+				Quarantine: rapid.Bool().Draw(t, "quarantine")}.Proposal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &TakeRequest{Proposal: p, Known: time.Minute, Seen: rapid.IntRange(0, 3).Draw(t, "seen") == 0}
+			for range rapid.IntRange(0, 2).Draw(t, "groups") {
+				r.Groups = append(r.Groups, Group{Size: rapid.Int64Range(1, 3).Draw(t, "size"), Count: 1})
+			}
+			for i := range r.Groups {
+				if rapid.Bool().Draw(t, "named") {
+					r.Groups[i].Caller = len(r.Callers)
+					r.Callers = append(r.Callers, Caller{ID: fmt.Sprintf("%016d", i), Slot: -1, Weight: 1000})
+				}
+			}
+			requests[a] = append(requests[a], r)
+		}
+	}
+	return requests
+}
+
+// holdings are all that a server holds, and for how long.
+func holdings(m *miniredis.Miniredis) string {
+	text := m.Dump()
+	keys := m.Keys()
+	slices.Sort(keys)
+	for _, key := range keys {
+		text += fmt.Sprintln(key, m.TTL(key))
+	}
+	return text
+}
+
+// A shard whose head was evicted while its log stayed is not without state.
+func TestAShardThatLostItsHeadAloneIsNotTakenForFresh(t *testing.T) {
+	m := miniredis.RunT(t)
+	endpoint := NewEndpoint(miniClient(t, m))
+	fresh, lost := taking(t, AlgorithmSlidingLog, "fresh"), taking(t, AlgorithmSlidingLog, "lost")
+	lost.Request.Groups = []Group{{Size: 1, Count: 1}}
+	for i := range 2 {
+		m.SetTime(time.UnixMicro(epoch0 + int64(i)))
+		if _, err := endpoint.Take(context.Background(), lost.Ref, lost.Request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !m.Exists(lost.Ref.log) || !m.Del(lost.Ref.head) {
+		t.Fatal("no log or no head")
+	}
+	lost.Request = fresh.Request // the same arguments
+	if err := endpoint.TakeAll(context.Background(), []Section{fresh, lost}); err != nil {
+		t.Fatal(err)
+	}
+	if m.Exists(lost.Ref.log) {
+		t.Error("the log of a state that was lost is there beside the new one")
+	}
+}
