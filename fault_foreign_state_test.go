@@ -34,8 +34,8 @@ func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
 			t.Parallel()
 			fl, posts := proxied(t, 2)
 			l := limiter(t, fl.client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-			for range 10 { // so that there is a log
-				if _, err := l.AllowN(t.Context(), 1); err != nil {
+			for range 10 { // so much that there is a log
+				if _, err := l.AllowN(t.Context(), 8); err != nil {
 					t.Fatal(err)
 				}
 			}

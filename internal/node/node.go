@@ -190,7 +190,7 @@ func (n *Node) redial(now int64) {
 func (n *Node) dial(attempt chan struct{}) {
 	client, err := n.given, error(nil)
 	if client == nil {
-		client, err = rueidis.NewClient(n.option)
+		client, err = newOwned(n.option)
 	}
 	if err == nil && n.vouch != nil {
 		if err = n.vouch(client); err != nil {
