@@ -205,7 +205,7 @@ func (c *Client) everyCore() []*core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.families {
-		all = append(all, f.keys.all()...)
+		all = append(all, f.keys.All()...)
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Bounds and defaults of a Config.
@@ -184,39 +181,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, errors.Join(errs...)
-}
-
-func (n *Node) fill() error {
-	if n.Client == nil && len(n.Redis.InitAddress) == 0 {
-		return errors.New("set Redis.InitAddress or Client")
-	}
-	if n.Client != nil && len(n.Redis.InitAddress) != 0 {
-		return errors.New("set Redis or Client, not both")
-	}
-	if err := node.Dialable(n.Redis); err != nil {
-		return err
-	}
-	if n.Name == "" {
-		if n.Client != nil {
-			return errors.New("a node with a Client needs a Name, which must be the same in every process")
-		}
-		n.Name = n.Redis.InitAddress[0]
-	}
-	if len(n.Name) > MaxName {
-		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(n.Name), MaxName)
-	}
-	if n.Weight == 0 {
-		n.Weight = 1
-	}
-	if !validWeight(n.Weight) {
-		return fmt.Errorf("its Weight is %v; it must be a positive number", n.Weight)
-	}
-	return nil
-}
-
-// validWeight also bounds the magnitude, so that sums and ratios of weights stay finite.
-func validWeight(w float64) bool {
-	return w >= 1e-6 && w <= 1e6 && !math.IsNaN(w)
 }
 
 func defaultParticipant() string {

@@ -39,13 +39,12 @@ func (l *Limiter) Stale() { l.core.record().Doubt() }
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
 func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, remembered int) {
-	a := &l.core.rare().perParticipant
 	for _, name := range names {
 		d := Decision{core: l.core}
-		decideHere(a.of(l.core.client, name), &d, l.Limit(), n, true)
+		decideHere(l.core.engine(name), &d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
-	return granted, len(a.others)
+	return granted, len(l.core.rare().perParticipant.Others())
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.

@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -16,7 +17,7 @@ import (
 // concurrent use.
 type Family struct {
 	core *core // holds the declaration; has no permits of its own
-	keys *keyCache
+	keys *memory.Keys[*core]
 
 	plans     keyPlans
 	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
@@ -56,10 +57,12 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := newKeyCache(c.cfg.FamilyKeys, func(c *core) {
+	keys, err := memory.NewKeys(c.cfg.FamilyKeys, func(c *core) {
 		c.members.close()
 		if r := c.seldom.Load(); r != nil {
-			r.perParticipant.close(c.client)
+			for _, name := range r.perParticipant.Others() {
+				c.client.visitors.Leave(&r.perParticipant, name)
+			}
 		}
 	})
 	if err != nil {
@@ -104,7 +107,7 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 // Config.FamilyKeys keys used last; others cost no memory. Calls on an invalid key return
 // ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
-	if c := f.keys.get(key); c != nil {
+	if c := f.keys.Get(key); c != nil {
 		return c.limiter()
 	}
 	if err := checkName("key", key); err != nil { // not remembered: it may be of any length
@@ -116,7 +119,7 @@ func (f *Family) Limiter(key string) *Limiter {
 	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
 	c.family, c.metrics = f, f.core.metrics
 	c.declared = f.core.declaration()
-	return f.keys.add(key, c).limiter()
+	return f.keys.Add(key, c).limiter()
 }
 
 // proposal returns the terms in the form in which takes carry them.

@@ -13,31 +13,17 @@ import (
 
 // checkNodes returns a copy of nodes with every default filled in.
 func checkNodes(nodes []Node) ([]Node, error) {
+	specs, problems := node.Check(specsOf(nodes), MaxName)
 	var errs []error
-	bad := func(format string, a ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
-	}
 	if len(nodes) == 0 {
-		bad("Nodes is empty; list at least one Redis endpoint")
+		errs = append(errs, fmt.Errorf("%w: Nodes is empty; list at least one Redis endpoint", ErrInvalidConfig))
+	}
+	for _, problem := range problems {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrInvalidConfig, problem))
 	}
 	nodes = slices.Clone(nodes)
-	names := make(map[string]bool, len(nodes))
-	for i := range nodes {
-		n := &nodes[i]
-		if err := n.fill(); err != nil {
-			bad("Nodes[%d]: %v", i, err)
-			continue
-		}
-		if names[n.Name] {
-			bad("Nodes[%d]: the name %q is taken by an earlier node; names must differ", i, n.Name)
-			continue
-		}
-		names[n.Name] = true
-		for k := range i {
-			if nodes[k].spec().SameServer(n.spec()) {
-				bad("Nodes[%d]: it is the same server as Nodes[%d]; list each once", i, k)
-			}
-		}
+	for i := range specs {
+		nodes[i].Name, nodes[i].Weight = specs[i].Name, specs[i].Weight
 	}
 	return nodes, errors.Join(errs...)
 }

@@ -2,9 +2,6 @@ package shardlimit
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
@@ -13,65 +10,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// perParticipant holds the engines of a limit of Scope PerParticipant, one for each
-// participant that this process answers for.
-type perParticipant struct {
-	mine local.Engine // of the process itself
-
-	mu     sync.Mutex
-	others map[string]*local.Engine // those that the Client remembers; nil until there is one
-}
-
-// of returns the engine of a participant. One that was forgotten begins anew,
-// with the whole limit: that is what any new name gets.
-func (p *perParticipant) of(c *Client, participant string) *local.Engine {
-	if participant == c.cfg.Participant {
-		return &p.mine
+// engine returns the engine of a participant of a limit of Scope PerParticipant.
+func (c *core) engine(participant string) *local.Engine {
+	all := &c.rare().perParticipant
+	if participant == c.client.cfg.Participant {
+		return &all.Mine
 	}
-	e := p.other(c, participant)
-	c.visitors.Saw(p, participant)
+	e := all.Other(participant, &c.client.clock)
+	c.client.visitors.Saw(all, participant)
 	return e
-}
-
-func (p *perParticipant) other(c *Client, participant string) *local.Engine {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e := p.others[participant]
-	if e == nil {
-		if p.others == nil {
-			p.others = make(map[string]*local.Engine)
-		}
-		e = &local.Engine{Clock: &c.clock}
-		p.others[participant] = e
-	}
-	return e
-}
-
-// ForgetVisitor ends what is remembered of a participant.
-func (p *perParticipant) ForgetVisitor(participant string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.others, participant)
-}
-
-// close forgets every participant but the process itself.
-func (p *perParticipant) close(c *Client) {
-	p.mu.Lock()
-	names := slices.Collect(maps.Keys(p.others))
-	p.mu.Unlock()
-	for _, name := range names {
-		c.visitors.Leave(p, name)
-	}
-}
-
-// clear forgets what every participant used.
-func (p *perParticipant) clear() {
-	p.mine.Clear()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.others {
-		e.Clear()
-	}
 }
 
 // decidePerParticipant decides a call on a limit of Scope PerParticipant. Redis is not asked,
@@ -80,14 +27,14 @@ func (m *member) decidePerParticipant(limit *Limit, n int64, upTo bool, d *Decis
 	c := m.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
-	decideHere(c.rare().perParticipant.of(c.client, m.name), d, *limit, n, upTo)
+	decideHere(c.engine(m.name), d, *limit, n, upTo)
 }
 
 // peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
 func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 	c := m.core
 	c.Refresh()
-	p := c.rare().perParticipant.of(c.client, m.name).Peek(limit.here())
+	p := c.engine(m.name).Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
@@ -109,7 +56,7 @@ func (c *core) resetPerParticipant(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	c.rare().perParticipant.clear()
+	c.rare().perParticipant.Clear()
 	return nil
 }
 

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"sync/atomic"
 
+	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/memory"
 )
 
@@ -10,7 +11,7 @@ import (
 // hardly any does.
 type rare struct {
 	local          ownPart
-	perParticipant perParticipant
+	perParticipant local.Engines
 	refunded       memory.Tickets[ticketKey]
 	reserved       memory.Reserved[*Reservation]
 	bookings       atomic.Uint64 // so far; makes tickets unique
@@ -20,7 +21,7 @@ type rare struct {
 func newRare(c *core) *rare {
 	r := &rare{collect: make(chan struct{}, 1)}
 	r.local.core = c
-	r.local.engine.Clock, r.perParticipant.mine.Clock = &c.client.clock, &c.client.clock
+	r.local.engine.Clock, r.perParticipant.Mine.Clock = &c.client.clock, &c.client.clock
 	if c.family != nil {
 		r.refunded.Most = keyTickets
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -31,9 +32,66 @@ func (s *Spec) SameServer(other *Spec) bool {
 		func(address string) bool { return slices.Contains(y.InitAddress, address) })
 }
 
-// Dialable refuses addresses that no attempt to connect could ever reach, because they would look
+// Check returns the specs with every default filled in, and what is wrong with each. Names have at
+// most maxName bytes.
+func Check(specs []Spec, maxName int) (filled []Spec, problems []error) {
+	filled = slices.Clone(specs)
+	names := make(map[string]bool, len(specs))
+	for i := range filled {
+		bad := func(format string, a ...any) {
+			problems = append(problems, fmt.Errorf("Nodes[%d]: "+format, append([]any{i}, a...)...))
+		}
+		s := &filled[i]
+		if err := s.fill(maxName); err != nil {
+			bad("%w", err)
+			continue
+		}
+		if names[s.Name] {
+			bad("the name %q is taken by an earlier node; names must differ", s.Name)
+			continue
+		}
+		names[s.Name] = true
+		for k := range i {
+			if filled[k].SameServer(s) {
+				bad("it is the same server as Nodes[%d]; list each once", k)
+			}
+		}
+	}
+	return filled, problems
+}
+
+// fill fills in the defaults.
+func (s *Spec) fill(maxName int) error {
+	if s.Client == nil && len(s.Option.InitAddress) == 0 {
+		return errors.New("set Redis.InitAddress or Client")
+	}
+	if s.Client != nil && len(s.Option.InitAddress) != 0 {
+		return errors.New("set Redis or Client, not both")
+	}
+	if err := dialable(s.Option); err != nil {
+		return err
+	}
+	if s.Name == "" {
+		if s.Client != nil {
+			return errors.New("a node with a Client needs a Name, which must be the same in every process")
+		}
+		s.Name = s.Option.InitAddress[0]
+	}
+	if len(s.Name) > maxName {
+		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(s.Name), maxName)
+	}
+	if s.Weight == 0 {
+		s.Weight = 1
+	}
+	if !(s.Weight >= 1e-6 && s.Weight <= 1e6) { // so that sums and ratios of weights stay finite
+		return fmt.Errorf("its Weight is %v; it must be a positive number", s.Weight)
+	}
+	return nil
+}
+
+// dialable refuses addresses that no attempt to connect could ever reach, because they would look
 // like a node that is away. A program that dials by itself may write what it likes.
-func Dialable(o rueidis.ClientOption) error {
+func dialable(o rueidis.ClientOption) error {
 	if dialsItself(o) {
 		return nil
 	}

@@ -1,0 +1,57 @@
+package memory
+
+import (
+	"hash/maphash"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Keys is what a process remembers of the keys of a family: those used last. Keys are divided among
+// parts, each with a lock of its own, so that calls for different keys do not meet. It is safe for
+// concurrent use.
+type Keys[V any] struct {
+	seed  maphash.Seed
+	parts [keyParts]*lru.Cache[string, V]
+}
+
+const keyParts = 32
+
+// NewKeys returns what remembers so many keys, or a few more. forget is told of each that goes.
+func NewKeys[V any](size int, forget func(V)) (*Keys[V], error) {
+	k := &Keys[V]{seed: maphash.MakeSeed()}
+	for i := range k.parts {
+		part, err := lru.NewWithEvict((size+keyParts-1)/keyParts, func(_ string, v V) { forget(v) })
+		if err != nil {
+			return nil, err
+		}
+		k.parts[i] = part
+	}
+	return k, nil
+}
+
+func (k *Keys[V]) part(key string) *lru.Cache[string, V] {
+	return k.parts[maphash.String(k.seed, key)%keyParts]
+}
+
+// Get returns what is remembered of a key, the zero value if that is nothing.
+func (k *Keys[V]) Get(key string) V {
+	v, _ := k.part(key).Get(key)
+	return v
+}
+
+// Add remembers a key, and returns what is remembered of it then: another caller may have been
+// faster.
+func (k *Keys[V]) Add(key string, v V) V {
+	if old, ok, _ := k.part(key).PeekOrAdd(key, v); ok {
+		return old
+	}
+	return v
+}
+
+// All is what is remembered of all keys.
+func (k *Keys[V]) All() (all []V) {
+	for _, part := range k.parts {
+		all = append(all, part.Values()...)
+	}
+	return all
+}
