@@ -137,7 +137,7 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	}
 	f.sent.Store(true)
 	err = n.Scripts.TakeAll(ctx, f.asks)
-	received = n.Finish(ctx, err)
+	received = n.Finish(ctx, f.verdict(err))
 	for i, s := range f.sections {
 		if err == nil {
 			s.reply = f.asks[i].Reply
@@ -152,6 +152,20 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 		}
 	}
 	return received, err
+}
+
+// verdict is what the call tells of the node: that it answers, if it said of one shard what a server
+// in good health says.
+func (f *flight) verdict(err error) error {
+	if err != nil {
+		return err
+	}
+	for i := range f.asks {
+		if err = f.asks[i].Err; err == nil || node.IsAnswer(err) {
+			return nil
+		}
+	}
+	return err
 }
 
 // land answers everybody on board, but those whose shard has no state: they go on by themselves.
