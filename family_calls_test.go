@@ -196,7 +196,8 @@ func TestKeysServeWhileTheirSlotIsOnItsWay(t *testing.T) {
 	}
 }
 
-// A node that refuses every shard of a call is left alone, as one that refuses a call for one shard.
+// A node that refuses every shard of a call is left alone, as one that refuses a call for one
+// shard.
 func TestANodeThatRefusesManyKeysIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const keys = 200

@@ -154,8 +154,8 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict is what the call tells of the node: that it answers, if it said of one shard what a server
-// in good health says.
+// verdict is what the call tells of the node: that it answers, if it said of one shard what a
+// server in good health says.
 func (f *flight) verdict(err error) error {
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ var gateway = Scenario{
 	Title: "an HTTP server with a limit for each API key",
 	Takes: 60 * time.Second,
 	Question: `A net/http server on loopback answers requests with an API key out of 10,000, drawn at
-random. Each key has a limit that is never reached, and was called once before. ` + "`none`" + ` limits nothing, and ` + "`EVALSHA`" + ` runs a
+random. Each key has a limit that is never reached, and was called once before. ` + "`none`" + ` limits nothing, and ` +
+		"`EVALSHA`" + ` runs a
 script that counts, once for each request, through rueidis: what a limit costs at least that asks
 Redis by itself. ` + "`httplimit`" + ` is our middleware over a Family, ` + "`httprate`" + ` its own middleware with
 counters in Redis that were written for this, the others are called in a handler. In ` + "`denied`" + ` one
@@ -50,7 +51,8 @@ type gatewayRun struct {
 }
 
 func runGateway(ctx context.Context, env Env, result *report.Result) error {
-	run := &gatewayRun{env: env, result: result, found: newFindings(), span: env.span(100*time.Millisecond, gatewaySpan),
+	run := &gatewayRun{env: env, result: result, found: newFindings(),
+		span: env.span(100*time.Millisecond, gatewaySpan),
 		keys: keyNames(choose(0, env.Smoke, 200, gatewayKeys))}
 	var err error
 	if run.server, err = env.start(ctx, result); err != nil {

@@ -157,7 +157,8 @@ func (t *gatewayTurn) atPace(ctx context.Context, rate float64) (p99 float64, er
 		t.add("p50", micros(at[0]))
 		t.add("p99", p99)
 		if lost := failed.Load() + sample.Unsent; lost > 0 {
-			t.result.Remark("%s left %d of %d requests undone at half load.", t.door.name, lost, sample.Sent+sample.Unsent)
+			t.result.Remark("%s left %d of %d requests undone at half load.", t.door.name, lost,
+				sample.Sent+sample.Unsent)
 		}
 		return nil
 	})
