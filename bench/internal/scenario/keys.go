@@ -15,11 +15,11 @@ import (
 var keys = Scenario{
 	Name:  "keys",
 	Title: "a limit for each of many keys",
-	Takes: 250 * time.Second,
+	Takes: 285 * time.Second,
 	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers
 call in a loop, each for a key that it draws at random: any with the same probability, or (` + "`zipf`" + `) the
-key of rank n with one that falls with the power 1.1 of n. A limit is never reached, or (` + "`denied`" + `) used
-up and known to be so. ` + "`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
+key of rank n with one that falls with the power 1.1 of n. A limit is never reached (` + "`few`" + `: it has 100
+permits an hour, so that our sliding log is exact to each), or (` + "`denied`" + `) used up and known to be so. ` + "`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
 called once for each decision through rueidis. A column is a number of callers and a case.
 Each rival has a new client and an empty server in each round. Every key was called once before,
 of ` + "`denied`" + ` twice, of a million keys none: there nearly every call is the first for its key. The
@@ -34,6 +34,7 @@ when the next permit comes (GCRA) forgets a key within a second where that is so
 // windows end with the hour.
 var (
 	keysNever  = rival.Limit{Permits: 1_000_000_000, Per: time.Hour} // nobody makes so many decisions in a turn
+	keysFew    = rival.Limit{Permits: 100, Per: time.Hour}       // more than a key is called in a turn
 	keysUsedUp = rival.Limit{Permits: 1, Per: time.Hour}
 )
 
@@ -49,13 +50,17 @@ type keysCase struct {
 	name         string
 	keys         int
 	zipf, denied bool
+	few          bool // few permits: a sliding log is exact to the permit there
 	weigh        bool // the memory that the keys take is reported; each must be kept until then
 	callers      []int
 }
 
 func (c keysCase) limit() rival.Limit {
-	if c.denied {
+	switch {
+	case c.denied:
 		return keysUsedUp
+	case c.few:
+		return keysFew
 	}
 	return keysNever
 }
@@ -69,6 +74,7 @@ func keysCases(env Env) ([]keysCase, error) {
 		{name: "50k", keys: 50_000, callers: []int{1, 4, 64, 1000}},
 		{name: "1M", keys: 1_000_000, callers: []int{1, 4, 64, 1000}},
 		{name: "50k zipf", keys: 50_000, zipf: true, callers: []int{64, 1000}},
+		{name: "50k few", keys: 50_000, few: true, callers: []int{64, 1000}},
 		{name: "50k denied", keys: 50_000, denied: true, weigh: true, callers: []int{64, 1000}},
 	}
 	if env.Smoke && len(env.Cases) == 0 {
@@ -126,8 +132,8 @@ func runKeys(ctx context.Context, env Env, result *report.Result) error {
 		return err
 	}
 	result.Views = keysViews(cases)
-	setting(result, "Limit of a key", "%s permits per %s, never reached; denied: %d per %s",
-		report.Count(float64(keysNever.Permits)), keysNever.Per, keysUsedUp.Permits, keysUsedUp.Per)
+	setting(result, "Limit of a key", "%s permits per %s, never reached; few: %d per %s; denied: %d per %s",
+		report.Count(float64(keysNever.Permits)), keysNever.Per, keysFew.Permits, keysFew.Per, keysUsedUp.Permits, keysUsedUp.Per)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, run.span, run.span/4)
 	setting(result, "Keys", "drawn with seeds that are the same for all rivals of a round")
 	first := 0 // column of the case
