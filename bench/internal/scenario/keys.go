@@ -34,7 +34,7 @@ when the next permit comes (GCRA) forgets a key within a second where that is so
 // windows end with the hour.
 var (
 	keysNever  = rival.Limit{Permits: 1_000_000_000, Per: time.Hour} // nobody makes so many decisions in a turn
-	keysFew    = rival.Limit{Permits: 100, Per: time.Hour}       // more than a key is called in a turn
+	keysFew    = rival.Limit{Permits: 100, Per: time.Hour}           // more than a key is called in a turn
 	keysUsedUp = rival.Limit{Permits: 1, Per: time.Hour}
 )
 
