@@ -261,8 +261,8 @@ func (p *process) works() bool { return p.client != nil && p.suspended <= p.worl
 // handle returns the process' handle on a limit (of a family: on its first key), nil if it has
 // none.
 func (p *process) handle(l *watched) *shardlimit.Limiter {
-	name := l.name()
-	if h := p.handles[name]; h != nil {
+	name, handles, families := l.name(), p.handles, p.families // those of this life: it may end meanwhile
+	if h := handles[name]; h != nil {
 		return h
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -276,16 +276,15 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 		if err != nil {
 			return nil
 		}
-		p.families[name] = f
-		p.handles[name] = f.Limiter("k")
+		families[name], handles[name] = f, f.Limiter("k")
 	} else {
 		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
 		if err != nil {
 			return nil
 		}
-		p.handles[name] = h
+		handles[name] = h
 	}
-	return p.handles[name]
+	return handles[name]
 }
 
 // record notes a call that was granted permits and returns its number, or -1.
