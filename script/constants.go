@@ -21,6 +21,7 @@ var constants = func() map[string]string {
 	}
 	all["NOT_HERE"] = notHere
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
+	all["SAVED"] = "redis.pcall('LASTSAVE')"
 	all["STATE"] = "redis.pcall('GET', KEYS[1])"
 	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all

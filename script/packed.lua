@@ -1,7 +1,7 @@
 --@needs MAGIC
---@gives FORM as_proposed begin beside book booked burst ceil closed_until contended epoch falls
---@gives find floor format head held lasts now offset pace earliest receipt refund regrid releases
---@gives reshape retire share start stepped sub target touched window
+--@gives FORM as_proposed begin beside book booked burst ceil closed_until contended earliest epoch
+--@gives falls find floor format head held lasts now offset pace receipt refund regrid releases
+--@gives reshape retire share start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --

@@ -137,7 +137,8 @@ func (s *Section) read(message rueidis.RedisMessage) (TakeReply, error) {
 // takesProgram is the takes of all algorithms in one script.
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(r.names, map[string]string{"TIME": "clock", "INFO": "info()", "STATE": "state"})
+		r.names = withNames(r.names,
+			map[string]string{"TIME": "clock", "INFO": "info()", "SAVED": "saved()", "STATE": "state"})
 		body, _ := r.assemble()
 		return body
 	})
@@ -172,8 +173,8 @@ func takesFrame() (lines, owners []string) {
 	return takesLines(func(take *recipe) []string {
 		return []string{
 			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
-			"  -- and state in place of what it reads from KEYS[1]",
-			"  return KEYS, ARGV, state, clock, info",
+			"  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]",
+			"  return KEYS, ARGV, state, clock, info, saved",
 		}
 	})
 }

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // What one call leaves of shards that are asked the same is, byte for byte, what a call for each of
@@ -122,4 +127,48 @@ func TestAShardThatLostItsHeadAloneIsNotTakenForFresh(t *testing.T) {
 	if m.Exists(lost.Ref.log) {
 		t.Error("the log of a state that was lost is there beside the new one")
 	}
+}
+
+// A server that has been up for longer than the window is not asked for INFO, which costs more than
+// the take.
+func TestAFreshShardCostsNoInfo(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint := NewEndpoint(client)
+	deadline := time.Now().Add(time.Minute)
+	for i := 0; ; i++ {
+		s := taking(t, AlgorithmSlidingLog, fmt.Sprint(i))
+		var err error
+		s.Request.Known = time.Hour
+		if s.Request.Proposal, err = NewProposal(1, 5, 5, time.Second, 0, true); err != nil {
+			t.Fatal(err)
+		}
+		before := infos(t, client)
+		if r, err := endpoint.Take(t.Context(), s.Ref, s.Request); err != nil || r.Status == Absent {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if infos(t, client) == before+1 { // of infos itself
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the first take of a key still asks for INFO")
+		}
+	}
+}
+
+// infos is how often the server was asked for INFO, this time not counted.
+func infos(t *testing.T, client rueidis.Client) int {
+	t.Helper()
+	text, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`cmdstat_info:calls=(\d+)`).FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

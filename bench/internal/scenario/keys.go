@@ -19,7 +19,8 @@ var keys = Scenario{
 	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers
 call in a loop, each for a key that it draws at random: any with the same probability, or (` + "`zipf`" + `) the
 key of rank n with one that falls with the power 1.1 of n. A limit is never reached (` + "`few`" + `: it has 100
-permits an hour, so that our sliding log is exact to each), or (` + "`denied`" + `) used up and known to be so. ` + "`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
+permits an hour, so that our sliding log is exact to each), or (` + "`denied`" + `) used up and known to be so. ` +
+		"`shardlimit`" + ` has a Family; ` + "`script`" + ` is our own script,
 called once for each decision through rueidis. A column is a number of callers and a case.
 Each rival has a new client and an empty server in each round. Every key was called once before,
 of ` + "`denied`" + ` twice, of a million keys none: there nearly every call is the first for its key. The
@@ -133,7 +134,8 @@ func runKeys(ctx context.Context, env Env, result *report.Result) error {
 	}
 	result.Views = keysViews(cases)
 	setting(result, "Limit of a key", "%s permits per %s, never reached; few: %d per %s; denied: %d per %s",
-		report.Count(float64(keysNever.Permits)), keysNever.Per, keysFew.Permits, keysFew.Per, keysUsedUp.Permits, keysUsedUp.Per)
+		report.Count(float64(keysNever.Permits)), keysNever.Per, keysFew.Permits, keysFew.Per, keysUsedUp.Permits,
+		keysUsedUp.Per)
 	setting(result, "Rounds", "%d of %s for each point, after %s to warm up", rounds, run.span, run.span/4)
 	setting(result, "Keys", "drawn with seeds that are the same for all rivals of a round")
 	first := 0 // column of the case

@@ -341,13 +341,19 @@ if not head then
   -- [adopt_lost.lua]
   -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
   -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
+  --
+  -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
+  -- costs next to nothing.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = lasting
   else
-    local info = redis.pcall('INFO', 'server')
-    local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
-      left = lasting - uptime * 1000000
+    local saved = redis.pcall('LASTSAVE')
+    if type(saved) ~= 'number' or (time[1] - saved) * 1000000 < lasting then
+      local info = redis.pcall('INFO', 'server')
+      local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+      if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+        left = lasting - uptime * 1000000
+      end
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then

@@ -5,7 +5,11 @@
 --
 -- Each shard is decided as by a call of its own, by the script of its algorithm. That stands
 -- between this part and the last one as a function.
-local clock, said = redis.call('TIME'), nil
+local clock, told, said = redis.call('TIME'), nil, nil
+local function saved()
+  told = told or redis.pcall('LASTSAVE')
+  return told
+end
 local function info()
   said = said or redis.pcall('INFO', 'server')
   return said
@@ -13,28 +17,28 @@ end
 local take = {} -- by algorithm
 take['0'] = function(KEYS, ARGV, state)
   -- what slidinglog_take.lua does, with clock in place of TIME, info() in place of INFO,
-  -- and state in place of what it reads from KEYS[1]
-  return KEYS, ARGV, state, clock, info
+  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]
+  return KEYS, ARGV, state, clock, info, saved
 end
 take['1'] = function(KEYS, ARGV, state)
   -- what slidingcounter_take.lua does, with clock in place of TIME, info() in place of INFO,
-  -- and state in place of what it reads from KEYS[1]
-  return KEYS, ARGV, state, clock, info
+  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]
+  return KEYS, ARGV, state, clock, info, saved
 end
 take['2'] = function(KEYS, ARGV, state)
   -- what fixedwindow_take.lua does, with clock in place of TIME, info() in place of INFO,
-  -- and state in place of what it reads from KEYS[1]
-  return KEYS, ARGV, state, clock, info
+  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]
+  return KEYS, ARGV, state, clock, info, saved
 end
 take['3'] = function(KEYS, ARGV, state)
   -- what tokenbucket_take.lua does, with clock in place of TIME, info() in place of INFO,
-  -- and state in place of what it reads from KEYS[1]
-  return KEYS, ARGV, state, clock, info
+  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]
+  return KEYS, ARGV, state, clock, info, saved
 end
 take['4'] = function(KEYS, ARGV, state)
   -- what leakybucket_take.lua does, with clock in place of TIME, info() in place of INFO,
-  -- and state in place of what it reads from KEYS[1]
-  return KEYS, ARGV, state, clock, info
+  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]
+  return KEYS, ARGV, state, clock, info, saved
 end
 -- [takes_each.lua]
 -- Takes, last part: decide for one section after the other.
