@@ -14,18 +14,18 @@ import (
 var gatewayScenario = Scenario{
 	Name:  "gateway",
 	Title: "what a limit for each API key costs a web server",
-	Takes: 300 * time.Second,
+	Takes: 240 * time.Second,
 	Question: `A net/http server in a process of its own, whose handler answers two letters, with a limiter
 before it. Clients on connections that are kept make requests, each with an API key that is drawn at
-random from 50,000. No key reaches its limit, or (` + "`denied`" + `) all requests have one key, whose one permit is
-used up. ` + "`httplimit`" + ` is our middleware over a Family. ` + "`httprate`" + ` is that
-middleware with counters in Redis that were written for this (its own Redis store is a module apart,
-which was not to be had). ` + "`redis_rate`" + ` and ` + "`ulule`" + ` are called in a handler that was written for this;
-` + "`EVALSHA`" + ` is such a handler, too, with the shortest script that counts, called once for each request.
-` + "`429 without a limiter`" + ` refuses everything with constant fields: what the answer alone costs.
-The CPU is that of the server's process, not of those who make the requests.
-What a limiter adds is the CPU with it less that of ` + "`no limiter`" + ` in the same round.
-At half load requests come at one pace for all. Their latency counts from when they were due.`,
+random from 50,000. No key reaches its limit, or (` + "`denied`" + `) all requests have one key, whose one
+permit is used up. ` + "`httplimit`" + ` is our middleware over a Family. ` + "`httprate`" + ` is that middleware
+with counters in Redis that were written for this: its own Redis store is a module apart, which was
+not to be had. ` + "`redis_rate`" + ` and ` + "`ulule`" + ` are called in a handler that was written for this.
+` + "`EVALSHA`" + ` is such a handler, too, with a script of three lines that counts, called once for each
+request. ` + "`429 without a limiter`" + ` refuses everything with constant fields: what the answer alone
+costs. The CPU is that of the server's process, not of those who make the requests. What a limiter
+adds is the CPU with it less that of ` + "`no limiter`" + ` in the same round. At half load requests come
+at one pace for all. Their latency counts from when they were due.`,
 	Run: runGateway,
 }
 
