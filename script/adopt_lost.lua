@@ -8,11 +8,12 @@
 if sub(ARGV[2], @terms.flags) % 2 == 1 then
   left = lasting
 else
-  local saved = @SAVED
-  if type(saved) ~= 'number' or (time[1] - saved) * 1000000 < lasting then
+  local saved, known = @SAVED, sub(ARGV[2], @terms.known) + 0
+  local up = type(saved) == 'number' and time[1] - saved or 0
+  if up * 1000000 < lasting and known > (up + 1) * 1000000 then
     local info = @INFO
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-    if uptime and uptime * 1000000 < lasting and sub(ARGV[2], @terms.known) + 0 > (uptime + 1) * 1000000 then
+    if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
       left = lasting - uptime * 1000000
     end
   end

@@ -27,7 +27,8 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, keys, gatewayScenario, lone, latency, scriptTime, size, scale, overload, accuracy, lease,
+	return []Scenario{exactApart, keys, gatewayScenario, lone, latency, scriptTime, size, scale, overload, accuracy,
+		lease,
 		fairnessScenario,
 		waiting, simulation, algorithmShapes}
 }

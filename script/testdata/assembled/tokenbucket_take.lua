@@ -715,11 +715,12 @@ if not head then
   if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = lasting
   else
-    local saved = redis.pcall('LASTSAVE')
-    if type(saved) ~= 'number' or (time[1] - saved) * 1000000 < lasting then
+    local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+    local up = type(saved) == 'number' and time[1] - saved or 0
+    if up * 1000000 < lasting and known > (up + 1) * 1000000 then
       local info = redis.pcall('INFO', 'server')
       local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-      if uptime and uptime * 1000000 < lasting and sub(ARGV[2], 15, 30) + 0 > (uptime + 1) * 1000000 then
+      if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
         left = lasting - uptime * 1000000
       end
     end
