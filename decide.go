@@ -172,7 +172,10 @@ func tooFew(n int64) error {
 	return fmt.Errorf("%w: %d, ask for at least 1", ErrInvalidPermits, n)
 }
 
+// tooMany refuses a call that wants more than the limit has, as far as this process has heard. That
+// it was raised must not stay unheard because of it: no script call tells of it then.
 func (c *core) tooMany(n, permits int64) error {
+	c.Refresh()
 	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
 }
 

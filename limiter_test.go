@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -112,5 +113,45 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		if _, err := c.Limiter(ctx, name, shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrInvalidName) {
 			t.Errorf("name of %d bytes: %v", len(name), err)
 		}
+	}
+}
+
+// A process that only asks for more than it knows to be there hears of a limit that was raised.
+func TestWhoAsksForTooMuchHearsThatTheLimitWasRaised(t *testing.T) {
+	low, high := shardlimit.PerMinute(5), shardlimit.PerMinute(100)
+	for name, open := range map[string]func(*testing.T, *shardlimit.Client) (*shardlimit.Limiter, func() error){
+		"limiter": func(t *testing.T, c *shardlimit.Client) (*shardlimit.Limiter, func() error) {
+			l := limiter(t, c, "l", low)
+			return l, func() error { return l.SetLimit(t.Context(), high) }
+		},
+		"family": func(t *testing.T, c *shardlimit.Client) (*shardlimit.Limiter, func() error) {
+			f := keyed(t, c, "f", low)
+			return f.Limiter("k"), func() error { return f.SetLimit(t.Context(), high) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fl := bubbled(t, 1)
+				_, raise := open(t, fl.client(t))
+				other, _ := open(t, fl.client(t))
+				if d, err := other.AllowN(t.Context(), 2); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if err := raise(); err != nil {
+					t.Fatal(err)
+				}
+				for second := range 20 {
+					time.Sleep(time.Second)
+					d, err := other.AllowN(t.Context(), 50)
+					switch {
+					case err == nil && d.Allowed:
+						return
+					case !errors.Is(err, shardlimit.ErrExceedsLimit):
+						t.Fatalf("after %d s: %+v, %v", second+1, d, err)
+					}
+				}
+				t.Error("after 20 s it has not heard")
+			})
+		})
 	}
 }
