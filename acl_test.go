@@ -64,6 +64,15 @@ func useAll(t *testing.T, f fleet) {
 	if st := peek(t, l); st.Used != 20 {
 		t.Errorf("%+v", st)
 	}
+	users := keyed(t, f.client(t), "users", shardlimit.PerHour(5))
+	for range 2 { // keys that are new share a state, and the next call finds it
+		granted, errs := atOnce(t.Context(), users, 60)
+		for i, err := range errs {
+			if err != nil || granted[i] != 1 {
+				t.Fatalf("key %d: %d granted, %v", i, granted[i], err)
+			}
+		}
+	}
 	if err := l.SetLimit(t.Context(),
 		shardlimit.Limit{Permits: 30, Per: shardlimit.PerHour(1).Per, Shards: 2}); err != nil {
 		t.Error(err)

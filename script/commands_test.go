@@ -57,6 +57,7 @@ var commandsOf62 = map[string][]string{
 	"GETRANGE":         {},                // 2.4.0
 	"SETRANGE":         {},                // 2.2.0
 	"PEXPIRE":          {},                // 2.6.0
+	"PTTL":             {},                // 2.6.0
 	"DEL":              {},                // 1.0.0
 	"HEXISTS":          {},                // 2.0.0
 	"HMGET":            {},                // 2.0.0
@@ -88,7 +89,7 @@ func TestCommandsOfRedis62(t *testing.T) {
 	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'[^\n]*`)
 	word := regexp.MustCompile(`'([A-Z]{2,})'`)
 	seen := map[string]bool{}
-	for _, p := range slices.Concat(programs[:], fewerPrograms[:]) {
+	for _, p := range slices.Concat(programs[:], fewerPrograms[:], []program{takesProgram}) {
 		for _, name := range regexp.MustCompile(`\bredis\.(\w+)`).FindAllStringSubmatch(p.text, -1) {
 			if name[1] != "call" && name[1] != "pcall" {
 				t.Errorf("%s uses redis.%s", p.name, name[1])

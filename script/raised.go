@@ -31,7 +31,8 @@ func firstWrite(text string) int {
 }
 
 // raised tells what an error means that ended a script, if it did: one before the first line that
-// can write has left everything as it was. Scripts never go back to an earlier line after that.
+// can write has left everything as it was. Scripts never go back to an earlier line after that, but
+// for the one for many shards: what its loop raises is caught there, section by section.
 func (p *program) raised(err error) error {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {

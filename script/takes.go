@@ -29,7 +29,8 @@ type Section struct {
 // other. The error is that of the whole call, and nothing is told of its sections then: for each of
 // them it means what it means for a Take.
 //
-// A single section is sent as a Take. In a cluster all shards must have one slot.
+// A single section is sent as a Take. In a cluster shards of several hash tags, which may lie in
+// several slots, are taken from one by one, at the same time.
 func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 	if len(sections) > MaxSections {
 		return invalid("%d sections", len(sections))
@@ -44,6 +45,10 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 		c.add(&sections[i])
 	}
 	if len(c.sent) == 0 {
+		return nil
+	}
+	if e.client.Mode() == rueidis.ClientModeCluster && !together(c.sent) {
+		e.takeEach(ctx, c.sent)
 		return nil
 	}
 	c.args[0] = string(c.plan)
@@ -62,6 +67,19 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 		s.Reply, s.Err = s.read(reply[i])
 	}
 	return nil
+}
+
+// together reports whether the shards surely have one slot: their keys begin alike up to the end of
+// the hash tag.
+func together(sections []*Section) bool {
+	first := sections[0].Ref.head
+	tagged := first[:strings.IndexByte(first, '}')+1]
+	for _, s := range sections[1:] {
+		if !strings.HasPrefix(s.Ref.head, tagged) {
+			return false
+		}
+	}
+	return true
 }
 
 // takeEach takes from each shard in a call of its own. So it is done while their slot is on its way

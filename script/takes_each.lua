@@ -24,7 +24,8 @@ for at = 1, #sections, @section.bytes do
   local state = redis.pcall('GET', head)
   local fresh = not state and arguments[sub(section, @section.algorithm)]
   local reply
-  if fresh and redis.call('EXISTS', book) == 0 and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
+  if fresh and redis.pcall('EXISTS', book, KEYS[key + count]) == 0
+    and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
     reply = fresh[3]
   else
     local sound
@@ -33,8 +34,10 @@ for at = 1, #sections, @section.bytes do
     if not sound then
       reply = {-6, type(reply) == 'table' and reply.err or reply}
     elseif not state and reply[1] == 2 and reply[@reply.retry] == 0 and at + @section.bytes < #sections then
-      arguments[sub(section, @section.algorithm)] =
-        {redis.call('GET', head), redis.call('PTTL', head), reply}
+      local life = redis.pcall('PTTL', head)
+      if type(life) == 'number' then -- else the user may not ask
+        arguments[sub(section, @section.algorithm)] = {redis.pcall('GET', head), life, reply}
+      end
     end
   end
   key = key + count

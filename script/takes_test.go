@@ -165,3 +165,31 @@ func TestTooManySectionsAreNotSent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// In a cluster, shards of several slots are taken from one by one: no command can name their keys
+// together.
+func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
+	cluster := redistest.NewCluster(t, 3, 0)
+	endpoint := NewEndpoint(cluster.Client(t))
+	var sections []Section
+	for i := range 20 {
+		s := taking(t, AlgorithmSlidingLog, "limit")
+		s.Ref = ShardKeys("", fmt.Sprint("tag ", i%10), "limit")
+		sections = append(sections, s)
+	}
+	for i, want := range []int64{4, 0} { // five permits a shard, asked for by twos, and each shard twice
+		if err := endpoint.TakeAll(t.Context(), sections); err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(0)
+		for _, s := range sections {
+			if s.Err != nil {
+				t.Fatal(s.Err)
+			}
+			sum += s.Reply.Granted
+		}
+		if sum != 10*want {
+			t.Errorf("call %d: %d permits of ten shards, want %d", i, sum, 10*want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type flight struct {
 	outbox   *outbox
 	sections []*section // those of the call under way; behind them others to be used again
 	asks     []script.Section
+	shards   int // of the sections: those of one lane follow each other
 	oldest   int64
 	split    bool // some limit has shards to go to instead
 	serves   []telemetry.Served
@@ -49,7 +50,7 @@ func (f *flight) clear() {
 	}
 	clear(f.asks)
 	f.sections, f.asks, f.serves, f.links = f.sections[:0], f.asks[:0], f.serves[:0], f.links[:0]
-	f.oldest, f.split = 0, false
+	f.shards, f.oldest, f.split = 0, 0, false
 }
 
 // board adds a batch.
@@ -66,6 +67,9 @@ func (f *flight) board(l *Lane, b *batch) {
 	}
 	s.lane, s.batch, s.callers, s.groups = l, b, s.callers[:0], b.groups(s.groups[:0])
 	s.sent.Store(false)
+	if n := len(f.sections); n == 1 || f.sections[n-2].lane != l {
+		f.shards++
+	}
 	if len(f.sections) == 1 || b.oldest < f.oldest {
 		f.oldest = b.oldest
 	}
@@ -118,12 +122,11 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	if f.outbox.strayed(f.sections) {
 		return 0, errDissolved
 	}
-	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves,
-		Shards: len(f.sections)}
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves, Shards: f.shards}
 	for i := range f.serves {
 		about.Serves += f.serves[i].Calls
 	}
-	if len(f.sections) == 1 {
+	if f.shards == 1 {
 		about.Shard = first.Tag()
 	}
 	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, 0, f.links)

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// maxFlights is how many script calls to one node may be under way at once.
+	// maxFlights is how many script calls of one outbox may be under way at once: to one node, or
+	// in a cluster to one slot.
 	maxFlights = 64
 	// maxBatches is how many full batches of one lane a flight takes along.
 	maxBatches = 4
@@ -176,8 +177,10 @@ func (o *outbox) pop() *Lane {
 	}
 	l := o.waiting[o.gone]
 	o.waiting[o.gone] = nil
-	if o.gone++; o.gone == len(o.waiting) {
-		o.waiting, o.gone = o.waiting[:0], 0
+	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
+		left := copy(o.waiting, o.waiting[o.gone:])
+		clear(o.waiting[left:])
+		o.waiting, o.gone = o.waiting[:left], 0
 	}
 	return l
 }
@@ -187,6 +190,10 @@ func (l *Lane) ready(b *batch) bool {
 	e := l.env
 	now := e.Clock.Now()
 	switch {
+	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
+		away := l.Node.Away(l.Slot)
+		l.land(b, nil, l.Fail(&notSentError{cause: errBehind, reason: away}))
+		l.endWaiting(away)
 	case b.singles() && (l.known.shut(now) || b.heldBack(now)):
 		l.deny(b, now)
 	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Untold && l.Limit.Expired(e.Clock.Elapsed()):

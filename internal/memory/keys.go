@@ -2,6 +2,7 @@ package memory
 
 import (
 	"hash/maphash"
+	"math"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -16,11 +17,16 @@ type Keys[V any] struct {
 
 const keyParts = 32
 
-// NewKeys returns what remembers so many keys, or a few more. forget is told of each that goes.
+// NewKeys returns what remembers so many keys, or some more: of many a tenth, of few several times
+// as many. forget is told of each that goes.
 func NewKeys[V any](size int, forget func(V)) (*Keys[V], error) {
 	k := &Keys[V]{seed: maphash.MakeSeed()}
+	// So many keys are not divided evenly: hardly any part has four standard deviations more than
+	// the mean.
+	mean := float64(size) / keyParts
+	most := int(math.Ceil(mean + 4*math.Sqrt(mean)))
 	for i := range k.parts {
-		part, err := lru.NewWithEvict((size+keyParts-1)/keyParts, func(_ string, v V) { forget(v) })
+		part, err := lru.NewWithEvict(most, func(_ string, v V) { forget(v) })
 		if err != nil {
 			return nil, err
 		}

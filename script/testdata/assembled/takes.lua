@@ -66,7 +66,8 @@ for at = 1, #sections, 6 do
   local state = redis.pcall('GET', head)
   local fresh = not state and arguments[sub(section, 1, 1)]
   local reply
-  if fresh and redis.call('EXISTS', book) == 0 and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
+  if fresh and redis.pcall('EXISTS', book, KEYS[key + count]) == 0
+    and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
     reply = fresh[3]
   else
     local sound
@@ -75,8 +76,10 @@ for at = 1, #sections, 6 do
     if not sound then
       reply = {-6, type(reply) == 'table' and reply.err or reply}
     elseif not state and reply[1] == 2 and reply[8] == 0 and at + 6 < #sections then
-      arguments[sub(section, 1, 1)] =
-        {redis.call('GET', head), redis.call('PTTL', head), reply}
+      local life = redis.pcall('PTTL', head)
+      if type(life) == 'number' then -- else the user may not ask
+        arguments[sub(section, 1, 1)] = {redis.pcall('GET', head), life, reply}
+      end
     end
   end
   key = key + count

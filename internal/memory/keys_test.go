@@ -1,0 +1,30 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Of no more keys than it is told to remember none is forgotten, and of many more about as many
+// stay.
+func TestKeysAreRememberedAsManyAsTold(t *testing.T) {
+	for _, size := range []int{1, 32, 100, 1000, 65_536} {
+		gone := 0
+		k, err := NewKeys(size, func(int) { gone++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range size {
+			k.Add(fmt.Sprint("user ", i), i)
+		}
+		if gone > size/100 { // the seed of the parts is drawn
+			t.Errorf("%d of %d keys are forgotten", gone, size)
+		}
+		for i := range 4*size + 1000 {
+			k.Add(fmt.Sprint("another ", i), i)
+		}
+		if kept := len(k.All()); kept < size || kept > 2*size+200 {
+			t.Errorf("%d keys are remembered, of %d that may be", kept, size)
+		}
+	}
+}
