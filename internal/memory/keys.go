@@ -21,10 +21,10 @@ const keyParts = 32
 // as many. forget is told of each that goes.
 func NewKeys[V any](size int, forget func(V)) (*Keys[V], error) {
 	k := &Keys[V]{seed: maphash.MakeSeed()}
-	// So many keys are not divided evenly: hardly any part has four standard deviations more than
-	// the mean.
+	// Keys are not divided evenly: hardly any part has four standard deviations more than the mean,
+	// and a few.
 	mean := float64(size) / keyParts
-	most := int(math.Ceil(mean + 4*math.Sqrt(mean)))
+	most := int(math.Ceil(mean+4*math.Sqrt(mean))) + 4
 	for i := range k.parts {
 		part, err := lru.NewWithEvict(most, func(_ string, v V) { forget(v) })
 		if err != nil {
