@@ -198,36 +198,6 @@ func TestKeysServeWhileTheirSlotIsOnItsWay(t *testing.T) {
 	}
 }
 
-// A node that refuses every shard of a call is left alone, as one that refuses a call for one
-// shard.
-func TestANodeThatRefusesManyKeysIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	const keys = 200
-	fl, posts := proxied(t, 1)
-	users := keyed(t, fl.client(t), "users", shardlimit.PerMinute(100))
-	if _, errs := atOnce(t.Context(), users, keys); errors.Join(errs...) != nil {
-		t.Fatal(errors.Join(errs...))
-	}
-	posts[0].do(t, "CONFIG", "SET", "maxmemory", "1")
-	for round := range 5 {
-		sent := posts[0].takes.Load()
-		_, errs := atOnce(t.Context(), users, keys)
-		for i, err := range errs {
-			if !errors.Is(err, shardlimit.ErrUnavailable) {
-				t.Fatalf("key %d: %v", i, err)
-			}
-		}
-		if n := posts[0].takes.Load() - sent; round > 0 && n > 4 {
-			t.Errorf("round %d: %d calls for %d keys", round, n, keys)
-		}
-	}
-	posts[0].do(t, "CONFIG", "SET", "maxmemory", "0")
-	awaitThat(t, "every key is served", func() bool {
-		_, errs := atOnce(t.Context(), users, keys)
-		return errors.Join(errs...) == nil
-	})
-}
-
 // Calls for keys of several slots that began before their node was known to be a cluster are
 // served.
 func TestKeysOfAClusterThatIsConnectedJustThen(t *testing.T) {
