@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// What a call for several shards tells of the node is what the best of their answers tells: one that
-// refuses them all is noted as one that refuses a call for one.
+// What a call for several shards tells of the node is what the best of their answers tells: one
+// that refuses them all is noted as one that refuses a call for one.
 func TestTheVerdictOfAFlight(t *testing.T) {
 	full, foreign := &script.RefusedError{Reason: "OOM command not allowed"}, &script.StateError{Key: "k"}
 	silence := context.DeadlineExceeded
