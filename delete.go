@@ -26,7 +26,7 @@ import (
 // by itself unless a process uses it. With ErrUnavailable no place could be reached, and nothing
 // has changed.
 func (l *Limiter) Delete(ctx context.Context) error {
-	if err := l.ownLimit("Delete"); err != nil {
+	if err := l.standsAlone("Delete"); err != nil {
 		return err
 	}
 	return l.core.register.Delete(ctx)

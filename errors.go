@@ -43,7 +43,9 @@ var (
 	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = register.ErrClosed
-	// ErrFamilyLimit: the limit of one key of a Family cannot be changed or deleted by itself.
+	// ErrNoKey: only a key of a Family can have its family's limit again.
+	ErrNoKey = errors.New("shardlimit: not a key of a family")
+	// ErrFamilyLimit: one key of a Family cannot be deleted or rebalanced by itself.
 	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
 )
 

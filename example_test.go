@@ -323,6 +323,38 @@ func ExampleFamily_SetLimit() {
 	// Output: true 2 permits per 1m0s on 1 shard
 }
 
+func ExampleFamily_OwnLimits() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(60))
+	ann := users.Limiter("ann")
+	if err := ann.SetLimit(ctx, shardlimit.PerMinute(600)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ann has", ann.Limit().Permits, "and bob", users.Limiter("bob").Limit().Permits)
+	fmt.Println(len(users.OwnLimits()), "key has a limit of its own")
+	_ = ann.UnsetLimit(ctx)
+	fmt.Println("ann has", ann.Limit().Permits)
+	// Output:
+	// ann has 600 and bob 60
+	// 1 key has a limit of its own
+	// ann has 60
+}
+
+func ExampleLimiter_UnsetLimit() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(60))
+	_ = users.Limiter("ann").SetLimit(ctx, shardlimit.PerMinute(600))
+	if err := users.Limiter("ann").UnsetLimit(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(users.Limiter("ann").Limit())
+	// Output: 60 permits per 1m0s on 1 shard
+}
+
 func ExampleLimiter_Participants() {
 	client, stop := start()
 	defer stop()

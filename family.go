@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -43,7 +42,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 		return nil, err
 	}
 	if err := f.core.join(ctx, limit); err != nil {
-		return nil, err
+		return nil, ownError(f, err)
 	}
 	return f, nil
 }
@@ -88,8 +87,9 @@ func (f *Family) Limit() Limit {
 	return f.core.limitNow()
 }
 
-// SetLimit changes the limit of every key, as Limiter.SetLimit does for one,
-// except that Shards stays as it is. A process learns of it with its next call
+// SetLimit changes the limit of every key that has none of its own, as Limiter.SetLimit does for
+// a limit, except that Shards stays as it is. ErrInvalidLimit also tells that a key's own limit
+// could not be under another Algorithm or Scope. A process learns of it with its next call
 // for a key that another process has used since, at the latest after 15 seconds
 // of use.
 func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
@@ -99,7 +99,7 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
-	return f.core.register.Change(ctx, limit.wanted())
+	return ownError(f, f.core.register.Change(ctx, limit.wanted()))
 }
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
@@ -116,7 +116,7 @@ func (f *Family) Limiter(key string) *Limiter {
 		c.declared = f.core.declaration()
 		return c.limiter()
 	}
-	c := newCore(f.core.client, f.core.name+"/"+key, "k:"+strconv.Itoa(len(f.core.name))+":"+f.core.name+":"+key)
+	c := newCore(f.core.client, f.core.name+"/"+key, f.keyPrefix()+key)
 	c.family, c.metrics = f, f.core.metrics
 	c.declared = f.core.declaration()
 	return f.keys.Add(key, c).limiter()

@@ -28,6 +28,39 @@ func (w *world) set(s step) {
 	w.event("set", l)
 }
 
+// own gives the key of a family a limit of its own.
+func (w *world) own(s step) {
+	p, l, h := w.who(s)
+	if h == nil || !l.plan.Family {
+		return
+	}
+	limit := h.Limit() // it has its family's algorithm
+	limit.Permits, limit.Shards, limit.Revision = s.Limit.Permits, 0, 0
+	l.own, l.owned = nil, true
+	l.own = l.changes(limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if h.SetLimit(ctx, limit) == nil && p.works() && h.Limit().Permits != limit.Permits {
+		l.world.found("own", "l%d: a key has %v after SetLimit(%v)", l.number, h.Limit(), limit)
+	}
+	w.event("own", l)
+}
+
+// unown gives it the limit of its family again.
+func (w *world) unown(s step) {
+	p, l, h := w.who(s)
+	f := p.families[l.name()]
+	if h == nil || l.own == nil || f == nil {
+		return
+	}
+	l.own = nil
+	l.changes(f.Limit())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = h.UnsetLimit(ctx)
+	w.event("unown", l)
+}
+
 // revise is a process that starts with code of a higher revision.
 func (w *world) revise(s step) {
 	p, l, h := w.who(s)
@@ -84,7 +117,7 @@ func (w *world) place(s step) {
 	if h == nil {
 		return
 	}
-	family := p.families[l.name()]
+	family := p.families[l.name()] // of this life: it may end meanwhile
 	l.placed = true
 	w.give(p, s.List)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -110,7 +143,9 @@ func (w *world) give(p *process, list []int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = p.client.SetNodes(ctx, nodes)
+	if c := p.client; c != nil {
+		_ = c.SetNodes(ctx, nodes)
+	}
 }
 
 // moveFamily gives all processes other nodes, as docs/operations.md asks where families are in use:

@@ -18,6 +18,8 @@ type watched struct {
 	plan     limitPlan
 	deleted  int // so often; a limit that was deleted goes on under another name
 	versions []*version
+	own      *version // the limit of its own that a family's key has, as far as anybody knows
+	owned    bool     // it had one
 	extra    []allowance
 	events   []event
 	ops      []history.Op
@@ -70,6 +72,10 @@ func (l *watched) current() shardlimit.Limit {
 // changes notes that a change is asked for; the limit may be in force from now on.
 func (l *watched) changes(limit shardlimit.Limit) *version {
 	v := &version{limit: limit, called: l.world.now()}
+	if last := len(l.versions) - 1; l.own != nil && last >= 0 && l.versions[last] == l.own {
+		l.versions = slices.Insert(l.versions, last, v) // it is not in force for the key
+		return v
+	}
 	l.versions = append(l.versions, v)
 	return v
 }
@@ -125,9 +131,9 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 }
 
 // moves reports whether keys of a family may be on their way, because they were placed over other
-// nodes or counted under another algorithm.
+// nodes, counted under another algorithm, or had a limit of their own.
 func (l *watched) moves() bool {
-	return l.plan.Family && (l.placed || slices.ContainsFunc(l.versions,
+	return l.plan.Family && (l.placed || l.owned || slices.ContainsFunc(l.versions,
 		func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
 }
 

@@ -149,6 +149,9 @@ func (d *drawing) crowd(p, l int) {
 	d.add(step{Do: "rest", For: d.pause()})
 }
 
+// keyChange is what may change the limit of a family's key.
+func (d *drawing) keyChange() string { return pick(d, "set", "own", "own", "unown") }
+
 func (d *drawing) family(p, l int) {
 	d.everybody(l)
 	if d.plan.Nodes > 1 && d.oneIn(3) {
@@ -158,7 +161,7 @@ func (d *drawing) family(p, l int) {
 			d.add(step{Do: "start", P: p})
 		}
 	} else {
-		d.add(step{Do: "set", P: p, L: l, Limit: d.change(l)})
+		d.add(step{Do: d.keyChange(), P: p, L: l, Limit: d.change(l), Aside: d.oneIn(4)})
 	}
 	d.everybody(l)
 	d.everybody(l)
@@ -178,6 +181,8 @@ func (d *drawing) places(p, l int) {
 				limit.Algorithm = 1 - limit.Algorithm
 			}
 			d.add(step{Do: "set", P: d.who(), L: l, Limit: limit})
+		} else if d.oneIn(3) {
+			d.add(step{Do: d.keyChange(), P: d.who(), L: l, Limit: d.change(l), Aside: d.oneIn(2)})
 		} else {
 			d.add(step{Do: "place", P: d.who(), L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)],
 				Aside: d.oneIn(2)})

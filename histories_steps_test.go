@@ -17,6 +17,8 @@ var deeds = map[string]func(*world, step){
 	"call":      (*world).call,
 	"take":      (*world).take,
 	"set":       (*world).set,
+	"own":       (*world).own,
+	"unown":     (*world).unown,
 	"revise":    (*world).revise,
 	"rebalance": (*world).rebalance,
 	"nodes":     (*world).setNodes,
@@ -261,7 +263,7 @@ func (w *world) free(s step) {
 	at := w.now()
 	w.stat.did("free, judged")
 	d := w.ask(p, l, h, "allow", 1)
-	if d.Limit == 0 && !w.well() { // an error: the call has had breakers probe that were open since a node was away
+	if d.Limit == 0 { // an error, which was judged by itself: its process had breakers open, or is far from nodes
 		w.rest(time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}

@@ -138,7 +138,10 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) 
 // process sees them next; the error is then a *ShardError for each. ErrUnavailable means that
 // nothing was changed, because the node that anchors the layout is away.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
-	if err := l.ownLimit("SetLimit"); err != nil {
+	if l.core.family != nil {
+		return l.core.setOwn(ctx, limit)
+	}
+	if err := l.standsAlone("SetLimit"); err != nil {
 		return err
 	}
 	if err := limit.validate(); err != nil {
@@ -168,7 +171,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	})
 }
 
-func (l *Limiter) ownLimit(method string) error {
+func (l *Limiter) standsAlone(method string) error {
 	if l.core.client.closed.Load() {
 		return ErrClosed
 	}

@@ -105,7 +105,7 @@ func (n *Node) spec() *node.Spec {
 // The capacity of the shards that leave follows as their logs empty. When State.Settled, nothing
 // of the limit is left where it was.
 func (l *Limiter) Rebalance(ctx context.Context) error {
-	if err := l.ownLimit("Rebalance"); err != nil {
+	if err := l.standsAlone("Rebalance"); err != nil {
 		return err
 	}
 	return l.core.register.Rebalance(ctx)

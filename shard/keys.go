@@ -31,19 +31,23 @@ type Past struct {
 type Keys struct {
 	Arrangement
 	Before []Past // that keys may still have to be moved from, oldest first
+	Own    []Own  // in order of their ids; never changed in place
 	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
 	// force there; 0: not yet known.
 	Since   int64
 	SinceAt string
 }
 
-// Moving reports whether keys may still have to be moved.
+// Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Only returns where the only shard of a key is; ok is false if it has several, or may have to
-// move. The layouts of all keys with the same place differ in nothing.
+// Only returns where the only shard of a key is; ok is false if it has several, may have to move,
+// or has a limit of its own. The layouts of all keys with the same place differ in nothing.
 func (k *Keys) Only(id string) (at Location, ok bool) {
 	if k == nil || k.Shards != 1 || k.Moving() {
+		return Location{}, false
+	}
+	if _, own := k.own(id); own {
 		return Location{}, false
 	}
 	return Location{k.positions(id, 1)[0], k.Nodes[Place(id, 1, k.Nodes)[0]].Name}, true
@@ -57,7 +61,7 @@ func (l Layout) ForKey(id string) (Layout, error) {
 	}
 	var at Layout
 	fell := false
-	for _, p := range append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()}) {
+	for _, p := range l.pasts(id) {
 		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec), fell)
 		if err != nil {
 			return Layout{}, err
@@ -167,14 +171,18 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 	}
 	past := Past{from, l.Epoch, l.Spec()}
 	if l.Keys != nil {
-		next.Before = slices.Clone(l.Keys.Before)
+		next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
 	}
-	if len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && from.Slots == to.Slots &&
-		past.changesOneByOne(s, to) {
+	if err := next.ownUnder(s, l.Epoch); err != nil {
+		return nil, err
+	}
+	oneByOne := len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && from.Slots == to.Slots &&
+		past.changesOneByOne(s, to)
+	if oneByOne {
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
 		return next, nil
 	}
-	if next.Before = needed(append(next.Before, past)); len(next.Before) > maxBefore {
+	if next.Before = next.before(append(next.Before, past)); len(next.Before) > maxBefore {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
@@ -241,17 +249,28 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 		return nil, nil
 	}
 	merged := &Keys{Arrangement: l.Keys.Arrangement}
-	pasts := slices.Clone(l.Keys.Before)
-	for _, other := range others {
-		if other.Keys != nil {
-			pasts = append(append(pasts, other.Keys.Before...), Past{other.Keys.Arrangement, other.Epoch, other.Spec()})
+	var moments []origin
+	for _, of := range append(slices.Clone(others), l) {
+		if of.Keys != nil {
+			for _, p := range of.moments(of.Keys.Own) {
+				moments = append(moments, origin{of, p, p.Epoch})
+			}
 		}
 	}
-	if pasts = append(pasts, Past{l.Keys.Arrangement, l.Epoch, l.Spec()}); len(pasts) == 1 {
+	if len(moments) == 1 {
+		merged.Own = l.Keys.Own
 		return merged, nil
 	}
-	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	for _, p := range needed(pasts) {
+	slices.SortStableFunc(moments, func(a, b origin) int { return cmp.Compare(a.epoch, b.epoch) })
+	pasts := make([]Past, len(moments))
+	for i := range moments {
+		pasts[i] = moments[i].at
+		if i > 0 {
+			moments[i].epoch = max(moments[i].epoch, moments[i-1].epoch+1)
+		}
+	}
+	merged.Own = l.mergedOwn(moments)
+	for _, p := range merged.before(pasts) {
 		if last := len(merged.Before) - 1; last >= 0 {
 			p.Epoch = max(p.Epoch, merged.Before[last].Epoch+1)
 		}
@@ -263,9 +282,12 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	return merged, nil
 }
 
-func (k *Keys) validate(epoch int64) error {
+func (k *Keys) validate(epoch int64, s Spec) error {
 	if k == nil {
 		return nil
+	}
+	if err := k.validateOwn(epoch, s); err != nil {
+		return err
 	}
 	if err := k.Arrangement.validate(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import "time"
 type keysJSON struct {
 	arrangementJSON
 	Before  []pastJSON `json:"before,omitempty"`
+	Own     []ownJSON  `json:"own,omitempty"`
 	Since   int64      `json:"since_us,omitempty"`
 	SinceAt string     `json:"since_at,omitempty"`
 }
@@ -36,6 +37,52 @@ type pastJSON struct {
 	Scope     string `json:"scope,omitempty"`
 }
 
+// termsJSON is the stored form of Terms.
+type termsJSON struct {
+	Permits int64 `json:"permits,omitempty"`
+	Window  int64 `json:"window_ns,omitempty"`
+	Burst   int64 `json:"burst,omitempty"`
+	Lease   int64 `json:"lease_ns,omitempty"`
+}
+
+// ownJSON is the stored form of an Own. An id may have any bytes, so it is not stored as text.
+type ownJSON struct {
+	ID []byte `json:"id"`
+	termsJSON
+	Before []ownPastJSON `json:"before,omitempty"`
+}
+
+// ownPastJSON is the stored form of an OwnPast.
+type ownPastJSON struct {
+	Epoch int64 `json:"epoch"`
+	termsJSON
+	Follows bool `json:"follows,omitempty"`
+}
+
+func (t Terms) stored() termsJSON {
+	return termsJSON{t.Permits, int64(t.Window), t.Burst, int64(t.Lease)}
+}
+
+func (j termsJSON) terms() Terms {
+	return Terms{j.Permits, time.Duration(j.Window), j.Burst, time.Duration(j.Lease)}
+}
+
+func (o Own) stored() ownJSON {
+	stored := ownJSON{ID: []byte(o.ID), termsJSON: o.Terms.stored()}
+	for _, b := range o.Before {
+		stored.Before = append(stored.Before, ownPastJSON{b.Epoch, b.Terms.stored(), b.Follows})
+	}
+	return stored
+}
+
+func (j ownJSON) own() Own {
+	o := Own{ID: string(j.ID), Terms: j.terms()}
+	for _, b := range j.Before {
+		o.Before = append(o.Before, OwnPast{b.Epoch, b.terms(), b.Follows})
+	}
+	return o
+}
+
 func (k *Keys) stored() *keysJSON {
 	if k == nil {
 		return nil
@@ -46,6 +93,9 @@ func (k *Keys) stored() *keysJSON {
 			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst,
 			int64(p.Spec.Lease), p.Spec.Scope,
 		})
+	}
+	for _, o := range k.Own {
+		stored.Own = append(stored.Own, o.stored())
 	}
 	return stored
 }
@@ -69,6 +119,9 @@ func (j *keysJSON) keys() *Keys {
 			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,
 			Lease: time.Duration(p.Lease), Scope: p.Scope,
 		}})
+	}
+	for _, o := range j.Own {
+		k.Own = append(k.Own, o.own())
 	}
 	return k
 }

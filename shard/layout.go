@@ -237,7 +237,7 @@ func (l Layout) validate() error {
 	if err := l.validateOrigins(); err != nil {
 		return err
 	}
-	if err := l.Keys.validate(l.Epoch); err != nil {
+	if err := l.Keys.validate(l.Epoch, l.Spec()); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return l.validateShards()

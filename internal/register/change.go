@@ -57,7 +57,9 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
 		next, err := r.known(old).Change(r.nextEpoch(old), want.Spec, r.arrange(ctx, want, r.participants.Load()))
 		if err == nil && r.Family {
-			next.Keys, err = r.keysFor(old, want.Spec, nil)
+			if next.Keys, err = r.keysFor(old, want.Spec, nil); err == nil {
+				err = r.possible(next)
+			}
 		}
 		return &next, err
 	})

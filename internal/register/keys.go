@@ -73,7 +73,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	switch {
 	case keys == nil:
 		next, err = r.withKeys(next)
-	case !keys.Moving():
+	case !keys.Changing():
 		return layout, true, nil
 	case keys.SinceAt != anchor.place.Node:
 		since := *keys
@@ -83,8 +83,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 		return layout, true, nil
 	default:
 		next, err = next.Renumber(r.nextEpoch(next))
-		next.Keys = &shard.Keys{Arrangement: keys.Arrangement}
-		next.Keys.Fell = false
+		next.Keys = keys.Forget()
 	}
 	if err != nil {
 		return nil, false, err
@@ -98,9 +97,9 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 // were before. By then no process believes in the layout before, and what it granted last,
 // in a lease or ahead of time, has left the window.
 func leftAfter(layout *shard.Layout) time.Duration {
-	lasts := lastsUnder(layout.Spec())
-	for _, p := range layout.Keys.Before {
-		lasts = max(lasts, lastsUnder(p.Spec))
+	lasts := time.Duration(0)
+	for _, s := range layout.Specs() {
+		lasts = max(lasts, lastsUnder(s))
 	}
 	return confirmFor + lasts + time.Second
 }

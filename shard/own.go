@@ -1,0 +1,309 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How many keys of a family may have a limit of their own, and what the record may keep for them.
+const (
+	MaxOwn      = 1000       // keys
+	maxOwnBytes = 128 * 1024 // of their ids
+	maxOwnPasts = 4096       // limits before, of all keys
+)
+
+// ErrTooManyOwn tells that no more keys of a family can have a limit of their own.
+var ErrTooManyOwn = fmt.Errorf("too many keys have a limit of their own: at most %d keys, with %d bytes of ids, do",
+	MaxOwn, maxOwnBytes)
+
+// OwnError tells that a key's own limit is none under what its family is to have.
+type OwnError struct {
+	ID  string
+	Err error
+}
+
+func (e *OwnError) Error() string { return fmt.Sprintf("own limit of key %q: %v", e.ID, e.Err) }
+func (e *OwnError) Unwrap() error { return e.Err }
+
+// Terms are what a key's own limit says. All else is its family's. The zero Terms are its family's,
+// too.
+type Terms struct {
+	Permits int64
+	Window  time.Duration
+	Burst   int64
+	Lease   time.Duration
+}
+
+// Over returns the spec of a key with these terms, in a family that has the spec s.
+func (t Terms) Over(s Spec) Spec {
+	if t.Permits != 0 {
+		s.Permits, s.Window, s.Burst, s.Lease = t.Permits, t.Window, t.Burst, t.Lease
+	}
+	return s
+}
+
+func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease} }
+
+// Own is a key that has a limit of its own, or had one lately.
+type Own struct {
+	ID     string
+	Terms  Terms
+	Before []OwnPast // what shards of the key may still hold, oldest first
+}
+
+// OwnPast is what held for a key up to an epoch.
+type OwnPast struct {
+	Epoch   int64
+	Terms   Terms // never zero
+	Follows bool  // they were its family's
+}
+
+// own returns what the record says of a key by itself.
+func (k *Keys) own(id string) (o Own, ok bool) {
+	i, ok := slices.BinarySearchFunc(k.Own, id, func(o Own, id string) int { return cmp.Compare(o.ID, id) })
+	if ok {
+		o = k.Own[i]
+	}
+	return o, ok
+}
+
+// Changing reports whether anything is remembered from before.
+func (k *Keys) Changing() bool {
+	return k.Moving() || k.ownChanging()
+}
+
+// ownChanging reports whether any key had another limit of its own, or none, lately.
+func (k *Keys) ownChanging() bool {
+	return k != nil && slices.ContainsFunc(k.Own, func(o Own) bool { return len(o.Before) > 0 })
+}
+
+// Forget returns the keys without what they may have held before.
+func (k *Keys) Forget() *Keys {
+	next := &Keys{Arrangement: k.Arrangement}
+	next.Fell = false
+	for _, o := range k.Own {
+		if o.Terms != (Terms{}) {
+			next.Own = append(next.Own, Own{ID: o.ID, Terms: o.Terms})
+		}
+	}
+	return next
+}
+
+// Specs returns the specs under which keys may hold something, of the layout l of a family.
+func (l Layout) Specs() []Spec {
+	specs := []Spec{l.Spec()}
+	if l.Keys == nil {
+		return specs
+	}
+	for _, p := range l.Keys.Before {
+		specs = append(specs, p.Spec)
+	}
+	byAlgorithm := slices.Clone(specs)
+	slices.SortFunc(byAlgorithm, func(a, b Spec) int { return cmp.Compare(a.Algorithm, b.Algorithm) })
+	byAlgorithm = slices.CompactFunc(byAlgorithm, func(a, b Spec) bool { return a.Algorithm == b.Algorithm })
+	for _, o := range l.Keys.Own {
+		for _, s := range byAlgorithm {
+			specs = append(specs, o.Terms.Over(s))
+			for _, b := range o.Before {
+				specs = append(specs, b.Terms.Over(s))
+			}
+		}
+	}
+	return specs
+}
+
+// pasts returns what held for a key, oldest first; the last one is in force.
+func (l Layout) pasts(id string) []Past {
+	o, ok := l.Keys.own(id)
+	if !ok {
+		return l.pastsOfAll()
+	}
+	pasts := l.moments([]Own{o})
+	for i := range pasts {
+		pasts[i].Spec = o.at(pasts[i])
+	}
+	return pasts
+}
+
+// before is what a record keeps of arrangements in order: what is needed, and all while they may
+// tell where a key was under another limit of its own.
+func (k *Keys) before(pasts []Past) []Past {
+	if k.ownChanging() {
+		return pasts
+	}
+	return needed(pasts)
+}
+
+// pastsOfAll are the pasts of keys that never had a limit of their own.
+func (l Layout) pastsOfAll() []Past {
+	if !l.Keys.ownChanging() {
+		return l.moments(nil)
+	}
+	var kept []Past
+	for _, p := range l.Keys.Before { // as if each had been left out when the next one came
+		kept = needed(append(kept, p))
+	}
+	l.Keys = &Keys{Arrangement: l.Keys.Arrangement, Before: kept}
+	return l.moments(nil)
+}
+
+// at returns the spec of the key while its family had p.
+func (o Own) at(p Past) Spec {
+	for _, b := range o.Before {
+		switch {
+		case b.Epoch == p.Epoch:
+			return b.Terms.Over(p.Spec)
+		case b.Epoch > p.Epoch && b.Follows:
+			return p.Spec
+		case b.Epoch > p.Epoch:
+			return b.Terms.Over(p.Spec)
+		}
+	}
+	return o.Terms.Over(p.Spec)
+}
+
+// KeysWith returns the keys of the layout that follows l when the key of this id gets a limit of
+// its own, or with zero terms has its family's again. It returns nil if it is so already.
+func (l Layout) KeysWith(id string, t Terms) (*Keys, error) {
+	i, ok := slices.BinarySearchFunc(l.Keys.Own, id, func(o Own, id string) int { return cmp.Compare(o.ID, id) })
+	next := &Keys{Arrangement: l.Keys.Arrangement, Before: l.Keys.Before, Own: slices.Clone(l.Keys.Own)}
+	if !ok {
+		next.Own = slices.Insert(next.Own, i, Own{ID: id})
+	}
+	o := &next.Own[i]
+	if o.Terms == t {
+		return nil, nil
+	}
+	if err := t.Over(l.Spec()).validate(l.Epoch); err != nil {
+		return nil, &OwnError{id, err}
+	}
+	o.Before = append(slices.Clone(o.Before),
+		OwnPast{l.Epoch, termsOf(o.Terms.Over(l.Spec())), o.Terms == Terms{}})
+	o.Terms = t
+	return next, next.room()
+}
+
+// room reports whether a change leaves no more to remember than a record may hold.
+func (k *Keys) room() error {
+	ids, pasts := 0, 0
+	for _, o := range k.Own {
+		ids += len(o.ID)
+		pasts += len(o.Before)
+		if len(o.Before) > maxBefore {
+			return ErrTooManyMoves
+		}
+	}
+	switch {
+	case len(k.Own) > MaxOwn || ids > maxOwnBytes:
+		return ErrTooManyOwn
+	case pasts > maxOwnPasts:
+		return ErrTooManyMoves
+	}
+	return nil
+}
+
+// ownUnder returns why the own limits cannot be in a family with the spec s, if one cannot.
+func (k *Keys) ownUnder(s Spec, epoch int64) error {
+	for _, o := range k.Own {
+		if err := o.Terms.Over(s).validate(epoch); err != nil {
+			return &OwnError{o.ID, err}
+		}
+	}
+	return nil
+}
+
+// moments returns what held under the layout, as far as it is remembered, with the epochs at which
+// an own limit ended. The last one is in force.
+func (l Layout) moments(own []Own) []Past {
+	pasts := append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()})
+	for _, o := range own {
+		for _, b := range o.Before {
+			i, found := slices.BinarySearchFunc(pasts, b.Epoch,
+				func(p Past, e int64) int { return cmp.Compare(p.Epoch, e) })
+			if !found {
+				p := pasts[i] // what held then: l.Epoch is later than any b.Epoch
+				p.Epoch = b.Epoch
+				pasts = slices.Insert(pasts, i, p)
+			}
+		}
+	}
+	return pasts
+}
+
+// origin is a moment of one of several layouts that become one.
+type origin struct {
+	layout Layout
+	at     Past  // in that layout
+	epoch  int64 // in the one that follows them
+}
+
+// mergedOwn returns the own limits of the layout that follows l and others, from all their moments.
+func (l Layout) mergedOwn(moments []origin) []Own {
+	var ids []string
+	for _, m := range moments {
+		for _, o := range m.layout.Keys.Own {
+			ids = append(ids, o.ID)
+		}
+	}
+	slices.Sort(ids)
+	var merged []Own
+	for _, id := range slices.Compact(ids) {
+		is, _ := l.Keys.own(id)
+		next := Own{ID: id, Terms: is.Terms}
+		changed := false
+		for _, m := range moments {
+			o, _ := m.layout.Keys.own(id)
+			past := o.pastAt(m.at, m.epoch)
+			changed = changed || past.Follows != (is.Terms == Terms{}) || !past.Follows && past.Terms != is.Terms
+			next.Before = append(next.Before, past)
+		}
+		if !changed {
+			next.Before = nil
+		}
+		if changed || next.Terms != (Terms{}) {
+			merged = append(merged, next)
+		}
+	}
+	return merged
+}
+
+// pastAt is what held for the key while its family had p.
+func (o Own) pastAt(p Past, epoch int64) OwnPast {
+	follows := o.Terms == Terms{}
+	for _, b := range o.Before {
+		if b.Epoch >= p.Epoch {
+			follows = b.Follows
+			break
+		}
+	}
+	return OwnPast{epoch, termsOf(o.at(p)), follows}
+}
+
+func (k *Keys) validateOwn(epoch int64, s Spec) error {
+	for i, o := range k.Own {
+		switch {
+		case o.ID == "" || i > 0 && strings.Compare(k.Own[i-1].ID, o.ID) >= 0:
+			return fmt.Errorf("own limits are not in order at %q", o.ID)
+		case o.Terms == Terms{} && len(o.Before) == 0:
+			return fmt.Errorf("key %q has nothing of its own", o.ID)
+		case o.Terms.Permits == 0 && o.Terms != Terms{}:
+			return fmt.Errorf("the own limit of key %q has no permits", o.ID)
+		}
+		last := int64(0)
+		for _, b := range o.Before {
+			if b.Epoch <= last || b.Epoch >= epoch || b.Terms.Permits == 0 {
+				return &OwnError{o.ID, errors.New("what was before is not in order")}
+			}
+			last = b.Epoch
+			// under whichever algorithm: of a bucket only, a burst is more than the permits
+			if err := b.Terms.Over(Spec{Algorithm: s.Algorithm, Scope: s.Scope}).validate(b.Epoch); err != nil {
+				return &OwnError{o.ID, err}
+			}
+		}
+	}
+	return k.ownUnder(s, epoch)
+}
