@@ -151,6 +151,13 @@ func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done fun
 	}
 }
 
+// known reports whether the script was ever loaded.
+func (l *load) known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version > 0
+}
+
 func (l *load) end(busy chan struct{}, loaded bool, failed error) {
 	l.mu.Lock()
 	if loaded {
@@ -169,12 +176,21 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys,
 		return nil, &unsentError{err}
 	}
 	var cmd rueidis.Completed
-	if b := e.client.B(); full {
-		cmd = b.Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	if full {
+		cmd = e.client.B().Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 	} else {
-		cmd = b.Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+		cmd = e.evalsha(p, keys, args)
 	}
-	reply, err := e.client.Do(ctx, cmd).ToArray()
+	return p.read(e.client.Do(ctx, cmd))
+}
+
+func (e *Endpoint) evalsha(p *program, keys, args []string) rueidis.Completed {
+	return e.client.B().Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+// read returns the list that a script replied with.
+func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, error) {
+	reply, err := result.ToArray()
 	if err != nil {
 		if rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) {
 			return nil, malformed(p, err.Error())

@@ -30,7 +30,7 @@ type Section struct {
 // them it means what it means for a Take.
 //
 // A single section is sent as a Take. In a cluster shards of several hash tags, which may lie in
-// several slots, are taken from one by one, at the same time.
+// several slots, are taken from by one command for each tag, all in one pipeline.
 func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 	if len(sections) > MaxSections {
 		return invalid("%d sections", len(sections))
@@ -40,46 +40,47 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 		s.Reply, s.Err = e.Take(ctx, s.Ref, s.Request)
 		return s.Err
 	}
-	c := manyCall{keys: make([]string, 0, 3*len(sections)), args: make([]string, 1, 8)}
+	sent := make([]*Section, 0, len(sections))
 	for i := range sections {
-		c.add(&sections[i])
+		s := &sections[i]
+		if s.Reply, s.Err = (TakeReply{}), s.check(); s.Err == nil {
+			sent = append(sent, s)
+		}
 	}
-	if len(c.sent) == 0 {
+	if e.client.Mode() == rueidis.ClientModeCluster {
+		if tagged := byTag(sent); len(tagged) > 1 {
+			e.takeTagged(ctx, tagged)
+			return nil
+		}
+	}
+	return e.takeMany(ctx, sent)
+}
+
+// takeMany takes from shards of one slot, or of a node that is no cluster.
+func (e *Endpoint) takeMany(ctx context.Context, sections []*Section) error {
+	if len(sections) == 0 {
 		return nil
 	}
-	if e.client.Mode() == rueidis.ClientModeCluster && !together(c.sent) {
-		e.takeEach(ctx, c.sent)
-		return nil
-	}
-	c.args[0] = string(c.plan)
+	c := newManyCall(sections)
 	reply, err := e.sendLoaded(ctx, &takesProgram, &e.takes, c.keys, c.args)
 	if isTorn(err) {
-		e.takeEach(ctx, c.sent)
+		e.takeEach(ctx, sections)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if len(reply) != len(c.sent) {
+	return readMany(sections, reply)
+}
+
+func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
+	if len(reply) != len(sections) {
 		return malformed(&takesProgram, "wrong number of sections")
 	}
-	for i, s := range c.sent {
+	for i, s := range sections {
 		s.Reply, s.Err = s.read(reply[i])
 	}
 	return nil
-}
-
-// together reports whether the shards surely have one slot: their keys begin alike up to the end of
-// the hash tag.
-func together(sections []*Section) bool {
-	first := sections[0].Ref.head
-	tagged := first[:strings.IndexByte(first, '}')+1]
-	for _, s := range sections[1:] {
-		if !strings.HasPrefix(s.Ref.head, tagged) {
-			return false
-		}
-	}
-	return true
 }
 
 // takeEach takes from each shard in a call of its own. So it is done while their slot is on its way
@@ -97,22 +98,25 @@ type manyCall struct {
 	plan []byte
 	keys []string
 	args []string
-	sent []*Section
 }
 
-// add adds a section, unless it is invalid.
-func (c *manyCall) add(s *Section) {
-	s.Reply, s.Err = TakeReply{}, s.check()
-	if s.Err != nil {
-		return
+// newManyCall returns what a call for the sections consists of.
+func newManyCall(sections []*Section) *manyCall {
+	c := &manyCall{keys: make([]string, 0, 3*len(sections)), args: make([]string, 1, 8)}
+	for _, s := range sections {
+		c.add(s)
 	}
+	c.args[0] = string(c.plan)
+	return c
+}
+
+func (c *manyCall) add(s *Section) {
 	keys := s.Ref.keys()
 	used := countKeys(keys)
 	c.keys = append(c.keys, keys[:used]...)
 	var room [3]string
 	from := c.place(s.Request.arguments(room[:0]))
 	c.plan = columns.Section.Append(c.plan, 0, int64(s.Ref.algorithm), int64(used), int64(from))
-	c.sent = append(c.sent, s)
 }
 
 // place returns where in the arguments of the call those of a section are, counted from 1. Sections

@@ -177,7 +177,15 @@ func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
 		s.Ref = ShardKeys("", fmt.Sprint("tag ", i%10), "limit")
 		sections = append(sections, s)
 	}
-	for i, want := range []int64{4, 0} { // five permits a shard, asked for by twos, and each shard twice
+	for i, want := range []int64{4, 0, 0} { // five permits a shard, asked for by twos, and each shard twice
+		if i == 2 { // a cluster that lost its scripts says so of each command
+			for _, s := range cluster.Servers() {
+				client := s.Client(t)
+				if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		if err := endpoint.TakeAll(t.Context(), sections); err != nil {
 			t.Fatal(err)
 		}
@@ -191,5 +199,38 @@ func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
 		if sum != 10*want {
 			t.Errorf("call %d: %d permits of ten shards, want %d", i, sum, 10*want)
 		}
+	}
+}
+
+// A command of a pipeline that fails, fails alone: here the one for the shards of a master that is
+// gone.
+func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
+	cluster := redistest.NewCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
+	endpoint := NewEndpoint(cluster.Client(t))
+	var sections []Section
+	for i := range 30 {
+		s := taking(t, AlgorithmSlidingLog, "limit")
+		s.Ref = ShardKeys("", fmt.Sprint("tag ", i), "limit")
+		sections = append(sections, s)
+	}
+	if err := endpoint.TakeAll(t.Context(), sections); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Masters()[0].Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := endpoint.TakeAll(ctx, sections); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, s := range sections {
+		if s.Err != nil {
+			failed++
+		} else if s.Reply.Status != OK || s.Reply.Share != 5 {
+			t.Errorf("%+v", s.Reply)
+		}
+	}
+	if failed == 0 || failed > 20 {
+		t.Errorf("%d of 30 failed, a third lies on the master", failed)
 	}
 }

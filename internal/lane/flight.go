@@ -20,7 +20,8 @@ type flight struct {
 	outbox   *outbox
 	sections []*section // those of the call under way; behind them others to be used again
 	asks     []script.Section
-	shards   int // of the sections: those of one lane follow each other
+	served   []*Lane // see ranges
+	shards   int     // of the sections: those of one lane follow each other
 	oldest   int64
 	split    bool // some limit has shards to go to instead
 	serves   []telemetry.Served
@@ -49,6 +50,7 @@ func (f *flight) clear() {
 		s.lane, s.batch, s.terms = nil, nil, nil
 	}
 	clear(f.asks)
+	clear(f.served)
 	f.sections, f.asks, f.serves, f.links = f.sections[:0], f.asks[:0], f.serves[:0], f.links[:0]
 	f.shards, f.oldest, f.split = 0, 0, false
 }
@@ -119,9 +121,6 @@ func (f *flight) run() (next *flight, goesOn bool) {
 // call makes the script call, and learns from the reply.
 func (f *flight) call(ctx context.Context) (received int64, err error) {
 	first := f.sections[0].lane
-	if f.outbox.strayed(f.sections) {
-		return 0, errDissolved
-	}
 	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves, Shards: f.shards}
 	for i := range f.serves {
 		about.Serves += f.serves[i].Calls
@@ -140,7 +139,10 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	}
 	f.sent.Store(true)
 	err = n.Scripts.TakeAll(ctx, f.asks)
-	received = n.Finish(ctx, f.verdict(err))
+	received = n.Finish(ctx, f.verdict(first, err))
+	for _, l := range f.ranges()[1:] {
+		l.Node.Heard(l.Slot, f.verdict(l, err))
+	}
 	for i, s := range f.sections {
 		if err == nil {
 			s.reply = f.asks[i].Reply
@@ -157,26 +159,46 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict is what the call tells of the node: that it answers, if it said of one shard what a
-// server in good health says.
-func (f *flight) verdict(err error) error {
-	if err != nil {
-		return err
+// verdict is what the call tells of what serves a lane.
+func (f *flight) verdict(l *Lane, err error) error {
+	var each []error
+	for i, s := range f.sections {
+		if l.Node.Together(s.lane.Slot, l.Slot) {
+			each = append(each, f.asks[i].Err)
+		}
 	}
-	for i := range f.asks {
-		if err = f.asks[i].Err; err == nil || node.IsAnswer(err) {
+	return verdict(err, each)
+}
+
+// verdict is that it answers, if it said of one shard what a server in good health says.
+func verdict(whole error, each []error) (err error) {
+	if whole != nil {
+		return whole
+	}
+	for _, err = range each {
+		if err == nil || node.IsAnswer(err) {
 			return nil
 		}
 	}
 	return err
 }
 
+// ranges returns a lane of each part of the node that fails by itself, the first section's first.
+func (f *flight) ranges() []*Lane {
+	lanes := f.served[:0]
+	for _, s := range f.sections {
+		if !slices.ContainsFunc(lanes, func(l *Lane) bool { return l.Node.Together(l.Slot, s.lane.Slot) }) {
+			lanes = append(lanes, s.lane)
+		}
+	}
+	f.served = lanes
+	return lanes
+}
+
 // land answers everybody on board, but those whose shard has no state: they go on by themselves.
 func (f *flight) land(received int64, err error) {
 	for i, s := range f.sections {
 		switch {
-		case err == errDissolved: //nolint:errorlint // it is never wrapped
-			s.lane.land(s.batch, nil, err)
 		case err != nil:
 			s.refuse(err)
 		case f.asks[i].Err != nil:
@@ -202,8 +224,9 @@ func (f *flight) ring() {
 	err := node.ErrAway
 	if f.sent.Load() {
 		err = context.DeadlineExceeded
-		first := f.sections[0].lane
-		first.Node.Silence(first.Slot)
+		for _, l := range f.ranges() {
+			l.Node.Silence(l.Slot)
+		}
 	}
 	for _, s := range f.sections {
 		s.batch.keep() // the goroutine of this one may come back late, and look

@@ -26,11 +26,7 @@ func TestTheVerdictOfAFlight(t *testing.T) {
 		"the call itself":       {silence, []error{nil, nil}, silence},
 		"refused, and no reply": {nil, []error{silence, full}, full},
 	} {
-		f := &flight{}
-		for _, err := range c.each {
-			f.asks = append(f.asks, script.Section{Err: err})
-		}
-		if got := f.verdict(c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		if got := verdict(c.call, c.each); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -4,12 +4,18 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 const (
-	// maxFlights is how many script calls of one outbox may be under way at once: to one node, or
-	// in a cluster to one slot.
+	// maxFlights is how many flights of one outbox may be under way at once: to one node, or to one
+	// part of a cluster.
 	maxFlights = 64
+	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
+	// flies together, in a command for each slot. With more parts a flight has less company; with
+	// fewer, more of it waits for a master that does not answer.
+	clusterParts = 8
 	// maxBatches is how many full batches of one lane a flight takes along.
 	maxBatches = 4
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
@@ -22,7 +28,7 @@ const (
 // shards by then.
 type outbox struct {
 	env  *Env
-	slot int // of the shards in it; anySlot: those of the server or servers of the node
+	part int // of the cluster that the node is; whole: it is none
 
 	mu      sync.Mutex
 	waiting []*Lane // the first of which have gone
@@ -31,36 +37,21 @@ type outbox struct {
 	loading bool // one of them has still to take what waits
 }
 
-// anySlot is the slot of an outbox whose shards can be named in one call whatever their slots are.
-const anySlot = -1
+// whole is the part of a node that is no cluster.
+const whole = -1
 
-// outbox is where the lane's batches leave from. On a cluster, one script call can only name keys
-// of one slot.
+// outbox is where the lane's batches leave from.
 func (l *Lane) outbox() *outbox {
-	slot := anySlot
+	part := whole
 	if l.Node.Spread() {
-		slot = l.Slot
+		part = l.Slot * clusterParts / shard.Slots
 	}
 	o := l.box.Load()
-	if o == nil || o.slot != slot {
-		o = l.Node.Kept(slot, func() any { return &outbox{env: l.env, slot: slot} }).(*outbox)
+	if o == nil || o.part != part {
+		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part} }).(*outbox)
 		l.box.Store(o)
 	}
 	return o
-}
-
-// strayed reports whether the sections cannot go in one call: since they were put together, the
-// node was found to be a cluster.
-func (o *outbox) strayed(sections []*section) bool {
-	if o.slot != anySlot || !sections[0].lane.Node.Spread() {
-		return false
-	}
-	for _, s := range sections[1:] {
-		if s.lane.Slot != sections[0].lane.Slot {
-			return true
-		}
-	}
-	return false
 }
 
 // add has the lane's batches sent.

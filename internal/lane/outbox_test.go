@@ -5,7 +5,7 @@ import "testing"
 // A queue in which something always waits takes no more room than what waits.
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
-	o := &outbox{env: l.env, slot: anySlot, flying: maxFlights} // all flights are under way
+	o := &outbox{env: l.env, part: whole, flying: maxFlights} // all flights are under way
 	o.add(l)
 	for range 100_000 {
 		o.add(l)

@@ -64,11 +64,17 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 
 // Silence notes that a call to a slot was given up because it did not even heed the end of its
 // context. It may still come back, and Finish.
-func (n *Node) Silence(slot int) {
+func (n *Node) Silence(slot int) { n.Heard(slot, context.DeadlineExceeded) }
+
+// Heard notes what a call told of what serves a slot, beside that of the slot with which it began.
+func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
-		n.report(e, context.DeadlineExceeded)
+		n.report(e, err)
 	}
 }
+
+// Together reports whether two slots fail and recover as one.
+func (n *Node) Together(a, b int) bool { return n.known(a) == n.known(b) }
 
 // isSilence reports whether a call ended without an answer.
 func isSilence(err error) bool {

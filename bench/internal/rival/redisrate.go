@@ -2,6 +2,7 @@ package rival
 
 import (
 	"context"
+	"strings"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -11,8 +12,9 @@ var redisRate = Rival{
 	Name:      "redis_rate",
 	Module:    "github.com/go-redis/redis_rate/v10",
 	Algorithm: "GCRA, one script",
+	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
-		client := redis.NewClient(&redis.Options{Addr: addr})
+		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addr, ",")})
 		limiter := redis_rate.NewLimiter(client)
 		rate := redis_rate.Limit{Rate: int(limit.Permits), Burst: int(limit.Permits), Period: limit.Per}
 		return byName(func(ctx context.Context, key string) (bool, error) {

@@ -45,6 +45,7 @@ type Rival struct {
 	Module    string // path of the Go module it comes from; "" is this one
 	Algorithm string
 	Local     bool // never asks a server
+	Clustered bool // Open can be given the addresses of a cluster, with a comma between
 	// Open connects to the server at addr for limits of this size.
 	Open func(ctx context.Context, addr string, limit Limit) (Handle, error)
 }

@@ -13,6 +13,7 @@ var rueidisLimiter = Rival{
 	Name:      "rueidislimiter",
 	Module:    "github.com/redis/rueidis/rueidislimiter",
 	Algorithm: "fixed window by the client's clock, one script",
+	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		var client rueidis.Client
 		limiter, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{

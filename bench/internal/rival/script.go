@@ -14,6 +14,7 @@ import (
 var scriptRival = Rival{
 	Name:      "script",
 	Algorithm: "shardlimit's sliding log without coalescing",
+	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := rueidis.NewClient(server.Option(addr))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 var Shardlimit = Rival{
 	Name:      "shardlimit",
 	Algorithm: "sliding log, one script a batch",
+	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := shardlimit.New(shardlimit.Config{
 			// One name for each server: ports differ from run to run, and Sharded calls the first

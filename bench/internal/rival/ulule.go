@@ -2,6 +2,7 @@ package rival
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/ulule/limiter/v3"
@@ -12,8 +13,9 @@ var ulule = Rival{
 	Name:      "ulule",
 	Module:    "github.com/ulule/limiter/v3",
 	Algorithm: "fixed window, one script",
+	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
-		client := redis.NewClient(&redis.Options{Addr: addr})
+		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addr, ",")})
 		store, err := ululeredis.NewStore(client)
 		if err != nil {
 			_ = client.Close()

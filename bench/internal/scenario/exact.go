@@ -132,7 +132,7 @@ func measureExact(ctx context.Context, s *server.Server, h rival.Handle, name st
 var errIdle = errors.New("not one decision")
 
 // observe loads as planned and reads the server's account at both ends of the counted time.
-func observe(ctx context.Context, s *server.Server, plan load.Plan,
+func observe(ctx context.Context, s host, plan load.Plan,
 	each func(goroutine int) func(context.Context) (bool, error)) (exactRound, error) {
 	var before, after server.Usage
 	begin, end := plan.Before, plan.After

@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
-	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
 var keys = Scenario{
@@ -106,7 +105,7 @@ func keysCases(env Env) ([]keysCase, error) {
 // keysRun is one run of the scenario.
 type keysRun struct {
 	env    Env
-	server *server.Server
+	server host
 	rivals []rival.Rival // that can limit by key
 	result *report.Result
 	found  *findings
@@ -119,17 +118,25 @@ func runKeys(ctx context.Context, env Env, result *report.Result) error {
 	if err != nil {
 		return err
 	}
-	run := &keysRun{env: env, result: result, found: newFindings(), span: env.span(100*time.Millisecond, keysSpan)}
+	s, err := env.start(ctx, result)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return playKeys(ctx, env, result, s, env.Rivals, cases)
+}
+
+// playKeys lets those of the rivals play that can limit by key.
+func playKeys(ctx context.Context, env Env, result *report.Result, on host, rivals []rival.Rival,
+	cases []keysCase) (err error) {
+	run := &keysRun{env: env, server: on, result: result, found: newFindings(),
+		span: env.span(100*time.Millisecond, keysSpan)}
 	rounds, most := env.rounds(keysRounds), 0
 	for _, c := range cases {
 		most = max(most, c.keys)
 	}
 	run.names = keyNames(most)
-	if run.server, err = env.start(ctx, result); err != nil {
-		return err
-	}
-	defer run.server.Close()
-	if run.rivals, err = keyed(ctx, env.Rivals, run.server); err != nil {
+	if run.rivals, err = keyed(ctx, rivals, on); err != nil {
 		return err
 	}
 	result.Views = keysViews(cases)
@@ -154,7 +161,7 @@ func runKeys(ctx context.Context, env Env, result *report.Result) error {
 }
 
 // keyed are those of the rivals that have limits for keys.
-func keyed(ctx context.Context, all []rival.Rival, s *server.Server) (some []rival.Rival, err error) {
+func keyed(ctx context.Context, all []rival.Rival, s host) (some []rival.Rival, err error) {
 	for _, r := range all {
 		h, err := r.Open(ctx, s.Addr(), keysNever)
 		if err != nil {
@@ -169,8 +176,7 @@ func keyed(ctx context.Context, all []rival.Rival, s *server.Server) (some []riv
 			some = append(some, r)
 		}
 	}
-	admin := s.Admin()
-	return some, admin.Do(ctx, admin.B().Flushall().Sync().Build()).Error()
+	return some, s.Flush(ctx)
 }
 
 // keyNames are the keys of the first n users.

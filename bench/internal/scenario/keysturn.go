@@ -42,8 +42,7 @@ func (t keysTurn) play(ctx context.Context, first int, rates []map[string]float6
 		err = t.loads(ctx, allow, first, rates)
 	}
 	h.Close()
-	admin := t.server.Admin()
-	return errors.Join(err, admin.Do(ctx, admin.B().Flushall().Sync().Build()).Error())
+	return errors.Join(err, t.server.Flush(ctx))
 }
 
 func (t keysTurn) loads(ctx context.Context, allow rival.AllowKey, first int, rates []map[string]float64) error {

@@ -27,7 +27,8 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, keys, gatewayScenario, lone, latency, scriptTime, size, scale, overload, accuracy,
+	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, lone, latency, scriptTime, size, scale, overload,
+		accuracy,
 		lease,
 		fairnessScenario,
 		waiting, simulation, algorithmShapes}
@@ -89,6 +90,15 @@ func choose[T comparable](asked T, small bool, smoke, usual T) T {
 		return smoke
 	}
 	return usual
+}
+
+// host is what limiters are measured on: a server, or several.
+type host interface {
+	Addr() string
+	Usage(ctx context.Context) (server.Usage, error)
+	Memory(ctx context.Context) (int64, error)
+	Flush(ctx context.Context) error
+	Close()
 }
 
 // start starts a server for the scenario and notes its version.

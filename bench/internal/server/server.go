@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -133,12 +134,13 @@ func (s *Server) connect(ctx context.Context) error {
 	return err
 }
 
-// Option is how every rueidis client of the benchmarks connects: pipelining on,
-// client-side caching off, nothing re-sent.
+// Option is how every rueidis client of the benchmarks connects: pipelining on, client-side caching
+// off, nothing re-sent. Several addresses, with a comma between, are a cluster's.
 func Option(addr string) rueidis.ClientOption {
+	addrs := strings.Split(addr, addressComma)
 	return rueidis.ClientOption{
-		InitAddress:       []string{addr},
-		ForceSingleClient: true,
+		InitAddress:       addrs,
+		ForceSingleClient: len(addrs) == 1,
 		DisableCache:      true,
 		DisableRetry:      true,
 		AlwaysPipelining:  true,
@@ -150,6 +152,11 @@ func (s *Server) Addr() string { return s.addr }
 
 // Admin is a connection apart from the measured ones.
 func (s *Server) Admin() rueidis.Client { return s.admin }
+
+// Flush removes all keys.
+func (s *Server) Flush(ctx context.Context) error {
+	return s.admin.Do(ctx, s.admin.B().Flushall().Sync().Build()).Error()
+}
 
 // Close kills the process, waits for it and removes its folder.
 func (s *Server) Close() {
