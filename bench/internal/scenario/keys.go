@@ -210,6 +210,9 @@ func keysViews(cases []keysCase) []report.View {
 	for i := range views {
 		views[i].X, views[i].Nominal, views[i].Cases = "callers on keys", true, columns
 	}
+	if !slices.ContainsFunc(cases, func(c keysCase) bool { return c.weigh }) {
+		return views
+	}
 	return append(views,
 		report.View{Metric: "heap", Title: "Memory of the process for each key", Unit: "bytes", X: "keys"},
 		report.View{Metric: "redis", Title: "Memory of the server for each key", Unit: "bytes", X: "keys"})
