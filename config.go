@@ -95,9 +95,10 @@ type Config struct {
 	// that started during the outage. With 0 each of those admits up to the whole limit.
 	Participants int64
 	// FamilyKeys is for how many keys each Family remembers what this process knows: those used
-	// last, and some more, of 65,536 up to a tenth. A key that was forgotten works as before; its
-	// next call asks Redis again. 0 means 65,536. A key that was called once takes about a kilobyte
-	// and a half.
+	// last, and some more, of 65,536 up to a tenth. A key that was forgotten works as before, and
+	// its next call asks Redis again; but where this process decides by itself, with Scope
+	// PerParticipant or under FailLocal, it has the whole limit again. 0 means 65,536. A key that
+	// was called once takes about a kilobyte and a half.
 	FamilyKeys int
 	// Weight is this process' part of a contended limit relative to the other
 	// participants, MinWeight to MaxWeight; 0 means 1.

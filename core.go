@@ -140,6 +140,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 		Most:     cmp.Or(s.Burst, s.Share),
 		Window:   layout.Span(),
 		Shards:   int64(len(layout.Live())),
+		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
 		Proposal: proposal,
 	}, err
 }

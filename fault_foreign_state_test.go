@@ -175,3 +175,33 @@ func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+// A reply that makes no sense tells of the state that it came from: no other limit of its node is
+// away because of it, and the damaged key is left alone for a while.
+func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
+	f, posts := proxied(t, 1)
+	c := f.client(t)
+	good, bad := limiter(t, c, "good", shardlimit.PerHour(1_000_000)), limiter(t, c, "bad", shardlimit.PerHour(5))
+	for _, l := range []*shardlimit.Limiter{good, bad} {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := f.prefix + "{" + peek(t, bad).Shards[0].Tag + "}:h:n:bad"
+	text := posts[0].do(t, "GET", head)
+	posts[0].do(t, "SET", head, strings.ReplaceAll(text, "017", "097")) // its times lie far ahead
+	sent := posts[0].takes.Load()
+	for range 50 {
+		if _, err := bad.Allow(t.Context()); err == nil {
+			t.Fatal("a damaged state was served")
+		}
+	}
+	if n := posts[0].takes.Load() - sent; n > 5 {
+		t.Errorf("%d of 50 calls went to a damaged key", n)
+	}
+	for range 50 {
+		if d, err := good.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("the sound limit: %+v, %v", d, err)
+		}
+	}
+}

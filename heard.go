@@ -99,6 +99,12 @@ func (c *core) Returned() {
 	c.record().Stir()
 }
 
+// HasRoom tells that there is room where a participant believed that there was none for it.
+func (c *core) HasRoom() {
+	c.ahead.Store(nil)
+	c.members.restartWaiters()
+}
+
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
 func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision

@@ -58,15 +58,30 @@ func (q *queue) pump(ctx context.Context) {
 		if r != nil {
 			window = r.limit.Per
 		}
-		nap.Reset(min(d.RetryAfter, longestNap(window)) + stagger(futile, window))
-		select {
-		case <-nap.C:
-		case <-q.poke:
+		if q.nap(ctx, nap, min(d.RetryAfter, longestNap(window))+stagger(futile, window)) {
 			futile = 0
 			q.member.forgetDenials(r) // what was heard may be older than what woke us
-		case <-ctx.Done():
 		}
 	}
+}
+
+// nap waits for so long, and reports whether somebody poked it. While it waits the record of the
+// limit is read, as it would be if the callers asked.
+func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) (poked bool) {
+	for long > 0 {
+		slice := min(long, pumpNap)
+		timer.Reset(slice)
+		select {
+		case <-timer.C:
+			q.member.core.Refresh()
+			long -= slice
+		case <-q.poke:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
 }
 
 // note remembers what the line is short of, for the shards to know who wants more

@@ -258,6 +258,10 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 		}
 		next = max(next, now+int64(v.pause(now)))
 	}
+	c.Refresh() // else one that is paced for long hears of no change
+	for _, s := range v.seats {
+		s.LookAgain(now)
+	}
 	c.deny(v.routes, now, time.Duration(next-now), d)
 	d.source = telemetry.Memory
 	return true

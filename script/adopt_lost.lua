@@ -9,7 +9,7 @@ if sub(ARGV[2], @terms.flags) % 2 == 1 then
   left = lasting
 else
   local saved, known = @SAVED, sub(ARGV[2], @terms.known) + 0
-  local up = type(saved) == 'number' and time[1] - saved or 0
+  local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
   if up * 1000000 < lasting and known > (up + 1) * 1000000 then
     local info = @INFO
     local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))

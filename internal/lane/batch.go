@@ -106,6 +106,7 @@ func (l *Lane) recycle(b *batch) {
 	b.classes, b.seats, b.links = b.room[:0], b.only[:0], nil
 	b.serials, b.oldest, b.left, b.watchers, b.watched = 0, 0, 0, 0, nil
 	b.err, b.paced, b.refused, b.sent, b.next = nil, nil, 0, false, nil
+	b.at, b.now, b.retry, b.rest = 0, 0, 0, 0
 	b.over.Store(false)
 	b.done.Store(0)
 	l.env.batches.Put(b)

@@ -49,6 +49,7 @@ func (*quietLimit) ConfirmWithin(context.Context, time.Duration) error { return 
 func (*quietLimit) Heard(*Lane, News)                                  {}
 func (*quietLimit) Elsewhere(*Lane) int64                              { return 0 }
 func (*quietLimit) Returned()                                          {}
+func (*quietLimit) HasRoom()                                           {}
 func (*quietLimit) GiveBack([]Part) int64                              { return 0 }
 func (*quietLimit) Failed(_ *Lane, err error) error                    { return err }
 

@@ -52,7 +52,7 @@ func (c *call) shun(err error) {
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.lane.known.learn(c.Sent, received, t.Window, r)
+	c.lane.known.learn(c.Sent, received, c.lane.env.Clock.Elapsed(), t.Window, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 
@@ -73,10 +73,10 @@ func (c *call) looked(r *script.PeekReply) {
 	}
 }
 
-// mustShun reports whether calls for permits that end so would end so again: other data under the
-// shard's keys, or a user who may not run what a script calls.
+// mustShun reports whether calls for permits that end so would end so again: other or damaged data
+// under the shard's keys, or a user who may not run what a script calls.
 func (c *call) mustShun(err error) bool {
-	if errors.Is(err, script.ErrForeignState) {
+	if errors.Is(err, script.ErrForeignState) || errors.Is(err, script.ErrMalformedReply) {
 		return true
 	}
 	switch c.operation {

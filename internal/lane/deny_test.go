@@ -132,3 +132,43 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 		}
 	})
 }
+
+// Batches are used again, for other lanes: what one was told of its limit is not told to another.
+func TestADenialTellsNothingOfAnotherLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		for range 50 {
+			l.call(t.Context(), 1, false)
+			b := l.next()
+			b.rest = 4711
+			l.land(b, []int64{1}, nil)
+			synctest.Wait()
+			behind := l.call(t.Context(), 5, true)
+			l.known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
+			l.flown()
+			synctest.Wait()
+			l.known.shutUntil.Store(0)
+			if behind.Rest != 0 {
+				t.Fatalf("granted %d, rest %d", behind.Granted, behind.Rest)
+			}
+		}
+	})
+}
+
+// A call leaves time for other shards only if these are elsewhere.
+func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
+	l := grounded(t)
+	for name, c := range map[string]struct {
+		terms Terms
+		want  bool
+	}{
+		"one shard":             {Terms{Shards: 1}, false},
+		"shards of one node":    {Terms{Shards: 4}, false},
+		"shards of other nodes": {Terms{Shards: 4, Split: true}, true},
+	} {
+		l.Terms.Store(&c.terms)
+		if l.hasOthers() != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
+	}
+}

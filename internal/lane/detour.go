@@ -36,7 +36,7 @@ func (l *Lane) detour(b *batch, absent int64, callers []script.Caller) {
 	now := e.Clock.Now()
 	d.groups = b.groups(nil)
 	budget := e.CallTimeout - time.Duration(now-b.oldest)
-	if l.Terms.Load().Shards > 1 {
+	if l.hasOthers() {
 		budget = min(budget, e.CallTimeout/2)
 	}
 	d.hurry = e.Hurried(budget)

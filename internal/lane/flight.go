@@ -75,7 +75,7 @@ func (f *flight) board(l *Lane, b *batch) {
 	if len(f.sections) == 1 || b.oldest < f.oldest {
 		f.oldest = b.oldest
 	}
-	f.split = f.split || l.Terms.Load().Shards > 1
+	f.split = f.split || l.hasOthers()
 	f.links = append(f.links, b.links...)
 	for i := range f.serves {
 		if f.serves[i].Limiter == l.Metrics {

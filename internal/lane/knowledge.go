@@ -24,7 +24,7 @@ type knowledge struct {
 	heard     atomic.Bool  // whether there was a reply
 	sentAt    atomic.Int64 // when the call was sent that the last reply was to
 	answered  atomic.Int64 // when the last reply came
-	usedAt    atomic.Int64 // when a reply last showed permits in the log; 0 never
+	usedAt    atomic.Int64 // when a reply last showed permits in the log, as time elapsed; 0 never
 	share     atomic.Int64 // in force
 	free      atomic.Int64 // after the last reply
 	freeAt    atomic.Int64 // if free is 0: when a permit comes back, counted from when the reply came
@@ -35,7 +35,7 @@ type knowledge struct {
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
 // and a reply that is taken in late tells of what was before: a call that was under way when the
 // limit was raised must not shut the shard again.
-func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.TakeReply) {
+func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r *script.TakeReply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.answered.Store(max(k.answered.Load(), received))
@@ -48,7 +48,7 @@ func (k *knowledge) learn(sent, received int64, window time.Duration, r *script.
 	k.resetAt.Store(received + int64(r.Reset))
 	k.heard.Store(true)
 	if r.Used > 0 {
-		k.usedAt.Store(received)
+		k.usedAt.Store(elapsed)
 	}
 	if r.Free > 0 {
 		k.shutUntil.Store(0)

@@ -12,14 +12,14 @@ import (
 func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 	var k knowledge
 	empty := &script.TakeReply{Next: time.Minute}
-	k.learn(100, 300, time.Hour, &script.TakeReply{Free: 7})
-	if k.learn(50, 400, time.Hour, empty); k.shut(500) || k.free.Load() != 7 {
+	k.learn(100, 300, 300, time.Hour, &script.TakeReply{Free: 7})
+	if k.learn(50, 400, 400, time.Hour, empty); k.shut(500) || k.free.Load() != 7 {
 		t.Error("what was sent before the limit was raised shut the shard")
 	}
-	if k.learn(100, 450, time.Hour, empty); !k.shut(500) {
+	if k.learn(100, 450, 450, time.Hour, empty); !k.shut(500) {
 		t.Error("a shard that has nothing is asked")
 	}
-	if k.learn(200, 500, time.Hour, &script.TakeReply{Free: 1}); k.shut(600) {
+	if k.learn(200, 500, 500, time.Hour, &script.TakeReply{Free: 1}); k.shut(600) {
 		t.Error("the shard has something again, and is not asked")
 	}
 }
@@ -38,7 +38,7 @@ func TestAShareOnItsWayIsLookedForSoon(t *testing.T) {
 		{script.TakeReply{Share: 3, Target: 500, Next: time.Millisecond}, second / 1000, second / 1000},
 	} {
 		var k knowledge
-		k.learn(0, 0, time.Second, &c.reply)
+		k.learn(0, 0, 0, time.Second, &c.reply)
 		if at := k.freeAt.Load(); at != c.back || k.shut(c.open) || !k.shut(c.open-1) {
 			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.reply.Share, c.reply.Target, at,
 				k.shutUntil.Load())

@@ -59,6 +59,7 @@ type Terms struct {
 	Most   int64 // permits that it can grant at once, as far as the layout says
 	Window time.Duration
 	Shards int64 // that the limit has
+	Split  bool  // over several nodes
 
 	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
 }
@@ -110,6 +111,8 @@ type Limit interface {
 	Elsewhere(l *Lane) int64
 	// Returned tells that permits came back to a shard.
 	Returned()
+	// HasRoom tells that there is room where a participant believed that there was none for it.
+	HasRoom()
 	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
 	GiveBack(parts []Part) (lost int64)
 	// Failed is the error of a call to the shard as callers see it.
@@ -214,7 +217,7 @@ func (l *Lane) depart() *batch {
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
 func (l *Lane) deny(b *batch, now int64) {
-	b.now, b.retry = now, UnknownRetry // from what is known of all shards
+	b.now, b.retry, b.rest = now, UnknownRetry, l.Limit.Elsewhere(l) // from what is known of all shards
 	l.land(b, make([]int64, len(b.classes)), nil)
 }
 
@@ -274,10 +277,18 @@ func (l *Lane) endWaiting(cause error) {
 }
 
 // remembers reports whether this process saw the shard's state so lately that it
-// cannot have expired since: what has an entry in its log lives a window longer.
-func (l *Lane) remembers(now int64) bool {
+// cannot have expired since: what has an entry in its log lives a window longer, also while this
+// machine is suspended.
+func (l *Lane) remembers() bool {
 	used := l.known.usedAt.Load()
-	return used != 0 && time.Duration(now-used) < l.Terms.Load().Window
+	return used != 0 && time.Duration(l.env.Clock.Elapsed()-used) < l.Terms.Load().Window
+}
+
+// hasOthers reports whether the limit has shards on other servers, that can answer where this one
+// does not.
+func (l *Lane) hasOthers() bool {
+	t := l.Terms.Load()
+	return t.Split || t.Shards > 1 && l.Node.Spread()
 }
 
 // Fail is the error of a call to the shard as callers see it.

@@ -74,7 +74,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 			return 0, 0, err
 		}
 		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(), Gift: gift,
-			Seen: l.remembers(c.Sent), Deadline: l.deadline(t.Epoch)}
+			Seen: l.remembers(), Deadline: l.deadline(t.Epoch)}
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.finish(ctx, err)
 		switch {
@@ -106,7 +106,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)),
 			MaxDelay:  2 * script.MaxWindow,
-			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(c.Sent), Caller: s.name(),
+			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch),
 		}
 		if deadline != 0 {

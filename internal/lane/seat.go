@@ -1,7 +1,9 @@
 package lane
 
 import (
+	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/striped"
@@ -27,6 +29,7 @@ type Seat struct {
 	// notBefore is when the shard wants to see this participant again, on the
 	// process' clock: until then its part is used up, though permits may be free.
 	notBefore atomic.Int64
+	lookAt    atomic.Int64 // when the shard is looked at although the participant is paced
 	contended atomic.Bool  // whether participants contended at the last reply
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
 	reported  atomic.Int64 // of Member.Unmet
@@ -51,6 +54,26 @@ func (s *Seat) PacedUntil() int64 { return s.notBefore.Load() }
 
 // Paced reports whether the participant is to keep away from the shard at this time.
 func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
+
+// LookAgain looks at the shard if the participant has been paced for long, and lifts the pace if a
+// quarter of the share is free. Else it would not notice that others gave permits back, or that the
+// shard was cleared. To ask for permits instead would cost it its appointment.
+func (s *Seat) LookAgain(now int64) {
+	l, at := s.Lane, s.lookAt.Load()
+	if !s.Paced(now) || now < at || !s.lookAt.CompareAndSwap(at, now+int64(lookPause(l.Terms.Load().Window))) {
+		return
+	}
+	paced := s.notBefore.Load()
+	go func() {
+		r, err := l.Peek(context.Background(), l.env.CallTimeout)
+		if err == nil && r.Free > 0 && r.Free >= r.Share/4 && s.notBefore.CompareAndSwap(paced, 0) {
+			l.Limit.HasRoom()
+		}
+	}()
+}
+
+// lookPause is how long a pace is believed without a look at the shard.
+func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
 // Owe notes what the shard said at a time: credit pays for a reservation of n permits only from
 // until on.
@@ -127,5 +150,6 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 			wait = min(wait, ShutCap(s.Lane.Terms.Load().Window))
 		}
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
+		s.lookAt.Store(received + int64(lookPause(s.Lane.Terms.Load().Window)))
 	}
 }

@@ -34,7 +34,7 @@ func (s *section) prepare(t *Terms, now int64) {
 	}
 	s.terms = t
 	s.req.Groups, s.req.Callers = s.groups, s.callers
-	s.req.Proposal, s.req.Known, s.req.Seen, s.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(now), l.deadline(t.Epoch)
+	s.req.Proposal, s.req.Known, s.req.Seen, s.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(), l.deadline(t.Epoch)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 }
 

@@ -36,14 +36,16 @@ func (n *Node) report(e *Endpoint, err error) {
 	}
 }
 
-// IsAnswer reports whether the error is what a server in good health says.
+// IsAnswer reports whether the error is what a server in good health says. A reply that makes no
+// sense tells of the state that it came from, and not of the server.
 func IsAnswer(err error) bool {
-	if errors.Is(err, script.ErrForeignState) {
+	if errors.Is(err, script.ErrForeignState) || errors.Is(err, script.ErrMalformedReply) {
 		return true
 	}
 	text, ok := script.Said(err)
 	for _, unfit := range []string{
 		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
+		"NOAUTH", "WRONGPASS",
 	} {
 		ok = ok && !strings.HasPrefix(text, unfit)
 	}

@@ -23,6 +23,9 @@ const (
 	confirmLimitEvery = 15 * time.Second
 	// confirmPause is for how long a record that could not be read is not asked for again by calls.
 	confirmPause = time.Second
+	// failedFor is for how long calls to shards with state do without a record that could not be
+	// read. Meanwhile it is read on in the background.
+	failedFor = 3 * time.Second
 )
 
 // belief is that the limit's record holds a layout of this epoch.
@@ -48,10 +51,15 @@ func (r *Register) Believed(epoch, elapsed int64) int64 {
 }
 
 // Expired tells that the record was last seen to hold a layout too long ago to rely on that. It is
-// false where no layout was ever seen: then there is nothing to rely on.
+// false where no layout was ever seen: then there is nothing to rely on. So it is while the record
+// is known to be out of reach: calls would go on without it all the same.
 func (r *Register) Expired(elapsed int64) bool {
 	b := r.belief.Load()
-	return b != nil && elapsed >= b.until
+	if b == nil || elapsed < b.until {
+		return false
+	}
+	failed := r.failedAt.Load()
+	return failed == 0 || elapsed-failed >= int64(failedFor)
 }
 
 // Doubt has the layout counted as confirmed too long ago. It is for tests.
@@ -67,7 +75,7 @@ func (r *Register) Confirm(ctx context.Context) error {
 	if r.current() {
 		return nil
 	}
-	if failed := r.failedAt.Load(); failed != 0 && r.now()-failed < int64(confirmPause) {
+	if failed := r.failedAt.Load(); failed != 0 && r.elapsed()-failed < int64(confirmPause) {
 		r.SyncSoon()
 		return r.Absence()
 	}

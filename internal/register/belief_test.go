@@ -55,3 +55,28 @@ func TestWhoLeavesEarlyTellsNothingOfTheRecord(t *testing.T) {
 		}
 	})
 }
+
+// While the record cannot be read, calls to shards with state do not wait for it, one after the
+// other: they would go on without it. A while after the last try, and after a suspension, they do.
+func TestARecordOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, slow := slowly(t)
+		p.register.believe(1, p.register.elapsed())
+		time.Sleep(2 * confirmFor)
+		if !p.register.Expired(p.register.elapsed()) {
+			t.Error("it was read long ago")
+		}
+		slow.Store(true)
+		if err := p.register.ConfirmWithin(t.Context(), p.env.Nodes.CallTimeout/2); err == nil {
+			t.Fatal("a record that does not answer was read")
+		}
+		if p.register.Expired(p.register.elapsed()) {
+			t.Error("every call would try it again")
+		}
+		if !p.register.Expired(p.register.elapsed() + int64(failedFor)) {
+			t.Error("nobody tries it again")
+		}
+		slow.Store(false)
+		time.Sleep(time.Minute) // until the server has done what it was told
+	})
+}

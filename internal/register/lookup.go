@@ -125,7 +125,7 @@ func (r *Register) bring(ctx context.Context) error {
 // fails notes why the limit could not be looked up.
 func (r *Register) fails(err error) {
 	r.failure.Store(&err)
-	r.failedAt.Store(r.now())
+	r.failedAt.Store(r.elapsed())
 }
 
 // Absence tells why the limit is not known yet.

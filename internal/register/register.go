@@ -45,12 +45,13 @@ type Register struct {
 	Subject
 	places places
 
-	belief   atomic.Pointer[belief] // what the anchor held when it was last asked; nil: it never was
-	askedAt  atomic.Int64           // when it last answered; 0 never
-	failedAt atomic.Int64           // when the limit could not be looked up, if that was the last try; else 0
-	bornAt   atomic.Int64           // since when the limit is known to exist, on the client's clock; 0: it is not
-	highest  atomic.Int64           // highest epoch that a shard has shown
-	clock    atomic.Int64           // what the anchor's clock said when it was last read, in microseconds
+	belief  atomic.Pointer[belief] // what the anchor held when it was last asked; nil: it never was
+	askedAt atomic.Int64           // when it last answered; 0 never
+	// when the limit could not be looked up, as time elapsed, if that was the last try; else 0
+	failedAt atomic.Int64
+	bornAt   atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
+	highest  atomic.Int64 // highest epoch that a shard has shown
+	clock    atomic.Int64 // what the anchor's clock said when it was last read, in microseconds
 	// since when shards are known to obey a later layout than the record's; 0: they do not; only of
 	// who holds the token
 	outdated     int64

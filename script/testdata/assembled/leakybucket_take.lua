@@ -440,7 +440,7 @@ if not head then
     left = lasting
   else
     local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
-    local up = type(saved) == 'number' and time[1] - saved or 0
+    local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
     if up * 1000000 < lasting and known > (up + 1) * 1000000 then
       local info = redis.pcall('INFO', 'server')
       local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
