@@ -38,6 +38,7 @@ type core struct {
 	mu       sync.Mutex
 	declared Limit           // by the code, at the highest revision
 	lanes    []*lane.Lane    // every lane ever made, so that its memory survives a new layout
+	told     atomic.Bool     // the log was told that the declaration is not in force
 	missing  map[string]bool // nodes that a layout names and the Config does not; the log was told of them
 }
 
@@ -197,7 +198,7 @@ func (c *core) keep(s shard.Shard) time.Duration {
 	case s.Share == 0:
 		return register.StateKeep
 	case c.family != nil:
-		return time.Second
+		return register.KeyKeep
 	}
 	return headKeep
 }

@@ -95,14 +95,19 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 
 // leftAfter is how long after a change of a family nothing can be held any more where its keys
 // were before. By then no process believes in the layout before, and what it granted last,
-// in a lease or ahead of time, has left the window.
+// in a lease or ahead of time, has left the window. The states of shards are gone, too: one that
+// was never told of a later layout would have its share if the key came back to it.
 func leftAfter(layout *shard.Layout) time.Duration {
 	lasts := time.Duration(0)
 	for _, s := range layout.Specs() {
-		lasts = max(lasts, lastsUnder(s))
+		lasts = max(lasts, lastsUnder(s)+2*s.Window)
 	}
-	return confirmFor + lasts + time.Second
+	return confirmFor + lasts + KeyKeep + time.Second
 }
+
+// KeyKeep is how much longer than two windows a key's state lives after its last use, or after what
+// was used last has left the window.
+const KeyKeep = time.Second
 
 // lastsUnder is how long what was granted under a limit may matter: while it is in the window,
 // up to which it may have been reserved or held, and until a bucket that it emptied is full.
