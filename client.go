@@ -108,6 +108,7 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err := co.join(ctx, limit); err != nil {
 		return nil, err
 	}
+	co.overruled(limit, co.limitNow())
 	return co.limiter(), nil
 }
 

@@ -83,7 +83,7 @@ func (c *core) joinCollections(ctx context.Context, since int64) error {
 	case <-late.C:
 		return lane.ErrTooLate
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	case <-c.client.ctx.Done():
 		return ErrClosed
 	}

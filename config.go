@@ -111,6 +111,10 @@ type Config struct {
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy
+	// WaitThroughOutage has Wait and WaitN go on while no shard answers, until their context ends.
+	// Else they return ErrUnavailable then, as AllowN does. It is for FailClosed: the other
+	// policies answer.
+	WaitThroughOutage bool
 	// AfterLoss is what a shard does after its node lost its memory.
 	AfterLoss LossPolicy
 	// KeyPrefix begins every Redis key; "" means DefaultKeyPrefix. It must not contain braces.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -154,11 +155,11 @@ func (m *member) admit(ctx context.Context, n int64, upTo bool) (*routes, error)
 		return nil, ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+		return nil, clock.Ended(ctx)
 	}
 	r := c.inUse(ctx)
 	if r == nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, clock.Ended(ctx)
 	}
 	if n > 1 && !upTo {
 		if permits := c.permits(r); n > permits {

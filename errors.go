@@ -43,6 +43,8 @@ var (
 	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = register.ErrClosed
+	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was refunded.
+	ErrOtherLimiter = errors.New("shardlimit: the decision is another limiter's")
 	// ErrNoKey: only a key of a Family can have its family's limit again.
 	ErrNoKey = errors.New("shardlimit: not a key of a family")
 	// ErrFamilyLimit: one key of a Family cannot be deleted or rebalanced by itself.

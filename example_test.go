@@ -323,6 +323,59 @@ func ExampleFamily_SetLimit() {
 	// Output: true 2 permits per 1m0s on 1 shard
 }
 
+func ExamplePerDay() {
+	fmt.Println(shardlimit.PerDay(1000))
+	// Output: 1000 permits per 24h0m0s
+}
+
+func ExampleParseNodes() {
+	nodes, err := shardlimit.ParseNodes("a=redis-a:6379,b=rediss://user:password@redis-b:6380")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range nodes {
+		fmt.Println(n.Name, n.Redis.InitAddress[0], n.Redis.TLSConfig != nil)
+	}
+	// Output:
+	// a redis-a:6379 false
+	// b redis-b:6380 true
+}
+
+func ExampleLimiter_TryAcquire() {
+	client, stop := start()
+	defer stop()
+	limiter, _ := client.Limiter(context.Background(), "reports", shardlimit.PerHour(3))
+	for range 2 {
+		ok, err := limiter.TryAcquire(context.Background(), 2, 10*time.Millisecond)
+		fmt.Println(ok, err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleLimiter_Declared() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, _ := client.Limiter(ctx, "exports", shardlimit.PerHour(500))
+	if err := limiter.SetLimit(ctx, shardlimit.PerHour(2000)); err != nil {
+		log.Fatal(err)
+	}
+	declared, inForce := limiter.Declared()
+	fmt.Println(declared.Permits, "an hour in force:", inForce, "but", limiter.Limit().Permits)
+	// Output: 500 an hour in force: false but 2000
+}
+
+func ExampleFamily_Declared() {
+	client, stop := start()
+	defer stop()
+	users, _ := client.Family(context.Background(), "users", shardlimit.PerMinute(60))
+	_, inForce := users.Declared()
+	fmt.Println(inForce)
+	// Output: true
+}
+
 func ExampleFamily_OwnLimits() {
 	client, stop := start()
 	defer stop()

@@ -44,6 +44,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	if err := f.core.join(ctx, limit); err != nil {
 		return nil, ownError(f, err)
 	}
+	f.core.overruled(limit, f.core.limitNow())
 	return f, nil
 }
 

@@ -105,6 +105,9 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Per: time.Minute} }
 // PerHour is a SlidingLog limit of n permits in any hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Per: time.Hour} }
 
+// PerDay is a SlidingLog limit of n permits in any 24 hours.
+func PerDay(n int64) Limit { return Limit{Permits: n, Per: 24 * time.Hour} }
+
 // String describes the limit for people: "5000 permits per 1s over 4 shards".
 func (l Limit) String() string {
 	s := fmt.Sprintf("%d permits per %s", l.Permits, l.Per)

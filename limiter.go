@@ -95,11 +95,12 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // first served. One that wants more than one permit and is denied reserves them, as Reserve does,
 // so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
 // come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
-// AllowN; a caller that wants to sit an outage out calls again after ErrUnavailable.
+// AllowN; with Config.WaitThroughOutage it waits on instead of returning ErrUnavailable.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.member.wait(ctx, n) }
 
 // Refund gives back what a decision of this limiter was granted and was not used. It works once per
-// decision; more often, or with a denial, it does nothing. It takes at most Config.CallTimeout;
+// decision; more often, or with a denial, it does nothing. A decision of another Limiter, or of a
+// Set, is ErrOtherLimiter. It takes at most Config.CallTimeout;
 // parts whose node is away are not sent, and a further call tries them again. What has left the
 // window meanwhile is free already.
 //

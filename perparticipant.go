@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
@@ -54,7 +55,7 @@ func (c *core) resetPerParticipant(ctx context.Context) error {
 	case c.client.closed.Load():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	}
 	c.rare().perParticipant.Clear()
 	return nil

@@ -11,6 +11,9 @@ import (
 // that a refund elsewhere is noticed; long windows stretch it.
 const pumpNap = 2 * time.Second
 
+// outageNap is how long callers who wait through an outage do so until they look again, on average.
+const outageNap = time.Second
+
 // longestNap is the longest the head of a queue sleeps without looking again, so that permits that
 // come back before they were expected are noticed: a refund elsewhere, or a cancelled reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(pumpNap, window/4), window/16) }
@@ -32,6 +35,10 @@ func (q *queue) pump(ctx context.Context) {
 		if err != nil {
 			if ctx.Err() != nil {
 				err = ErrClosed
+			}
+			if c.waitsOn(err) {
+				q.nap(ctx, nap, outageNap/2+rand.N(outageNap))
+				continue
 			}
 			q.failAll(err)
 			continue

@@ -66,6 +66,9 @@ func (c *core) adopt(p *plan) error {
 	}
 	r := c.newRoutes(p)
 	c.routes.Store(r)
+	if old == nil {
+		c.overruled(c.declared, p.limit)
+	}
 	c.metrics.CountsBy(p.limit.Algorithm.String())
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		c.members.open(r) // a raised limit may have room where there was none

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
@@ -26,7 +27,12 @@ type ticketKey struct {
 // permits that were reserved could be used, on the client's clock, else 0.
 func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	now := c.client.now()
-	if d.core == nil || d.core.client != c.client || d.core.id != c.id || d.Granted == 0 || now >= d.until {
+	switch {
+	case d.core == nil && d.joint == nil || d.Granted == 0:
+		return nil
+	case d.core == nil || d.core.client != c.client || d.core.id != c.id:
+		return fmt.Errorf("%w: refund it to the Limiter or Set that made it, not to %q", ErrOtherLimiter, c.name)
+	case now >= d.until:
 		return nil
 	}
 	c = d.core // it knows what was refunded; a family may have forgotten the key meanwhile

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,9 +79,18 @@ func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
 		t.Fatalf("%+v, %v", denied, err)
 	}
 	if err := errors.Join(l.Refund(t.Context(), denied), l.Refund(t.Context(), shardlimit.Decision{}),
-		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}),
-		other.Refund(t.Context(), d)); err != nil {
+		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5})); err != nil {
 		t.Error(err)
+	}
+	both, err := shardlimit.All(limiter(t, c, "of a set", shardlimit.PerHour(10))).AllowN(t.Context(), 1)
+	if err != nil || !both.Allowed {
+		t.Fatalf("%+v, %v", both, err)
+	}
+	for name, err := range map[string]error{"another's": other.Refund(t.Context(), d),
+		"a set's": other.Refund(t.Context(), both)} {
+		if !errors.Is(err, shardlimit.ErrOtherLimiter) || !strings.Contains(err.Error(), `"other"`) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if used := peek(t, l).Used; used != 10 {
 		t.Errorf("%d permits are used, want 10", used)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -274,7 +275,7 @@ func (c *core) gone(ctx context.Context, err error) error {
 	case errors.Is(err, ErrClosed) || c.client.closed.Load():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -88,7 +89,7 @@ func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
 func (s *Set) WaitN(ctx context.Context, n int64) error {
 	if s.line.Len() == 0 {
 		d, err := s.AllowN(ctx, n)
-		if err != nil {
+		if err != nil && !s.waitsOn(err) {
 			return err
 		}
 		if d.Allowed {
@@ -119,6 +120,12 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 	defer s.notBefore.Store(0)
 	for futile := 0; ; futile++ {
 		d, err := s.AllowN(ctx, n)
+		if err != nil && s.waitsOn(err) {
+			if !clock.Sleep(ctx, outageNap/2+rand.N(outageNap)) {
+				return d, clock.Ended(ctx)
+			}
+			continue
+		}
 		if err != nil || d.Allowed {
 			return d, err
 		}
@@ -127,9 +134,14 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 		}
 		s.notBefore.Store(s.now() + int64(d.RetryAfter))
 		if !clock.Sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
-			return d, context.Cause(ctx)
+			return d, clock.Ended(ctx)
 		}
 	}
+}
+
+// waitsOn reports whether callers wait on after a call that ended so.
+func (s *Set) waitsOn(err error) bool {
+	return !slices.ContainsFunc(s.limiters, func(l *Limiter) bool { return !l.core.waitsOn(err) })
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline
@@ -142,7 +154,7 @@ func (s *Set) sleepOut(ctx context.Context, d Decision) error {
 	defer stop()
 	err := inTime(ctx, d.Delay)
 	if err == nil && !clock.Sleep(ctx, d.Delay) {
-		err = context.Cause(ctx)
+		err = clock.Ended(ctx)
 	}
 	if err != nil && d.joint != nil {
 		var wg sync.WaitGroup
@@ -203,7 +215,7 @@ func (s *Set) empty(ctx context.Context, n int64) (Decision, error) {
 		return Decision{}, tooFew(n)
 	}
 	if ctx.Err() != nil {
-		return Decision{}, context.Cause(ctx)
+		return Decision{}, clock.Ended(ctx)
 	}
 	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, source: telemetry.Memory}, nil
 }

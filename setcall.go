@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // This file is one call on a Set: whom to ask in which order, and what becomes of
@@ -159,7 +161,7 @@ func (c *setCall) result() (Decision, error) {
 	}
 	c.handBack(granted)
 	if c.ctx.Err() != nil {
-		return Decision{}, context.Cause(c.ctx)
+		return Decision{}, clock.Ended(c.ctx)
 	}
 	if !refused {
 		return Decision{}, errors.Join(errs...)

@@ -3,9 +3,12 @@ package shardlimit
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // queue is the line of callers that wait for permits of one limit in this
@@ -58,11 +61,11 @@ func (m *member) wait(ctx context.Context, n int64) error {
 		if err == nil && d.Allowed {
 			err = c.sleepOut(ctx, d, d.Delay, deadline)
 		}
-		if err != nil || d.Allowed {
+		if err != nil && !c.waitsOn(err) || d.Allowed {
 			c.waited(ctx, &d, n, start, err)
 			return err
 		}
-		if deadline != 0 && c.client.now()+int64(d.RetryAfter) > deadline {
+		if err == nil && deadline != 0 && c.client.now()+int64(d.RetryAfter) > deadline {
 			c.waited(ctx, &d, n, start, nil)
 			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
@@ -76,7 +79,7 @@ func (m *member) wait(ctx context.Context, n int64) error {
 	case err = <-w.done:
 	case <-ctx.Done():
 		if m.queue().leave(w) {
-			err = context.Cause(ctx)
+			err = clock.Ended(ctx)
 		} else {
 			err = <-w.done // it was served just now
 		}
@@ -87,6 +90,11 @@ func (m *member) wait(ctx context.Context, n int64) error {
 	}
 	c.waited(ctx, &d, n, start, err)
 	return err
+}
+
+// waitsOn reports whether callers wait on after a call that ended so.
+func (c *core) waitsOn(err error) bool {
+	return c.client.cfg.WaitThroughOutage && errors.Is(err, ErrUnavailable)
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
@@ -107,7 +115,7 @@ func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, de
 		return nil
 	case <-ctx.Done():
 		c.handBack(ctx, d, now) // in the background
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	case <-c.client.ctx.Done():
 		return ErrClosed
 	}

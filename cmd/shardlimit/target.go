@@ -2,15 +2,16 @@ package main
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
 
 	"github.com/redis/rueidis"
-	"github.com/shardlimit/shardlimit"
 	"github.com/urfave/cli/v3"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // targetFlags say where Redis is.
@@ -58,28 +59,17 @@ func nodes(redis, cluster, sentinel string) ([]shardlimit.Node, error) {
 }
 
 func redisNodes(list string) ([]shardlimit.Node, error) {
-	var all []shardlimit.Node
-	for _, s := range strings.Split(list, ",") {
-		name, address := cutName(s)
-		option, err := parseURL(address)
-		if err != nil {
-			return nil, usagef("--redis: %w", err)
-		}
-		if len(option.InitAddress) > 1 {
-			return nil,
-				usagef("--redis: %q has several addresses; list independent servers with commas, or use --cluster",
-					address)
-		}
-		option.ForceSingleClient = true
-		all = append(all, shardlimit.Node{Name: name, Redis: option})
+	all, err := shardlimit.ParseNodes(list)
+	if err != nil {
+		return nil, usagef("--redis: %s", strings.TrimPrefix(err.Error(), shardlimit.ErrInvalidConfig.Error()+"\n"))
 	}
 	return all, nil
 }
 
 func clusterNode(list string) ([]shardlimit.Node, error) {
-	name, list := cutName(list)
+	name, list := node.CutName(list)
 	first, others, _ := strings.Cut(list, ",")
-	option, err := parseURL(first)
+	option, err := node.ParseURL(first)
 	if err != nil {
 		return nil, usagef("--cluster: %w", err)
 	}
@@ -93,7 +83,7 @@ func clusterNode(list string) ([]shardlimit.Node, error) {
 }
 
 func sentinelNode(s string) ([]shardlimit.Node, error) {
-	name, s := cutName(s)
+	name, s := node.CutName(s)
 	master, list, found := strings.Cut(s, "@")
 	if !found || master == "" || list == "" {
 		return nil, usagef("--sentinel: %q is not MASTER@host:port,host:port", s)
@@ -104,7 +94,7 @@ func sentinelNode(s string) ([]shardlimit.Node, error) {
 			return nil, usagef("--sentinel: %w", err)
 		}
 	}
-	option, err := parseURL(first)
+	option, err := node.ParseURL(first)
 	if err != nil {
 		return nil, usagef("--sentinel: %w", err)
 	}
@@ -126,38 +116,6 @@ func anyServer(c *tls.Config) {
 	if c != nil {
 		c.ServerName = ""
 	}
-}
-
-// cutName splits NAME=URL; an equals sign later in the URL does not count.
-func cutName(s string) (name, address string) {
-	s = strings.TrimSpace(s)
-	if i := strings.IndexAny(s, "=:/?@"); i > 0 && s[i] == '=' {
-		return s[:i], s[i+1:]
-	}
-	return "", s
-}
-
-// parseURL reads a URL, or a plain host or host:port.
-func parseURL(s string) (rueidis.ClientOption, error) {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return rueidis.ClientOption{}, errors.New("an address is empty; write host:port or redis://host:port")
-	}
-	plain := !strings.Contains(s, "://")
-	address := s
-	if plain {
-		address = "redis://" + s
-	}
-	option, err := rueidis.ParseURL(address)
-	if err != nil && plain {
-		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
-	}
-	if err != nil { // its text could show a password
-		return option,
-			errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in " +
-				"the password as %XX")
-	}
-	return option, nil
 }
 
 // addresses reads host:port,host:port.

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -115,7 +116,7 @@ func (l *Lane) Wake(ctx context.Context, a *Ask) error {
 		if ctx.Err() != nil {
 			l.quit(a)
 			l.mu.Unlock()
-			return context.Cause(ctx)
+			return clock.Ended(ctx)
 		}
 		a.Sleep()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -322,5 +323,5 @@ func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	if over {
 		return l.retryIfDissolved(ctx, a, b.read(a)) // who is not woken by the landing does not recycle
 	}
-	return context.Cause(ctx)
+	return clock.Ended(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -96,7 +97,7 @@ func (l *Lane) insist(ctx context.Context, at int64, tries int) error {
 	l.Node.ServerClock(l.Slot).Learn(l.env.Clock.Elapsed(), at)
 	err := l.Limit.Confirm(ctx)
 	if err == nil && ctx.Err() != nil { // that took all its time
-		err = context.Cause(ctx)
+		err = clock.Ended(ctx)
 	}
 	if err != nil {
 		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Line is a queue of callers of whom one at a time goes: first come, first served. It is
@@ -35,7 +37,7 @@ func (l *Line) Join(ctx context.Context) (leave func(), err error) {
 		return func() { l.leave(place) }, nil
 	case <-ctx.Done():
 		l.leave(place)
-		return nil, context.Cause(ctx)
+		return nil, clock.Ended(ctx)
 	}
 }
 

@@ -109,7 +109,7 @@ func (r *Register) succeed(ctx context.Context,
 	case r.proposing <- struct{}{}:
 		defer func() { <-r.proposing }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, clock.Ended(ctx)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		sent := r.elapsed()
@@ -137,7 +137,7 @@ func (r *Register) succeed(ctx context.Context,
 			return &stored, r.adoptAs(stored, sent)
 		}
 		if !clock.Sleep(ctx, rand.N(pause)) {
-			return nil, context.Cause(ctx)
+			return nil, clock.Ended(ctx)
 		}
 	}
 }

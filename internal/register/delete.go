@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -86,7 +87,7 @@ func (r *Register) find(ctx context.Context) error {
 		errors.Is(err, ErrUnreadable) {
 		return nil // it is known, or not stored, or at least its record can be dropped
 	}
-	return errors.Join(Unavailable(err), context.Cause(ctx))
+	return errors.Join(Unavailable(err), clock.Ended(ctx))
 }
 
 // drop removes the record everywhere, and reports whether any place of it could be reached. The
@@ -146,7 +147,7 @@ func (r *Register) Revive(ctx context.Context) error {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	}
 }
 

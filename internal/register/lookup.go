@@ -41,7 +41,7 @@ func (r *Register) begin(ctx context.Context) error {
 	case r.token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return clock.Ended(ctx)
 	}
 }
 

@@ -1,0 +1,50 @@
+package shardlimit_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// A declaration that a stored limit overrules says so: in the log, once, and when it is asked.
+func TestADeclarationThatIsNotInForceSaysSo(t *testing.T) {
+	servers := standalone(t)
+	stored := shardlimit.PerHour(2000)
+	first := servers.client(t)
+	limiter(t, first, "l", stored)
+	keyed(t, first, "f", stored)
+	for name, c := range map[string]struct {
+		declared shardlimit.Limit
+		inForce  bool
+	}{
+		"the same":       {stored, true},
+		"other shards":   {shardlimit.Limit{Permits: 2000, Per: time.Hour, Shards: 2}, true},
+		"another number": {shardlimit.PerHour(500), false},
+		"another algorithm": {shardlimit.Limit{Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
+			false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			client := servers.client(t,
+				func(cfg *shardlimit.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			for range 2 {
+				declared, inForce := limiter(t, client, "l", c.declared).Declared()
+				_, ofFamily := keyed(t, client, "f", c.declared).Declared()
+				if inForce != c.inForce || ofFamily != c.inForce || declared != c.declared {
+					t.Errorf("%v in force: %v, of a family: %v", declared, inForce, ofFamily)
+				}
+			}
+			want := 2 // one of the limit, one of the family
+			if c.inForce {
+				want = 0
+			}
+			if n := strings.Count(log.String(), "is not in force"); n != want {
+				t.Errorf("%d lines in the log, want %d: %s", n, want, log.String())
+			}
+		})
+	}
+}

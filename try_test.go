@@ -1,0 +1,85 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+func TestTryAcquireWaitsAsLongAsItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, bubbled(t, 1).client(t), "l", shardlimit.PerMinute(2))
+		for name, c := range map[string]struct {
+			used, n int64
+			most    time.Duration
+			want    bool
+			took    time.Duration
+		}{
+			"at once":         {0, 2, 0, true, 0},
+			"not now":         {2, 1, 0, false, 0},
+			"not so soon":     {2, 1, 30 * time.Second, false, 0},
+			"within its time": {2, 2, 2 * time.Minute, true, time.Minute},
+		} {
+			time.Sleep(2 * time.Minute)
+			if c.used > 0 {
+				if ok, err := l.TryAcquire(t.Context(), c.used, 0); !ok || err != nil {
+					t.Fatalf("%v, %v", ok, err)
+				}
+			}
+			began := time.Now()
+			ok, err := l.TryAcquire(t.Context(), c.n, c.most)
+			if took := time.Since(began).Round(time.Second); err != nil || ok != c.want || took != c.took {
+				t.Errorf("%s: %v, %v after %s", name, ok, err, took)
+			}
+		}
+		boom := errors.New("boom")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(boom) })
+		if ok, err := l.TryAcquire(ctx, 2, time.Hour); ok || !errors.Is(err, boom) ||
+			!errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v, %v", ok, err)
+		}
+		if _, err := l.TryAcquire(t.Context(), 3, time.Hour); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("more than there can be: %v", err)
+		}
+	})
+}
+
+// Who waits through an outage is served as soon as Redis is back, alone and in a Set; who does not
+// hears of it at once.
+func TestWaitThroughAnOutage(t *testing.T) {
+	for name, waits := range map[string]bool{"waits": true, "does not": false} {
+		t.Run(name, func(t *testing.T) {
+			f, posts := proxied(t, 1)
+			c := f.client(t, func(cfg *shardlimit.Config) { cfg.WaitThroughOutage = waits })
+			l := limiter(t, c, "l", shardlimit.PerHour(1000))
+			posts[0].proxy.Stall(true)
+			awaitThat(t, "the node is away", func() bool {
+				_, err := l.Allow(t.Context())
+				return errors.Is(err, shardlimit.ErrUnavailable)
+			})
+			done := make(chan error, 2)
+			go func() { done <- l.Wait(t.Context()) }()
+			go func() { done <- shardlimit.All(l).Wait(t.Context()) }()
+			if !waits {
+				for range 2 {
+					if err := <-done; !errors.Is(err, shardlimit.ErrUnavailable) {
+						t.Errorf("%v", err)
+					}
+				}
+				return
+			}
+			awaitThat(t, "both have asked in vain", func() bool { return len(done) == 0 && l.Waiting() > 0 })
+			posts[0].proxy.Stall(false)
+			for range 2 {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
