@@ -88,7 +88,8 @@ func (m *middleware) policies(text []byte, limiter Limiter, d *shardlimit.Decisi
 	return appendPolicy(text, m.name, d.Limit, 0)
 }
 
-// appendPolicy appends one policy. A window that is not whole seconds, or unknown, cannot be expressed.
+// appendPolicy appends one policy. A window that is not whole seconds, or unknown, cannot be
+// expressed.
 func appendPolicy(text []byte, name string, permits int64, per time.Duration) []byte {
 	text = append(append(text, name...), ";q="...)
 	text = strconv.AppendInt(text, permits, 10)

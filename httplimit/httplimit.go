@@ -52,7 +52,8 @@ type Options struct {
 	// TooCostly is the status of a request that costs more than its whole limit has, which no
 	// waiting helps: 400, which 0 means, or 429.
 	TooCostly int
-	// Fields are the header fields that tell what is left; the zero value is those of the IETF draft.
+	// Fields are the header fields that tell what is left; the zero value is those of the IETF
+	// draft.
 	Fields Fields
 	// Problem answers refused and failed requests with application/problem+json (RFC 9457) in place
 	// of a line of text.
@@ -60,8 +61,8 @@ type Options struct {
 	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
 	// permits, and OnDenied and OnFailed hear what would have happened.
 	Shadow bool
-	// OnDenied hears of every request that is refused, or in shadow would be, before it is answered.
-	// It is called by many goroutines at the same time, and the request waits for it.
+	// OnDenied hears of every request that is refused, or in shadow would be, before it is
+	// answered. It is called by many goroutines at the same time, and the request waits for it.
 	OnDenied func(*http.Request, Denial)
 	// OnFailed hears, in shadow, of requests about which nothing could be decided.
 	OnFailed func(*http.Request, error)

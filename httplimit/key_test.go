@@ -26,34 +26,45 @@ func TestAddressesBehindProxies(t *testing.T) {
 		lines  []string
 		want   string
 	}{
-		"nobody is in between":         {remote: "192.0.2.7:80", want: "192.0.2.7"},
-		"a stranger's word":            {remote: "192.0.2.7:80", lines: []string{"1.2.3.4"}, want: "192.0.2.7"},
-		"a proxy":                      {remote: "10.0.0.1:80", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
-		"a proxy within IPv6":          {remote: "[::ffff:10.0.0.1]:80", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
-		"two proxies":                  {remote: "10.0.0.1:80", lines: []string{"1.2.3.4, 10.9.9.9"}, want: "1.2.3.4"},
-		"what a client made up":        {remote: "10.0.0.1:80", lines: []string{"6.6.6.6, 1.2.3.4,10.9.9.9"}, want: "1.2.3.4"},
-		"in a line of its own":         {remote: "10.0.0.1:80", lines: []string{"6.6.6.6", "1.2.3.4"}, want: "1.2.3.4"},
-		"with a port":                  {remote: "10.0.0.1:80", lines: []string{"1.2.3.4:99"}, want: "1.2.3.4"},
-		"IPv6":                         {remote: "10.0.0.1:80", lines: []string{"2001:db8::1"}, want: "2001:db8::/64"},
-		"IPv6 with a port":             {remote: "10.0.0.1:80", lines: []string{"[2001:db8::1]:9"}, want: "2001:db8::/64"},
-		"all are proxies":              {remote: "10.0.0.1:80", lines: []string{"10.3.3.3, 10.2.2.2"}, want: "10.3.3.3"},
-		"an entry is no address":       {remote: "10.0.0.1:80", lines: []string{"1.2.3.4, unknown, 10.2.2.2"}, want: "10.2.2.2"},
-		"the field is missing":         {remote: "10.0.0.1:80", want: "10.0.0.1"},
-		"the field is empty":           {remote: "10.0.0.1:80", lines: []string{"", " , ,"}, want: "10.0.0.1"},
-		"a proxy of IPv6":              {remote: "[2001:db8:ffff::1]:1", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
-		"a Unix socket":                {remote: "@", lines: []string{"1.2.3.4"}, want: "@"},
-		"X-Real-IP":                    {httplimit.XRealIP, "10.0.0.1:80", []string{"1.2.3.4"}, "1.2.3.4"},
-		"X-Real-IP that is none":       {httplimit.XRealIP, "10.0.0.1:80", []string{"who"}, "10.0.0.1"},
-		"X-Real-IP of a stranger":      {httplimit.XRealIP, "192.0.2.7:80", []string{"1.2.3.4"}, "192.0.2.7"},
-		"Forwarded":                    {httplimit.Forwarded, "10.0.0.1:80", []string{"for=1.2.3.4"}, "1.2.3.4"},
-		"Forwarded in capitals":        {httplimit.Forwarded, "10.0.0.1:80", []string{"For=1.2.3.4;Proto=http"}, "1.2.3.4"},
-		"Forwarded, IPv6":              {httplimit.Forwarded, "10.0.0.1:80", []string{`proto=http;for="[2001:db8::1]:7"`}, "2001:db8::/64"},
-		"Forwarded, a hidden port":     {httplimit.Forwarded, "10.0.0.1:80", []string{`for="1.2.3.4:_x"`}, "1.2.3.4"},
-		"Forwarded, a hidden node":     {httplimit.Forwarded, "10.0.0.1:80", []string{`for=1.2.3.4, for=_gazonk`}, "10.0.0.1"},
-		"Forwarded, a quote left open": {httplimit.Forwarded, "10.0.0.1:80", []string{`for="6.6.6.6, for=1.2.3.4;ext="a,b;for=7.7.7.7"`}, "1.2.3.4"},
-		"Forwarded, twice":             {httplimit.Forwarded, "10.0.0.1:80", []string{`for=1.2.3.4;for=6.6.6.6`}, "10.0.0.1"},
-		"Forwarded without for":        {httplimit.Forwarded, "10.0.0.1:80", []string{`for=6.6.6.6, by=1.2.3.4`}, "10.0.0.1"},
-		"Forwarded over two":           {httplimit.Forwarded, "10.0.0.1:80", []string{"for=6.6.6.6", "for=1.2.3.4, for=10.1.1.1"}, "1.2.3.4"},
+		"nobody is in between": {remote: "192.0.2.7:80", want: "192.0.2.7"},
+		"a stranger's word":    {remote: "192.0.2.7:80", lines: []string{"1.2.3.4"}, want: "192.0.2.7"},
+		"a proxy":              {remote: "10.0.0.1:80", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
+		"a proxy within IPv6":  {remote: "[::ffff:10.0.0.1]:80", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
+		"two proxies":          {remote: "10.0.0.1:80", lines: []string{"1.2.3.4, 10.9.9.9"}, want: "1.2.3.4"},
+		"what a client made up": {remote: "10.0.0.1:80", lines: []string{"6.6.6.6, 1.2.3.4,10.9.9.9"},
+			want: "1.2.3.4"},
+		"in a line of its own": {remote: "10.0.0.1:80", lines: []string{"6.6.6.6", "1.2.3.4"}, want: "1.2.3.4"},
+		"with a port":          {remote: "10.0.0.1:80", lines: []string{"1.2.3.4:99"}, want: "1.2.3.4"},
+		"IPv6":                 {remote: "10.0.0.1:80", lines: []string{"2001:db8::1"}, want: "2001:db8::/64"},
+		"IPv6 with a port": {remote: "10.0.0.1:80", lines: []string{"[2001:db8::1]:9"},
+			want: "2001:db8::/64"},
+		"all are proxies": {remote: "10.0.0.1:80", lines: []string{"10.3.3.3, 10.2.2.2"},
+			want: "10.3.3.3"},
+		"an entry is no address": {remote: "10.0.0.1:80", lines: []string{"1.2.3.4, unknown, 10.2.2.2"},
+			want: "10.2.2.2"},
+		"the field is missing":    {remote: "10.0.0.1:80", want: "10.0.0.1"},
+		"the field is empty":      {remote: "10.0.0.1:80", lines: []string{"", " , ,"}, want: "10.0.0.1"},
+		"a proxy of IPv6":         {remote: "[2001:db8:ffff::1]:1", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
+		"a Unix socket":           {remote: "@", lines: []string{"1.2.3.4"}, want: "@"},
+		"X-Real-IP":               {httplimit.XRealIP, "10.0.0.1:80", []string{"1.2.3.4"}, "1.2.3.4"},
+		"X-Real-IP that is none":  {httplimit.XRealIP, "10.0.0.1:80", []string{"who"}, "10.0.0.1"},
+		"X-Real-IP of a stranger": {httplimit.XRealIP, "192.0.2.7:80", []string{"1.2.3.4"}, "192.0.2.7"},
+		"Forwarded":               {httplimit.Forwarded, "10.0.0.1:80", []string{"for=1.2.3.4"}, "1.2.3.4"},
+		"Forwarded in capitals": {httplimit.Forwarded, "10.0.0.1:80", []string{"For=1.2.3.4;Proto=http"},
+			"1.2.3.4"},
+		"Forwarded, IPv6": {httplimit.Forwarded, "10.0.0.1:80",
+			[]string{`proto=http;for="[2001:db8::1]:7"`}, "2001:db8::/64"},
+		"Forwarded, a hidden port": {httplimit.Forwarded, "10.0.0.1:80", []string{`for="1.2.3.4:_x"`}, "1.2.3.4"},
+		"Forwarded, a hidden node": {httplimit.Forwarded, "10.0.0.1:80", []string{`for=1.2.3.4, for=_gazonk`},
+			"10.0.0.1"},
+		"Forwarded, a quote left open": {httplimit.Forwarded, "10.0.0.1:80",
+			[]string{`for="6.6.6.6, for=1.2.3.4;ext="a,b;for=7.7.7.7"`}, "1.2.3.4"},
+		"Forwarded, twice": {httplimit.Forwarded, "10.0.0.1:80", []string{`for=1.2.3.4;for=6.6.6.6`},
+			"10.0.0.1"},
+		"Forwarded without for": {httplimit.Forwarded, "10.0.0.1:80", []string{`for=6.6.6.6, by=1.2.3.4`},
+			"10.0.0.1"},
+		"Forwarded over two": {httplimit.Forwarded, "10.0.0.1:80",
+			[]string{"for=6.6.6.6", "for=1.2.3.4, for=10.1.1.1"}, "1.2.3.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			field := []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}[c.field]
@@ -67,13 +78,15 @@ func TestAddressesBehindProxies(t *testing.T) {
 
 func TestBitsOfAddresses(t *testing.T) {
 	key := httplimit.Address(httplimit.AddressOptions{IPv4Bits: 24, IPv6Bits: 48})
-	for remote, want := range map[string]string{"192.0.2.7:1": "192.0.2.0/24", "[2001:db8:1:2::3]:1": "2001:db8:1::/48"} {
+	for remote, want := range map[string]string{"192.0.2.7:1": "192.0.2.0/24",
+		"[2001:db8:1:2::3]:1": "2001:db8:1::/48"} {
 		if got := key(&http.Request{RemoteAddr: remote}); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
 	}
 	key = httplimit.Address(httplimit.AddressOptions{IPv6Bits: 128, Trusted: prefixes("::ffff:10.0.0.0/104")})
-	if got := key(&http.Request{RemoteAddr: "10.1.2.3", Header: http.Header{"X-Forwarded-For": {"fe80::1%eth0"}}}); got != "fe80::1" {
+	if got := key(&http.Request{RemoteAddr: "10.1.2.3",
+		Header: http.Header{"X-Forwarded-For": {"fe80::1%eth0"}}}); got != "fe80::1" {
 		t.Errorf("behind a prefix of IPv4 within IPv6: %s", got)
 	}
 }
@@ -106,7 +119,8 @@ func TestKeysFromRequests(t *testing.T) {
 		if got != c.want && (c.want != "sha256:" || !strings.HasPrefix(got, c.want)) || len(got) > shardlimit.MaxName {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if again := httplimit.User(func(*http.Request) string { return got })(r); strings.HasPrefix(got, "sha256:") && again == got {
+		if again := httplimit.User(func(*http.Request) string { return got })(r); strings.HasPrefix(got, "sha256:") &&
+			again == got {
 			t.Errorf("%s: who sends the hash has the key", name)
 		}
 	}
@@ -126,7 +140,8 @@ func FuzzKeys(f *testing.F) {
 		keys := []httplimit.Key{httplimit.RemoteIP, httplimit.Header("Forwarded"), httplimit.Cookie("a"),
 			httplimit.Join(say(a), say(b)), httplimit.FirstOf(say(a), say(b)), httplimit.User(say(a))}
 		for field := range httplimit.XRealIP + 1 {
-			keys = append(keys, httplimit.Address(httplimit.AddressOptions{Trusted: prefixes("0.0.0.0/0", "::/0"), Field: field}),
+			keys = append(keys,
+				httplimit.Address(httplimit.AddressOptions{Trusted: prefixes("0.0.0.0/0", "::/0"), Field: field}),
 				httplimit.Address(httplimit.AddressOptions{Trusted: trusted, Field: field}))
 		}
 		for i, key := range keys {

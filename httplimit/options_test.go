@@ -99,7 +99,8 @@ func TestProblemDetails(t *testing.T) {
 		"no key":      {says{err: shardlimit.ErrInvalidName}, 400, "this request cannot be rated", 0},
 		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 429, "this request costs more than its whole limit", 0},
 	} {
-		w := get(httplimit.New(httplimit.One(&c.says), httplimit.Options{Problem: true, TooCostly: 429, Policy: "p"})(ok))
+		w := get(httplimit.New(httplimit.One(&c.says),
+			httplimit.Options{Problem: true, TooCostly: 429, Policy: "p"})(ok))
 		var body struct {
 			Title, Detail, Policy string
 			Status                int
@@ -124,11 +125,13 @@ func TestInShadowEverythingPassesAndIsTold(t *testing.T) {
 		OnFailed: func(_ *http.Request, err error) { failures = append(failures, err) }}
 	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second}},
 		{d: shardlimit.Decision{Allowed: true, Delay: time.Hour}}, {err: shardlimit.ErrUnavailable}} {
-		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Body.String() != "served" || len(w.Header()) != 1 || l.asked != 3 {
+		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Body.String() != "served" || len(w.Header()) != 1 ||
+			l.asked != 3 {
 			t.Errorf("%+v: %d %v", l, w.Code, w.Header())
 		}
 	}
-	if len(told) != 1 || !told[0].Shadow || told[0].Cost != 3 || told[0].Policy != "new" || told[0].Decision.Limit != 9 {
+	if len(told) != 1 || !told[0].Shadow || told[0].Cost != 3 || told[0].Policy != "new" ||
+		told[0].Decision.Limit != 9 {
 		t.Errorf("told of %+v", told)
 	}
 	if len(failures) != 1 || !errors.Is(failures[0], shardlimit.ErrUnavailable) {
@@ -156,7 +159,8 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 		results = append(results, httplimit.Refund(r.Context()), httplimit.Refund(r.Context()))
 	})
 	get(httplimit.New(httplimit.One(outer), httplimit.Options{})(
-		httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "i", Limiter: inner})), httplimit.Options{})(h)))
+		httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "i", Limiter: inner})),
+			httplimit.Options{})(h)))
 	for _, l := range []*shardlimit.Limiter{outer, inner} {
 		if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
 			t.Errorf("%s: %d used, %v", l.Name(), st.Used, err)
