@@ -2,58 +2,36 @@ package httplimit
 
 import (
 	"net/http"
-	"net/netip"
-	"strings"
+	"reflect"
 
 	"github.com/shardlimit/shardlimit"
 )
 
-// One has all requests share one limiter.
+// One has all requests share one limiter. It panics if that is nil.
 func One(l Limiter) Chooser {
+	if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		panic("httplimit: no Limiter")
+	}
 	return func(*http.Request) Limiter { return l }
 }
 
 // PerKey gives every key a limit of its own: users, API keys, addresses. A request whose key is
 // empty or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to
-// treat it in another way.
+// treat it in another way. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
+	if family == nil || key == nil {
+		panic("httplimit: PerKey needs a Family and a key")
+	}
 	return func(r *http.Request) Limiter { return family.Limiter(key(r)) }
 }
+
+// remoteIP is what RemoteIP is.
+var remoteIP = Address(AddressOptions{})
 
 // RemoteIP is a key for PerKey: the address that the request came from. Of an
 // IPv6 address it is the network of 64 bits, because whoever has one address of
 // it has all. An address has one key however Request.RemoteAddr spells it: with a
 // port or, as middleware for proxies leaves it, without; an IPv4 address as such or
 // within IPv6. What is no address is a key as it stands, in lower case.
-// Behind a proxy that is the proxy's address; take the key from a header then that
-// the proxy sets and that clients cannot forge.
-func RemoteIP(r *http.Request) string {
-	ip, err := parseIP(r.RemoteAddr)
-	if err != nil {
-		return strings.ToLower(r.RemoteAddr)
-	}
-	ip = ip.Unmap().WithZone("")
-	if !ip.Is6() {
-		return ip.String()
-	}
-	network, err := ip.Prefix(64)
-	if err != nil { // cannot be: it has 128 bits
-		return ip.String()
-	}
-	return network.String()
-}
-
-// parseIP reads an address with or without port and brackets.
-func parseIP(s string) (netip.Addr, error) {
-	s = strings.TrimSpace(s)
-	if at, err := netip.ParseAddrPort(s); err == nil {
-		return at.Addr(), nil
-	}
-	if inner, found := strings.CutPrefix(s, "["); found {
-		inner, found = strings.CutSuffix(inner, "]")
-		if ip, err := netip.ParseAddr(inner); found && err == nil && ip.Is6() {
-			return ip, nil
-		}
-	}
-	return netip.ParseAddr(s)
-}
+// Behind a proxy that is the proxy's address; Address finds the client's then.
+func RemoteIP(r *http.Request) string { return remoteIP(r) }

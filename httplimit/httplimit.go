@@ -1,4 +1,5 @@
-// Package httplimit limits the rate of HTTP requests with shardlimit.
+// Package httplimit limits the rate of HTTP requests with shardlimit: of those that a server
+// handles, and of those that a fleet of clients makes (Transport).
 //
 // Make one middleware for each route or group of routes that shall have a limit
 // of its own, and wrap its handler:
@@ -15,6 +16,7 @@
 //
 // where q is the limit in permits, w its window in seconds, r what remains, and t the seconds until
 // all of it is there again or, when the request was refused, until another try can succeed.
+// Options.Fields chooses other fields.
 //
 // What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal
 // requests pass without the RateLimit fields, because nobody knows then what is left of the whole;
@@ -30,7 +32,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Limiter decides about requests. *shardlimit.Limiter and *shardlimit.Set do.
+// Limiter decides about requests. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
 type Limiter interface {
 	AllowN(ctx context.Context, n int64) (shardlimit.Decision, error)
 }
@@ -42,35 +44,64 @@ type Chooser func(*http.Request) Limiter
 // Options are what else can be said of a middleware. The zero value is ready for use.
 type Options struct {
 	// Policy is the name of the limit in the RateLimit fields, printable ASCII;
-	// "" means "default".
+	// "" means "default". Policies have names of their own.
 	Policy string
-	// Cost is how many permits a request takes; nil means one.
+	// Cost is how many permits a request takes; nil means one. A request that costs 0 passes
+	// without asking; a negative cost is ErrInvalidPermits.
 	Cost func(*http.Request) int64
+	// TooCostly is the status of a request that costs more than its whole limit has, which no
+	// waiting helps: 400, which 0 means, or 429.
+	TooCostly int
+	// Fields are the header fields that tell what is left; the zero value is those of the IETF
+	// draft.
+	Fields Fields
+	// Problem answers refused and failed requests with application/problem+json (RFC 9457) in place
+	// of a line of text.
+	Problem bool
+	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
+	// permits, and OnDenied and OnFailed hear what would have happened.
+	Shadow bool
+	// OnDenied hears of every request that is refused, or in shadow would be, before it is
+	// answered. It is called by many goroutines at the same time, and the request waits for it.
+	OnDenied func(*http.Request, Denial)
+	// OnFailed hears, in shadow, of requests about which nothing could be decided.
+	OnFailed func(*http.Request, error)
 	// Denied answers a request that was refused, in place of a line of text with
 	// status 429. The header has Retry-After and the RateLimit fields already.
 	Denied func(http.ResponseWriter, *http.Request, shardlimit.Decision)
 	// Failed answers a request about which nothing could be decided, in place of a
 	// line of text: 400 if the key or the cost is impossible (ErrInvalidName,
-	// ErrInvalidPermits, ErrExceedsLimit), else 503.
+	// ErrInvalidPermits, and ErrExceedsLimit if TooCostly says no other), else 503.
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware: a function that wraps a handler. It panics if choose is nil or
-// Policy cannot stand in a header, because both are mistakes of the program.
+// New returns a middleware: a function that wraps a handler. It panics if choose is nil,
+// Policy cannot stand in a header, or TooCostly or Fields have no such value, because these are
+// mistakes of the program.
 func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	if choose == nil {
 		panic("httplimit: no Chooser")
 	}
+	switch o.TooCostly {
+	case 0:
+		o.TooCostly = http.StatusBadRequest
+	case http.StatusBadRequest, http.StatusTooManyRequests:
+	default:
+		panic("httplimit: TooCostly must be 400 or 429")
+	}
+	if o.Fields < Draft || o.Fields > NoFields {
+		panic("httplimit: there are no such Fields")
+	}
 	if o.Policy == "" {
 		o.Policy = "default"
 	}
-	if o.Denied == nil {
-		o.Denied = denied
-	}
-	if o.Failed == nil {
-		o.Failed = failed
-	}
 	m := &middleware{Options: o, choose: choose, name: quoted(o.Policy)}
+	if m.Denied == nil {
+		m.Denied = m.denied
+	}
+	if m.Failed == nil {
+		m.Failed = m.failed
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
@@ -84,57 +115,59 @@ type middleware struct {
 
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	limiter := m.choose(r)
-	if limiter == nil {
+	cost := int64(1)
+	if limiter != nil && m.Cost != nil {
+		cost = m.Cost(r)
+	}
+	if limiter == nil || cost == 0 {
 		next.ServeHTTP(w, r)
 		return
 	}
-	cost := int64(1)
-	if m.Cost != nil {
-		cost = m.Cost(r)
-	}
-	d, err := limiter.AllowN(r.Context(), cost)
-	if err != nil {
-		m.Failed(w, r, err)
+	p := &passed{Context: r.Context(), limiter: limiter}
+	var err error
+	if p.decision, err = limiter.AllowN(p.Context, cost); err != nil {
+		m.undecided(w, r, next, err)
 		return
 	}
-	m.describe(w.Header(), limiter, &d)
-	if !d.Allowed {
-		m.Denied(w, r, d)
-		return
+	d := &p.decision
+	if !d.Allowed && m.OnDenied != nil {
+		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Shadow: m.Shadow, Decision: *d})
 	}
-	if d.Delay > 0 && !sleep(r.Context(), d.Delay) {
-		m.Failed(w, r, context.Cause(r.Context()))
-		return
-	}
-	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), decisionKey{}, &d)))
-}
-
-type decisionKey struct{}
-
-// DecisionOf returns the decision that let a request pass, of the innermost
-// middleware of this package, and false if there was none. A handler needs it to
-// give permits back that it did not use.
-func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
-	d, ok := ctx.Value(decisionKey{}).(*shardlimit.Decision)
-	if !ok {
-		return shardlimit.Decision{}, false
-	}
-	return *d, true
-}
-
-func denied(w http.ResponseWriter, _ *http.Request, _ shardlimit.Decision) {
-	http.Error(w, "too many requests", http.StatusTooManyRequests)
-}
-
-func failed(w http.ResponseWriter, _ *http.Request, err error) {
-	for _, impossible := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidPermits,
-		shardlimit.ErrExceedsLimit} {
-		if errors.Is(err, impossible) {
-			http.Error(w, "this request cannot be rated", http.StatusBadRequest)
+	if !m.Shadow {
+		m.describe(w.Header(), limiter, d)
+		if !d.Allowed {
+			m.Denied(w, r, *d)
+			return
+		}
+		if d.Delay > 0 && !sleep(p.Context, d.Delay) {
+			m.Failed(w, r, context.Cause(p.Context))
 			return
 		}
 	}
-	http.Error(w, "no decision about this request was possible", http.StatusServiceUnavailable)
+	next.ServeHTTP(w, r.WithContext(p))
+}
+
+// undecided answers a request about which nothing could be decided.
+func (m *middleware) undecided(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+	if !m.Shadow {
+		m.Failed(w, r, err)
+		return
+	}
+	if m.OnFailed != nil {
+		m.OnFailed(r, err)
+	}
+	next.ServeHTTP(w, r)
+}
+
+// status is that of the answer to a request about which nothing could be decided.
+func (m *middleware) status(err error) int {
+	switch {
+	case errors.Is(err, shardlimit.ErrExceedsLimit):
+		return m.TooCostly
+	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
 }
 
 // sleep waits, and reports false if ctx ended first.

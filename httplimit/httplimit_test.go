@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -185,9 +186,16 @@ func TestRemoteIP(t *testing.T) {
 
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	for name, do := range map[string]func(){
-		"no chooser": func() { httplimit.New(nil, httplimit.Options{}) },
-		"a line end": func() { httplimit.New(httplimit.One(nil), httplimit.Options{Policy: "a\r\nb"}) },
-		"not ASCII":  func() { httplimit.New(httplimit.One(nil), httplimit.Options{Policy: "ä"}) },
+		"no chooser":  func() { httplimit.New(nil, httplimit.Options{}) },
+		"no limiter":  func() { httplimit.One(nil) },
+		"nil limiter": func() { httplimit.One((*shardlimit.Limiter)(nil)) },
+		"no family":   func() { httplimit.PerKey(nil, httplimit.RemoteIP) },
+		"no key":      func() { httplimit.Join(httplimit.Method, nil) },
+		"no user":     func() { httplimit.User(nil) },
+		"bits":        func() { httplimit.Address(httplimit.AddressOptions{IPv4Bits: 33}) },
+		"prefix":      func() { httplimit.Address(httplimit.AddressOptions{Trusted: make([]netip.Prefix, 1)}) },
+		"a line end":  func() { httplimit.New(httplimit.One(&says{}), httplimit.Options{Policy: "a\r\nb"}) },
+		"not ASCII":   func() { httplimit.New(httplimit.One(&says{}), httplimit.Options{Policy: "ä"}) },
 	} {
 		func() {
 			defer func() {

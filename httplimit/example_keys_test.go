@@ -1,0 +1,194 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// exampleClient is a client of a node in this process, and how to close both.
+func exampleClient() (*shardlimit.Client, func()) {
+	servers, err := embedded.Start(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); servers.Close() }
+}
+
+func ExampleAddress() {
+	key := httplimit.Address(httplimit.AddressOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	r := &http.Request{RemoteAddr: "10.0.0.1:4711", Header: http.Header{}}
+	r.Header.Set("X-Forwarded-For", "6.6.6.6, 192.0.2.7, 10.0.0.2") // the first was made up
+	fmt.Println(key(r))
+	// Output: 192.0.2.7
+}
+
+func ExampleHeader() {
+	r := &http.Request{Header: http.Header{"X-Api-Key": {"ann"}}}
+	fmt.Println(httplimit.Header("X-API-Key")(r))
+	// Output: ann
+}
+
+func ExampleCookie() {
+	r := &http.Request{Header: http.Header{"Cookie": {"session=s1"}}}
+	fmt.Println(httplimit.Cookie("session")(r))
+	// Output: s1
+}
+
+func ExampleUser() {
+	user := httplimit.User(func(r *http.Request) string {
+		name, _, _ := r.BasicAuth() // of a request that was authenticated before
+		return name
+	})
+	r := &http.Request{Header: http.Header{}}
+	r.SetBasicAuth("ann", "secret")
+	fmt.Println(user(r))
+	// Output: ann
+}
+
+func ExampleJoin() {
+	key := httplimit.Join(httplimit.Header("X-API-Key"), httplimit.Method, httplimit.Route)
+	r := &http.Request{Method: http.MethodPut, Pattern: "/orders/{id}", Header: http.Header{"X-Api-Key": {"ann"}}}
+	fmt.Println(key(r))
+	// Output: 3:ann3:PUT12:/orders/{id}
+}
+
+func ExampleFirstOf() {
+	key := httplimit.FirstOf(httplimit.Header("X-API-Key"), httplimit.RemoteIP)
+	fmt.Println(key(&http.Request{RemoteAddr: "192.0.2.7:4711"}))
+	// Output: 1:192.0.2.7
+}
+
+func ExampleRoute() {
+	fmt.Println(httplimit.Route(&http.Request{Pattern: "GET /orders/{id}"}))
+	// Output: GET /orders/{id}
+}
+
+func ExampleMethod() {
+	fmt.Println(httplimit.Method(&http.Request{}))
+	// Output: GET
+}
+
+func ExampleHost() {
+	fmt.Println(httplimit.Host(&http.Request{URL: &url.URL{Host: "API.example:8443"}}))
+	// Output: api.example:8443
+}
+
+func ExampleAll() {
+	client, closed := exampleClient()
+	defer closed()
+	minute, err := client.Limiter(context.Background(), "minute", shardlimit.PerMinute(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	hour, err := client.Limiter(context.Background(), "hour", shardlimit.PerHour(1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := get(httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "minute", Limiter: minute},
+		httplimit.Policy{Name: "hour", Limiter: hour})), httplimit.Options{})(ok)).Header()
+	fmt.Println(h.Get("RateLimit-Policy"))
+	fmt.Println(h.Get("RateLimit"))
+	// Output:
+	// "minute";q=100;w=60, "hour";q=1000;w=3600
+	// "minute";r=99
+}
+
+func ExamplePerKey() {
+	client, closed := exampleClient()
+	defer closed()
+	users, err := client.Family(context.Background(), "users", shardlimit.PerMinute(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := httplimit.New(httplimit.PerKey(users, httplimit.RemoteIP), httplimit.Options{Problem: true})
+	for range 2 {
+		fmt.Println(get(limit(ok)).Body)
+	}
+	// Output:
+	// served
+	// {"title":"Too Many Requests","status":429,"detail":"too many requests","policy":"default","retry_after":60}
+}
+
+// A limit that is tried in shadow refuses nobody, and its denials are in the log.
+func ExampleNew() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	limiter := &says{d: shardlimit.Decision{Limit: 100, RetryAfter: time.Second}}
+	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{Shadow: true,
+		OnDenied: func(_ *http.Request, d httplimit.Denial) { logger.Info("too many", "denial", d) }})
+	fmt.Println(get(limit(ok)).Body)
+	// Output:
+	// level=INFO msg="too many" denial.policy=default denial.cost=1 denial.limit=100 denial.remaining=0 denial.retry_after=1s denial.degraded=false denial.shadow=true
+	// served
+}
+
+func ExampleRefund() {
+	_ = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := errors.New("the printer is out of paper"); err != nil {
+			_ = httplimit.Refund(r.Context()) // what was not done costs nothing
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})
+	fmt.Println(httplimit.Refund(context.Background()))
+	// Output: <nil>
+}
+
+// Every process of a fleet has this client.
+func ExampleSharedPauses() {
+	client, closed := exampleClient()
+	defer closed()
+	pauses, err := httplimit.SharedPauses(context.Background(), client, "pauses", 5*time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hosts, err := client.Family(context.Background(), "hosts", shardlimit.PerSecond(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	downstream := http.Client{Transport: &httplimit.Transport{
+		Pauses: pauses, Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 2}}
+	downstream.CloseIdleConnections()
+	fmt.Println("requests wait for permits, and for the end of pauses")
+	// Output: requests wait for permits, and for the end of pauses
+}
+
+func ExampleWaitPerKey() {
+	client, closed := exampleClient()
+	defer closed()
+	hosts, err := client.Family(context.Background(), "hosts", shardlimit.PerSecond(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := &http.Request{URL: &url.URL{Host: "api.example"}}
+	fmt.Println(httplimit.WaitPerKey(hosts, httplimit.Host)(r).WaitN(context.Background(), 1))
+	// Output: <nil>
+}
+
+func ExampleNewPauses() {
+	pauses := httplimit.NewPauses(time.Minute)
+	_ = pauses.Begin(context.Background(), "api.example", time.Hour)
+	left, err := pauses.Left(context.Background(), "api.example")
+	fmt.Println(left.Round(time.Second), err)
+	// Output: 1m0s <nil>
+}

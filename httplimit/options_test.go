@@ -1,0 +1,229 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+func TestACostOfNothingAsksNobodyAndOneTooHighIsRefusedAsChosen(t *testing.T) {
+	l := &says{err: shardlimit.ErrExceedsLimit}
+	cost := int64(0)
+	o := httplimit.Options{Cost: func(*http.Request) int64 { return cost }}
+	if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Code != 200 || l.asked != 0 {
+		t.Errorf("for nothing: %d, asked for %d", w.Code, l.asked)
+	}
+	cost = 11
+	for status, want := range map[int]int{0: 400, 400: 400, 429: 429} {
+		o.TooCostly = status
+		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Code != want || w.Header().Get("Retry-After") != "" {
+			t.Errorf("TooCostly %d: %d %v", status, w.Code, w.Header())
+		}
+	}
+	one, err := open(t).Limiter(t.Context(), "one", shardlimit.PerHour(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost = -1
+	if w := get(httplimit.New(httplimit.One(one), o)(ok)); w.Code != 400 {
+		t.Errorf("a negative cost: %d", w.Code)
+	}
+}
+
+func TestFieldsThatCanBeChosen(t *testing.T) {
+	l := &says{d: shardlimit.Decision{Limit: 10, RetryAfter: 1500 * time.Millisecond}}
+	for fields, want := range map[httplimit.Fields]map[string]string{
+		httplimit.Draft:    {"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=0;t=2`},
+		httplimit.Triple:   {"RateLimit-Limit": "10", "RateLimit-Remaining": "0", "RateLimit-Reset": "2"},
+		httplimit.XTriple:  {"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2"},
+		httplimit.NoFields: {},
+	} {
+		h := get(httplimit.New(httplimit.One(l), httplimit.Options{Fields: fields})(ok)).Header()
+		for name, value := range want {
+			if got := h.Get(name); got != value {
+				t.Errorf("fields %d: %s is %q, want %q", fields, name, got, value)
+			}
+		}
+		if n := len(want) + 1 + 2; len(h) != n || h.Get("Retry-After") != "2" { // and two of http.Error
+			t.Errorf("fields %d: %v", fields, h)
+		}
+	}
+}
+
+func TestPoliciesTellOfEachLimit(t *testing.T) {
+	client := open(t)
+	second, err := client.Limiter(t.Context(), "second", shardlimit.PerMinute(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour, err := client.Limiter(t.Context(), "hour", shardlimit.PerHour(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "minute", Limiter: second},
+		httplimit.Policy{Name: `"hour"`, Limiter: hour})), httplimit.Options{})(ok)
+	for i, want := range []string{`"\"hour\"";r=1`, `"\"hour\"";r=0`, `"\"hour\"";r=0;t=3600`} {
+		w := get(h)
+		if got := w.Header().Get("RateLimit"); got != want {
+			t.Errorf("request %d: %s, want %s", i, got, want)
+		}
+		if got := w.Header().Get("RateLimit-Policy"); got != `"minute";q=3;w=60, "\"hour\"";q=2;w=3600` {
+			t.Errorf("request %d: the policies are %s", i, got)
+		}
+	}
+	if h := get(httplimit.New(httplimit.One(httplimit.All()), httplimit.Options{})(ok)).Header(); len(h) != 1 {
+		t.Errorf("of no limits: %v", h)
+	}
+}
+
+func TestProblemDetails(t *testing.T) {
+	for name, c := range map[string]struct {
+		says   says
+		status int
+		detail string
+		retry  int
+	}{
+		"denied":      {says{d: shardlimit.Decision{RetryAfter: 1500 * time.Millisecond}}, 429, "too many requests", 2},
+		"unavailable": {says{err: shardlimit.ErrUnavailable}, 503, "no decision about this request was possible", 0},
+		"no key":      {says{err: shardlimit.ErrInvalidName}, 400, "this request cannot be rated", 0},
+		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 429, "this request costs more than its whole limit", 0},
+	} {
+		w := get(httplimit.New(httplimit.One(&c.says),
+			httplimit.Options{Problem: true, TooCostly: 429, Policy: "p"})(ok))
+		var body struct {
+			Title, Detail, Policy string
+			Status                int
+			RetryAfter            int `json:"retry_after"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Fatalf("%s: %v in %q", name, err, w.Body)
+		}
+		if w.Code != c.status || body.Status != c.status || body.Title != http.StatusText(c.status) ||
+			body.Detail != c.detail || body.RetryAfter != c.retry || (body.Policy == "p") != (name == "denied") ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %v %+v", name, w.Code, w.Header(), body)
+		}
+	}
+}
+
+func TestInShadowEverythingPassesAndIsTold(t *testing.T) {
+	var told []httplimit.Denial
+	var failures []error
+	o := httplimit.Options{Shadow: true, Policy: "new", Cost: func(*http.Request) int64 { return 3 },
+		OnDenied: func(_ *http.Request, d httplimit.Denial) { told = append(told, d) },
+		OnFailed: func(_ *http.Request, err error) { failures = append(failures, err) }}
+	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second}},
+		{d: shardlimit.Decision{Allowed: true, Delay: time.Hour}}, {err: shardlimit.ErrUnavailable}} {
+		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Body.String() != "served" || len(w.Header()) != 1 ||
+			l.asked != 3 {
+			t.Errorf("%+v: %d %v", l, w.Code, w.Header())
+		}
+	}
+	if len(told) != 1 || !told[0].Shadow || told[0].Cost != 3 || told[0].Policy != "new" ||
+		told[0].Decision.Limit != 9 {
+		t.Errorf("told of %+v", told)
+	}
+	if len(failures) != 1 || !errors.Is(failures[0], shardlimit.ErrUnavailable) {
+		t.Errorf("failures: %v", failures)
+	}
+	var line bytes.Buffer
+	slog.New(slog.NewTextHandler(&line, nil)).Info("refused", "denial", told[0])
+	if !strings.Contains(line.String(), "denial.retry_after=1s denial.degraded=false denial.shadow=true") {
+		t.Errorf("the log has %s", &line)
+	}
+}
+
+func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
+	client := open(t)
+	outer, err := client.Limiter(t.Context(), "outer", shardlimit.PerHour(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := client.Limiter(t.Context(), "inner", shardlimit.PerHour(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []error
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		results = append(results, httplimit.Refund(r.Context()), httplimit.Refund(r.Context()))
+	})
+	get(httplimit.New(httplimit.One(outer), httplimit.Options{})(
+		httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "i", Limiter: inner})),
+			httplimit.Options{})(h)))
+	for _, l := range []*shardlimit.Limiter{outer, inner} {
+		if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
+			t.Errorf("%s: %d used, %v", l.Name(), st.Used, err)
+		}
+	}
+	results = append(results, httplimit.Refund(t.Context()))
+	if err := errors.Join(results...); err != nil {
+		t.Error(err)
+	}
+	get(httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Granted: 1}}), httplimit.Options{})(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { err = httplimit.Refund(r.Context()) })))
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a limiter without Refund: %v", err)
+	}
+}
+
+// Requests that come together are each told what is left after them, and none that nothing is.
+func TestWhatRemainsOfRequestsThatComeTogether(t *testing.T) {
+	l, err := open(t).Limiter(t.Context(), "ten", shardlimit.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httplimit.New(httplimit.One(l), httplimit.Options{Fields: httplimit.Triple})(ok)
+	var all sync.WaitGroup
+	var seen [10]sync.Once
+	for range 10 {
+		all.Go(func() {
+			left, err := strconv.Atoi(get(h).Header().Get("RateLimit-Remaining"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			first := false
+			if seen[left].Do(func() { first = true }); !first {
+				t.Errorf("two requests were told that %d remain", left)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Whoever sleeps Retry-After is served; the seconds are rounded up.
+func TestWhoSleepsRetryAfterIsServed(t *testing.T) {
+	for _, per := range []time.Duration{300 * time.Millisecond, time.Second, 2500 * time.Millisecond, time.Minute} {
+		inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+			l, err := connect().Limiter(t.Context(), "l", shardlimit.Limit{Permits: 3, Per: per})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
+			var w *httptest.ResponseRecorder
+			for i := range 10 {
+				for w = get(h); w.Code == 200; w = get(h) {
+				}
+				retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
+				if err != nil || retry < 1 || time.Duration(retry-1)*time.Second > per {
+					t.Fatalf("%s: Retry-After is %q, %v", per, w.Header().Get("Retry-After"), err)
+				}
+				time.Sleep(time.Duration(retry) * time.Second)
+				if w = get(h); w.Code != 200 {
+					t.Errorf("%s: refused after sleep %d of %d s", per, i, retry)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// passed is the context of a request that passed a middleware.
+type passed struct {
+	context.Context
+	limiter  Limiter
+	decision shardlimit.Decision
+}
+
+type passedKey struct{}
+
+// Value finds the innermost middleware that the request passed, and what others have put there.
+func (p *passed) Value(key any) any {
+	if key == (passedKey{}) {
+		return p
+	}
+	return p.Context.Value(key)
+}
+
+// DecisionOf returns the decision that let a request pass, of the innermost
+// middleware of this package, and false if there was none: no limiter was chosen, or the request
+// cost nothing. In shadow it may be a denial.
+func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
+	p, ok := ctx.Value(passedKey{}).(*passed)
+	if !ok {
+		return shardlimit.Decision{}, false
+	}
+	return p.decision, true
+}
+
+// Refund gives back what the request took, of every middleware of this package that it passed, for
+// a handler that found that the work was not done. ctx is that of the request; that its client has
+// gone does not keep it from working, and it takes at most Config.CallTimeout for each middleware.
+// It works once: more often it does nothing, as with a request that took nothing. Errors are
+// those of Limiter.Refund, and errors.ErrUnsupported of a Limiter of one's own that has none.
+func Refund(ctx context.Context) error {
+	var errs []error
+	for p, ok := ctx.Value(passedKey{}).(*passed); ok; p, ok = p.Context.Value(passedKey{}).(*passed) {
+		if p.decision.Granted == 0 {
+			continue
+		}
+		l, can := p.limiter.(interface {
+			Refund(ctx context.Context, d shardlimit.Decision) error
+		})
+		if !can {
+			errs = append(errs, errors.ErrUnsupported)
+			continue
+		}
+		errs = append(errs, l.Refund(context.WithoutCancel(ctx), p.decision))
+	}
+	return errors.Join(errs...)
+}
+
+// Denial is a request that was refused, or would have been if it were not for Options.Shadow. It
+// has no key of the client, which may be a secret; OnDenied has the request.
+type Denial struct {
+	Policy   string // Options.Policy
+	Cost     int64  // permits that were asked for
+	Shadow   bool   // it passed nevertheless
+	Decision shardlimit.Decision
+}
+
+// LogValue is the denial as a group for log/slog; times are durations.
+func (d Denial) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("policy", d.Policy), slog.Int64("cost", d.Cost),
+		slog.Int64("limit", d.Decision.Limit), slog.Int64("remaining", d.Decision.Remaining),
+		slog.Duration("retry_after", d.Decision.RetryAfter), slog.Bool("degraded", d.Decision.Degraded),
+		slog.Bool("shadow", d.Shadow))
+}

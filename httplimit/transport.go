@@ -1,0 +1,220 @@
+package httplimit
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Waiter waits for permits. *shardlimit.Limiter and *shardlimit.Set do.
+type Waiter interface {
+	WaitN(ctx context.Context, n int64) error
+}
+
+// WaitPerKey has requests wait for permits of the limit that their key has, such as Host. It
+// panics if family or key is nil.
+func WaitPerKey(family *shardlimit.Family, key Key) func(*http.Request) Waiter {
+	if family == nil || key == nil {
+		panic("httplimit: WaitPerKey needs a Family and a key")
+	}
+	return func(r *http.Request) Waiter { return family.Limiter(key(r)) }
+}
+
+// Host is the key of an outgoing request: host and port of its URL, in lower case.
+func Host(r *http.Request) string {
+	if r.URL == nil {
+		return bounded(strings.ToLower(r.Host))
+	}
+	return bounded(strings.ToLower(r.URL.Host))
+}
+
+// Transport is an http.RoundTripper for a fleet of clients: each request waits for a permit, and
+// for the end of a pause that its server has asked any of the fleet for.
+//
+// A server asks for a pause with Retry-After (seconds or a date) in an answer 429 or 503, or with
+// RateLimit in any answer, if nothing remains (r=0) for t seconds; Retry-After takes precedence.
+// Requests under way when it asks are not held back. A permit that a request got before it ran
+// into a pause is lost, so that the requests that were held do not exceed the limit when it ends.
+//
+// RoundTrip returns the errors of the Waiter, ErrWaitTooLong at once if a pause outlasts the
+// deadline of the request, or the cause of its end. The zero value is ready for use; fields must
+// not change once it is in use, and it must not be copied. It is safe for concurrent use.
+type Transport struct {
+	// Base makes the requests; nil means http.DefaultTransport.
+	Base http.RoundTripper
+	// Permits is what a request waits for; nil, or a nil Waiter, means nothing but pauses. It gets
+	// the context of the request, and it must return the same Waiter for a request that is retried.
+	Permits func(*http.Request) Waiter
+	// Cost is how many permits a request takes; nil means one. One that costs 0 takes none.
+	Cost func(*http.Request) int64
+	// Key says which requests a pause holds back; nil means Host.
+	Key Key
+	// Pauses are those of the fleet, of SharedPauses. nil means pauses of this Transport alone, of
+	// at most a minute.
+	Pauses *Pauses
+	// IgnoreRateLimit has only Retry-After count.
+	IgnoreRateLimit bool
+	// Retries is how often a request is made again after the pause that its own answer asked for;
+	// 0 never. 429 is retried with every method, 503 if the method is idempotent or
+	// the request has an Idempotency-Key; a body must be known to GetBody. An answer is
+	// returned as it is if its pause is longer than the longest, or than the request has time.
+	Retries int
+	// OnPause hears of every answer that asked for a pause, before it is returned. err is why the
+	// fleet may not know of it. It is called by many goroutines at the same time.
+	OnPause func(r *http.Request, status int, pause time.Duration, err error)
+	// OnWaited hears how long each request waited, before it is made, for permits and pauses.
+	OnWaited func(r *http.Request, waited time.Duration)
+
+	once sync.Once
+	own  *Pauses
+}
+
+// RoundTrip makes a request when it may be made. See Transport.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	pauses, key, base := t.pauses(), t.keyOf(r), t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	for attempt, sent := 0, r; ; attempt++ {
+		if err := t.admit(sent, pauses, key); err != nil {
+			if sent.Body != nil {
+				_ = sent.Body.Close()
+			}
+			return nil, err
+		}
+		answer, err := base.RoundTrip(sent)
+		if err != nil {
+			return answer, err
+		}
+		pause, asked := t.hear(sent, pauses, key, answer)
+		if !asked || attempt >= t.Retries || pause > pauses.longest || !repeatable(r, answer.StatusCode) {
+			return answer, nil
+		}
+		if at, ok := r.Context().Deadline(); ok && time.Until(at) < pause {
+			return answer, nil
+		}
+		again, err := rewound(r)
+		if err != nil {
+			return answer, nil //nolint:nilerr // there is an answer, which the caller can have
+		}
+		drain(answer.Body)
+		sent = again
+	}
+}
+
+// CloseIdleConnections closes those of Base, for http.Client.CloseIdleConnections.
+func (t *Transport) CloseIdleConnections() {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if c, ok := base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) pauses() *Pauses {
+	if t.Pauses != nil {
+		return t.Pauses
+	}
+	t.once.Do(func() { t.own = NewPauses(time.Minute) })
+	return t.own
+}
+
+func (t *Transport) keyOf(r *http.Request) string {
+	if t.Key != nil {
+		return t.Key(r)
+	}
+	return Host(r)
+}
+
+// admit returns when the request may be made. Only when a request has its permit is Redis asked
+// for pauses, because one can have begun meanwhile.
+func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) error {
+	ctx, began := r.Context(), time.Now()
+	for {
+		if err := pauses.sitOut(ctx, key); err != nil {
+			return err
+		}
+		if err := t.permits(r); err != nil {
+			return err
+		}
+		if left, _ := pauses.Left(ctx, key); left == 0 { // with an error it is what this process knows
+			break
+		}
+	}
+	if t.OnWaited != nil {
+		t.OnWaited(r, time.Since(began))
+	}
+	return ctx.Err()
+}
+
+// permits waits for the permits of a request.
+func (t *Transport) permits(r *http.Request) error {
+	if t.Permits == nil {
+		return nil
+	}
+	cost := int64(1)
+	if t.Cost != nil {
+		cost = t.Cost(r)
+	}
+	if w := t.Permits(r); w != nil && cost != 0 {
+		return w.WaitN(r.Context(), cost)
+	}
+	return nil
+}
+
+// hear begins the pause that an answer asks for.
+func (t *Transport) hear(r *http.Request, pauses *Pauses, key string, answer *http.Response) (time.Duration, bool) {
+	pause, asked := pauseOf(answer, time.Now(), t.IgnoreRateLimit)
+	if !asked {
+		return 0, false
+	}
+	err := pauses.Begin(context.WithoutCancel(r.Context()), key, pause)
+	if t.OnPause != nil {
+		t.OnPause(r, answer.StatusCode, pause, err)
+	}
+	return pause, true
+}
+
+// repeatable reports whether a request may be made again after such an answer.
+func repeatable(r *http.Request, status int) bool {
+	if status == http.StatusTooManyRequests {
+		return true
+	}
+	if status != http.StatusServiceUnavailable {
+		return false
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return r.Header.Get("Idempotency-Key") != ""
+}
+
+// rewound is the request once more, with its body from the beginning.
+func rewound(r *http.Request) (*http.Request, error) {
+	again := r.Clone(r.Context())
+	if r.Body == nil || r.Body == http.NoBody {
+		return again, nil
+	}
+	if r.GetBody == nil {
+		return nil, http.ErrBodyNotAllowed
+	}
+	var err error
+	again.Body, err = r.GetBody()
+	return again, err
+}
+
+// drainAtMost is how much of a body is read so that its connection can be used again.
+const drainAtMost = 64 << 10
+
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, drainAtMost)
+	_ = body.Close()
+}

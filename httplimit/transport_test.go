@@ -1,0 +1,361 @@
+//nolint:bodyclose // the answers of these servers are tested for whether they were closed
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// body tells whether it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error {
+	b.closed = true
+	return nil
+}
+
+// answers is a server that gives one answer after the other, the last one for ever.
+type answers struct {
+	all    []*http.Response
+	asked  int
+	bodies []string
+}
+
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		a.bodies = append(a.bodies, string(text))
+		_ = r.Body.Close()
+	}
+	answer := a.all[min(a.asked, len(a.all)-1)]
+	a.asked++
+	return answer, nil
+}
+
+func answer(status int, fields ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(fields); i += 2 {
+		h.Add(fields[i], fields[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: &body{Reader: strings.NewReader("text")}}
+}
+
+func request(t *testing.T, method, text string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://Host.example/x", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestHowLongAnAnswerHasCallersPause(t *testing.T) {
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the time of a bubble
+	in5 := now.Add(5 * time.Second).Format(http.TimeFormat)
+	for name, c := range map[string]struct {
+		answer *http.Response
+		want   time.Duration
+	}{
+		"seconds":     {answer(429, "Retry-After", "7"), 7 * time.Second},
+		"unavailable": {answer(503, "Retry-After", " 7 "), 7 * time.Second},
+		"a date":      {answer(429, "Retry-After", in5), 5 * time.Second},
+		"a date by their clock": {answer(429, "Retry-After", in5, "Date",
+			now.Add(3*time.Second).Format(http.TimeFormat)), 2 * time.Second},
+		"a date that is over":    {answer(429, "Retry-After", now.Add(-time.Hour).Format(http.TimeFormat)), 0},
+		"more than is honoured":  {answer(429, "Retry-After", strings.Repeat("9", 40)), time.Minute},
+		"no number":              {answer(429, "Retry-After", "-1"), 0},
+		"served":                 {answer(200, "Retry-After", "7"), 0},
+		"refused without a time": {answer(429), 0},
+		"nothing remains":        {answer(200, "RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+		"something remains":      {answer(200, "RateLimit", `"a";r=1;t=4`), 0},
+		"of several policies": {answer(200, "RateLimit", `"a";r=1;t=9, "b";r=0;t=4 ,c; r=0;t=3;pk=:YQ==:;x`),
+			4 * time.Second},
+		"in several lines": {answer(200, "RateLimit", `"a";r=1;t=9`, "RateLimit", `"b";r=0;t=4`),
+			4 * time.Second},
+		"a name that needs quoting": {answer(200, "RateLimit", `"a\";r=0;t=9,";r=0;t=4`), 4 * time.Second},
+		"both":                      {answer(429, "Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
+		"malformed":                 {answer(200, "RateLimit", `"a";r=0;t=4,`+`"b;r=0`), 0},
+		"malformed behind":          {answer(200, "RateLimit", `"a";r=0;t=4 "b"`), 0},
+		"malformed before":          {answer(200, "RateLimit", `(;r=0;t=4`), 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &answers{all: []*http.Response{c.answer, answer(200)}}
+			transport := &httplimit.Transport{Base: server}
+			for range 2 {
+				if _, err := transport.RoundTrip(request(t, http.MethodGet, "")); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if got := time.Since(now); got != c.want {
+				t.Errorf("%s: the second request waited %s, want %s", name, got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsRetried(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, status string
+		retries, asked int
+		change         func(*http.Request)
+	}{
+		"nothing by itself": {method: "GET", status: "429", asked: 1},
+		"once":              {method: "GET", status: "429", retries: 1, asked: 2},
+		"as often as told":  {method: "POST", status: "429", retries: 3, asked: 4},
+		"idempotent":        {method: "PUT", status: "503", retries: 1, asked: 2},
+		"not idempotent":    {method: "POST", status: "503", retries: 1, asked: 1},
+		"idempotent by a key": {method: "POST", status: "503", retries: 1, asked: 2,
+			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
+		"a body that is gone": {method: "PUT", status: "429", retries: 1, asked: 1,
+			change: func(r *http.Request) { r.GetBody = nil }},
+		"too little time": {method: "GET", status: "429", retries: 1, asked: 1,
+			change: withTimeout(time.Second)},
+		"longer than is honoured": {method: "GET", status: "429 long", retries: 1, asked: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			status, pause := 429, "2"
+			if c.status == "503" {
+				status = 503
+			}
+			if c.status == "429 long" {
+				pause = "61"
+			}
+			server := &answers{}
+			for range 5 {
+				server.all = append(server.all, answer(status, "Retry-After", pause))
+			}
+			r := request(t, c.method, "hello")
+			if c.change != nil {
+				c.change(r)
+			}
+			before := r.Clone(r.Context())
+			got, err := (&httplimit.Transport{Base: server, Retries: c.retries}).RoundTrip(r)
+			if err != nil || server.asked != c.asked || got.StatusCode != status {
+				t.Fatalf("%s: asked %d times, want %d: %v", name, server.asked, c.asked, err)
+			}
+			for i, text := range server.bodies {
+				if text != "hello" {
+					t.Errorf("%s: body %d is %q", name, i, text)
+				}
+			}
+			for i, a := range server.all[:c.asked] {
+				if last := i == c.asked-1; a.Body.(*body).closed == last {
+					t.Errorf("%s: closed is %v of answer %d", name, !last, i)
+				}
+			}
+			if r.Body != before.Body || len(r.Header) != len(before.Header) || r.URL.String() != before.URL.String() {
+				t.Errorf("%s: the request was changed", name)
+			}
+		})
+	}
+}
+
+func withTimeout(d time.Duration) func(*http.Request) {
+	return func(r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), d)
+		context.AfterFunc(ctx, cancel)
+		*r = *r.WithContext(ctx)
+	}
+}
+
+// waits is a Waiter that keeps what it was asked for.
+type waits struct {
+	n   []int64
+	err error
+}
+
+func (w *waits) WaitN(_ context.Context, n int64) error {
+	w.n = append(w.n, n)
+	return w.err
+}
+
+func TestRequestsThatAreNotMadeCloseTheirBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &answers{all: []*http.Response{answer(429, "Retry-After", "30"), answer(200)}}
+		w := &waits{}
+		transport := &httplimit.Transport{Base: server, Permits: func(*http.Request) httplimit.Waiter { return w },
+			Cost: func(r *http.Request) int64 { return r.ContentLength }}
+		if _, err := transport.RoundTrip(request(t, http.MethodPost, "seven b")); err != nil {
+			t.Fatal(err)
+		}
+		cancelled := errors.New("enough")
+		for want, change := range map[error]func(*http.Request){
+			shardlimit.ErrWaitTooLong: withTimeout(time.Second),
+			cancelled: func(r *http.Request) {
+				ctx, cancel := context.WithCancelCause(r.Context())
+				time.AfterFunc(time.Second, func() { cancel(cancelled) })
+				*r = *r.WithContext(ctx)
+			},
+		} {
+			r, content := request(t, http.MethodPost, "x"), &body{Reader: strings.NewReader("x")}
+			r.Body = content
+			change(r)
+			if _, err := transport.RoundTrip(r); !errors.Is(err, want) || !content.closed {
+				t.Errorf("%v, closed %v; want %v", err, content.closed, want)
+			}
+		}
+		if fmt.Sprint(w.n, server.asked) != "[7] 1" {
+			t.Errorf("waited for %v, asked %d times", w.n, server.asked)
+		}
+		time.Sleep(time.Minute)
+		w.err = shardlimit.ErrClosed
+		if _, err := transport.RoundTrip(request(t, http.MethodPost, "x")); !errors.Is(err, w.err) {
+			t.Errorf("the error of the Waiter became %v", err)
+		}
+		if _, err := transport.RoundTrip(request(t, http.MethodGet, "")); err != nil {
+			t.Errorf("what costs nothing waited: %v", err)
+		}
+	})
+}
+
+// picky is a server that asks for a pause after every so many calls, and keeps who calls in one.
+type picky struct {
+	mu      sync.Mutex
+	calls   int
+	served  map[string]int
+	shut    time.Time // when it last asked for a pause
+	open    time.Time // and until when
+	early   []string
+	resumed map[string]bool // who called after the last pause
+}
+
+const pickyEvery = 70
+
+func (p *picky) call(who string) *http.Response {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.After(p.shut) && now.Before(p.open) {
+		p.early = append(p.early, fmt.Sprintf("%s, %s after and %s before", who, now.Sub(p.shut), p.open.Sub(now)))
+	}
+	if p.calls++; p.calls%pickyEvery != 0 {
+		p.served[who]++
+		p.resumed[who] = true
+		return answer(200)
+	}
+	p.shut, p.open, p.resumed = now, now.Add(4*time.Second), map[string]bool{}
+	switch p.calls / pickyEvery % 3 {
+	case 0:
+		return answer(503, "Retry-After", "4")
+	case 1: // whole seconds, as dates are
+		p.open = now.Truncate(time.Second).Add(5 * time.Second)
+		return answer(429, "Retry-After", p.open.UTC().Format(http.TimeFormat))
+	}
+	return answer(429, "RateLimit", `"quota";r=0;t=4`)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Five processes that share a Redis: nobody calls in a pause that one of them heard of, all go on
+// when it is over, and every request is served.
+func TestAFleetKeepsAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		server := &picky{served: map[string]int{}, resumed: map[string]bool{}}
+		var all sync.WaitGroup
+		const callers, each = 4, 20
+		for process := range 5 {
+			transport := fleetTransport(t, connect(), fmt.Sprint("process ", process), server)
+			for caller := range callers {
+				all.Go(func() {
+					time.Sleep(time.Duration(5*caller+process) * 7 * time.Millisecond)
+					for range each {
+						got, err := transport.RoundTrip(request(t, http.MethodGet, ""))
+						if err != nil || got.StatusCode != http.StatusOK {
+							t.Errorf("process %d: %+v, %v", process, got, err)
+							return
+						}
+						time.Sleep(331 * time.Millisecond)
+					}
+				})
+			}
+		}
+		all.Wait()
+		for _, call := range server.early {
+			t.Errorf("a call in a pause: %s", call)
+		}
+		for process := range 5 {
+			if who := fmt.Sprint("process ", process); server.served[who] != callers*each || !server.resumed[who] {
+				t.Errorf("%s: served %d, after the last pause %v", who, server.served[who], server.resumed[who])
+			}
+		}
+		if server.calls < 5*callers*each+5 {
+			t.Errorf("%d calls: there were no pauses", server.calls)
+		}
+	})
+}
+
+func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server *picky) *httplimit.Transport {
+	t.Helper()
+	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := client.Family(t.Context(), "hosts", shardlimit.PerSecond(40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &httplimit.Transport{Pauses: pauses, Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 3,
+		Base: roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
+}
+
+// Pauses that several begin at once last as long as the longest of them, and no longer.
+func TestPausesDoNotAddUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		var fleet []*httplimit.Pauses
+		for range 5 {
+			p, err := httplimit.SharedPauses(t.Context(), connect(), "pauses", time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fleet = append(fleet, p)
+		}
+		var all sync.WaitGroup
+		begun := time.Now()
+		for i, p := range fleet[:4] {
+			all.Go(func() {
+				if err := p.Begin(t.Context(), "host", time.Duration(5+i%2*5)*time.Second); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for i, want := range []time.Duration{10 * time.Second, 6 * time.Second, 0} {
+			time.Sleep(time.Until(begun.Add([]time.Duration{0, 4 * time.Second, 10020 * time.Millisecond}[i])))
+			left, err := fleet[4].Left(t.Context(), "host")
+			if i == 0 {
+				left += time.Since(begun) // they took turns
+			}
+			if err != nil || left < want || left > want+20*time.Millisecond {
+				t.Errorf("look %d: %s left, want %s; %v", i, left, want, err)
+			}
+		}
+		if left, err := fleet[4].Left(t.Context(), "other"); err != nil || left != 0 {
+			t.Errorf("another key: %s, %v", left, err)
+		}
+		if err := fleet[0].Begin(t.Context(), "host", time.Hour); err != nil {
+			t.Error(err)
+		}
+		if left, err := fleet[1].Left(t.Context(), "host"); err != nil || left != time.Minute {
+			t.Errorf("a pause of an hour lasts %s, %v", left, err)
+		}
+	})
+}
