@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -17,12 +18,14 @@ type explorer struct {
 	seeds [2]maphash.Seed
 	path  []step
 	most  int
+	mix   *rand.Rand // draws the order of steps; nil: as listed
 	buf   [MaxPlaces][]byte
 }
 
-func explore(r *rules, most int) (states int, trace []step, err error) {
-	e := explorer{seen: map[[2]uint64]struct{}{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, most: most}
-	err = e.visit(newWorld(r))
+func explore(from world, most int, mix *rand.Rand) (states int, trace []step, err error) {
+	e := explorer{seen: map[[2]uint64]struct{}{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		most: most, mix: mix}
+	err = e.visit(from)
 	return len(e.seen), e.path, err
 }
 
@@ -36,7 +39,11 @@ func (e *explorer) visit(w world) error {
 	if e.seen[key] = struct{}{}; len(e.seen) > e.most {
 		return errTooMany
 	}
-	for _, s := range w.steps() {
+	steps := w.steps()
+	if e.mix != nil {
+		e.mix.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	}
+	for _, s := range steps {
 		e.path = append(e.path, s)
 		next, err := w.after(s)
 		if err != nil {
@@ -159,7 +166,7 @@ func TestEveryInterleaving(t *testing.T) {
 			if c.deep && !*deep {
 				t.Skip("only with -majority.deep")
 			}
-			states, trace, err := explore(&c.rules, 20_000_000)
+			states, trace, err := explore(newWorld(&c.rules), 20_000_000, nil)
 			if err != nil {
 				t.Fatalf("%v after %v", err, trace)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -91,7 +92,7 @@ func newWorld(r *rules) world {
 }
 
 func (w *world) server(i int) Server {
-	return Server{Run: fmt.Sprintf("%c%d", 'A'+i, w.nodes[i].run), Now: int64(w.nodes[i].life)}
+	return Server{Run: "ABCDEFGHI"[i:i+1] + strconv.Itoa(w.nodes[i].run), Now: int64(w.nodes[i].life)}
 }
 
 type step struct {
@@ -150,8 +151,11 @@ func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
 		return
 	}
 	for i := range w.nodes {
-		add(prepare, k, i)
-		if p.deaf < w.deaf {
+		promises := w.nodes[i].place.Promised.Below(p.round.ballot)
+		if promises || !p.round.closed && p.round.promises[i] == nil { // else nothing comes of it
+			add(prepare, k, i)
+		}
+		if promises && p.deaf < w.deaf {
 			add(unheard, k, i)
 		}
 	}
@@ -160,8 +164,10 @@ func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
 	if !p.round.closed && !ended && (oks >= p.round.quorum) {
 		add(choose, k, 0)
 	}
-	for j := range p.accepts {
-		add(accept, k, j)
+	for j, to := range p.accepts {
+		if w.brokenPromise || w.looseAccept || w.nodes[to.Place].place.Promised == p.round.ballot {
+			add(accept, k, j)
+		}
 	}
 	for j := range w.restores(p) {
 		add(restore, k, j)
@@ -240,7 +246,7 @@ func (w world) after(s step) (world, error) {
 func (w *world) choose(k int, p *play) {
 	if w.hastyRevival {
 		for _, a := range p.round.promises {
-			if a != nil {
+			if a != nil && a.OK && !a.Votes {
 				p.round.known = append(slices.Clip(p.round.known), a.Mark)
 			}
 		}
@@ -249,7 +255,8 @@ func (w *world) choose(k int, p *play) {
 		p.round.promises = slices.Clone(p.round.promises)
 		for i, a := range p.round.promises {
 			if a == nil {
-				p.round.promises[i] = &Answer{OK: true, Votes: true, Mark: "?"}
+				p.round.promises[i] = &Answer{OK: true, Mark: "?"}
+				p.round.known = append(slices.Clip(p.round.known), "?")
 			}
 		}
 	}
