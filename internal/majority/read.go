@@ -1,8 +1,6 @@
 package majority
 
-import (
-	"time"
-)
+import "time"
 
 // Verdict is what the answers to a read come to.
 type Verdict uint8
@@ -21,6 +19,8 @@ type Reading struct {
 	// For so long at least a majority has held the value when the answers were given: the least of
 	// the ages that those who hold it tell. So a place that was restored since makes it shorter.
 	Held time.Duration
+	// A place is blank. A round restores it; that is not urgent, but the loss of another is near.
+	Blank bool
 }
 
 // Confirm tells what answers to a read, by place, come to; nil is no answer. A confirmed value is
@@ -33,13 +33,14 @@ func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Maj
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	heard, alike := 0, 0
-	open := false
+	open, blank := false, false
 	var best *Answer
 	for _, a := range answers {
 		if a == nil {
 			continue
 		}
 		heard++
+		blank = blank || !a.Votes
 		open = open || a.Votes && a.Accepted.Below(a.Promised)
 		if a.Votes && (best == nil || best.Accepted.Below(a.Accepted)) {
 			best = a
@@ -61,7 +62,7 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	if open || alike < quorum {
 		return got, Unsettled
 	}
-	return Reading{Value: best.Value, Ballot: best.Accepted, Held: held}, Confirmed
+	return Reading{Value: best.Value, Ballot: best.Accepted, Held: held, Blank: blank}, Confirmed
 }
 
 // Outlast returns a change for a process that may know more than all places: its own value is of an
