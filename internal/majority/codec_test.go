@@ -9,7 +9,8 @@ import (
 
 func FuzzDecodePlace(f *testing.F) {
 	for _, p := range []Place{{}, {Promised: Ballot{1, 2}, Run: "r", Mark: "r/1"},
-		{Run: "r", Mark: "r/1", Votes: true, Promised: Ballot{3, 1}, Accepted: Ballot{2, MaxNumber}, Value: "\x00v", At: 7}} {
+		{Run: "r", Mark: "r/1", Votes: true, Promised: Ballot{3, 1}, Accepted: Ballot{2, MaxNumber}, Value: "\x00v",
+			At: 7}} {
 		s, err := p.Encode()
 		if err != nil {
 			f.Fatal(err)
@@ -62,9 +63,10 @@ func TestWhatCannotBeHeldIsRefused(t *testing.T) {
 		"votes without a value":      {Run: "r", Mark: "m", Votes: true, Promised: one},
 		"a round without a proposer": {Run: "r", Mark: "m", Promised: Ballot{Round: 1}},
 		"a ballot too great":         {Run: "r", Mark: "m", Promised: Ballot{MaxNumber + 1, 1}},
-		"a value too long":           {Run: "r", Mark: "m", Promised: one, Accepted: one, Value: strings.Repeat("x", MaxValue+1)},
-		"a mark without a run":       {Mark: "m", Promised: one},
-		"a time below 0":             {At: -1},
+		"a value too long": {Run: "r", Mark: "m", Promised: one, Accepted: one,
+			Value: strings.Repeat("x", MaxValue+1)},
+		"a mark without a run": {Mark: "m", Promised: one},
+		"a time below 0":       {At: -1},
 	} {
 		if s, err := p.Encode(); !errors.Is(err, ErrStored) {
 			t.Errorf("%s: stored as %q (%v)", name, s, err)

@@ -41,7 +41,8 @@ type Node struct {
 	Name     string
 	Standing Standing
 	Since    int64 // the generation in which it went out; 0: it is in or leaving
-	// For so long at least it had been out when this generation was made, by the clocks of the places.
+	// For so long at least it had been out when this generation was made, by the clocks of the
+	// places.
 	OutFor time.Duration
 }
 
@@ -111,7 +112,8 @@ func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 	return next.checked()
 }
 
-// Remove forgets a node that was to leave and has no shard any more. A node that holds a place stays.
+// Remove forgets a node that was to leave and has no shard any more. A node that holds a place
+// stays.
 func (m Membership) Remove(name string, held time.Duration) (Membership, error) {
 	n, known := m.Node(name)
 	switch {

@@ -117,7 +117,8 @@ func TestTerms(t *testing.T) {
 	if got := drifted(time.Nanosecond); got != time.Microsecond {
 		t.Errorf("a nanosecond may take %v", got)
 	}
-	for _, bad := range []Terms{{}, {Confirm: 1}, {Window: 1}, {Confirm: -1, Window: 1}, {Confirm: 1, Window: 1, Booked: 3},
+	for _, bad := range []Terms{{}, {Confirm: 1}, {Window: 1}, {Confirm: -1, Window: 1},
+		{Confirm: 1, Window: 1, Booked: 3},
 		{Confirm: 1, Window: maxTerm + 1}} {
 		if _, err := bad.GivenUp(); !errors.Is(err, ErrTerms) {
 			t.Errorf("%+v: %v", bad, err)

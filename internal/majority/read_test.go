@@ -93,7 +93,8 @@ func TestRoundsThatAWriteTakes(t *testing.T) {
 	for i := range s.servers {
 		s.servers[i].Run += "again"
 	}
-	if n := s.write(t, p, func(f Found) (string, error) { return f.Value + "d", nil }); n != 2 || s.places[0].Value != "cd" {
+	if n := s.write(t, p, func(f Found) (string, error) { return f.Value + "d", nil }); n != 2 ||
+		s.places[0].Value != "cd" {
 		t.Errorf("after a restart of all it took %d rounds; the value is %q", n, s.places[0].Value)
 	}
 	if n := s.write(t, proposer(t, 9), to("e")); n > 2 {
@@ -101,7 +102,8 @@ func TestRoundsThatAWriteTakes(t *testing.T) {
 	}
 }
 
-// A value's age is what the youngest of those that hold it tells. Confirming it makes it no younger.
+// A value's age is what the youngest of those that hold it tells. Confirming it makes it no
+// younger.
 func TestHowLongAValueIsHeld(t *testing.T) {
 	s, p := newServers(3), proposer(t, 1)
 	s.write(t, p, to("a"))

@@ -101,8 +101,8 @@ func newRound(b Ballot, places int, known []string) *Round {
 // Ask returns the message for all places with which the round begins.
 func (r *Round) Ask() Message { return Message{Kind: Prepare, Ballot: r.ballot} }
 
-// Promise tells what a place answered to that. An answer that comes after the choice is ignored: the
-// choice did not heed it, so the place must not accept.
+// Promise tells what a place answered to that. An answer that comes after the choice is ignored:
+// the choice did not heed it, so the place must not accept.
 func (r *Round) Promise(place int, a Answer) {
 	if r.closed || r.promises[place] != nil {
 		return

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 var walks = flag.Int("majority.walks", 20_000, "random walks through worlds of places and rounds")
@@ -45,9 +47,9 @@ func drawn(seed uint64) *rules {
 // Larger histories than can all be visited, drawn at random.
 func TestRandomWalks(t *testing.T) {
 	steps := 0
-	for seed := range uint64(*walks) {
-		r := drawn(seed)
-		path, err := walk(r, seed, 50*r.rounds)
+	for seed := range extent.Fewer(*walks) {
+		r := drawn(uint64(seed))
+		path, err := walk(r, uint64(seed), 50*r.rounds)
 		if err != nil {
 			t.Fatalf("seed %d: %v after %v", seed, err, path)
 		}

@@ -268,8 +268,8 @@ func (w *world) choose(k int, p *play) {
 	})
 }
 
-// judge checks a value that is chosen now: one of it and the last one was derived from the other. It
-// may be the older one: a round that comes late to its majority, after its value was found at a
+// judge checks a value that is chosen now: one of it and the last one was derived from the other.
+// It may be the older one: a round that comes late to its majority, after its value was found at a
 // place and followed.
 func (w *world) judge(p *play) error {
 	if p.won || bits.OnesCount8(p.acceptBy) < p.round.quorum {
