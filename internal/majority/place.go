@@ -70,7 +70,7 @@ func (p Place) Hear(m Message, s Server) (Place, Answer) {
 			p = p.take(m, s.Now)
 		}
 	case Restore:
-		if ok = p.promised(m) && (!p.Votes || p.Accepted == m.Ballot); ok {
+		if ok = p.promised(m); ok {
 			p = p.take(m, s.Now)
 			p.Votes = true
 		}

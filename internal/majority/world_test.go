@@ -165,7 +165,9 @@ func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
 		add(choose, k, 0)
 	}
 	for j, to := range p.accepts {
-		if w.brokenPromise || w.looseAccept || w.nodes[to.Place].place.Promised == p.round.ballot {
+		server := w.server(to.Place)
+		place, m := w.broken(w.nodes[to.Place].place, to.Message, server)
+		if _, a := place.Hear(m, server); a.OK { // else nothing comes of it
 			add(accept, k, j)
 		}
 	}
