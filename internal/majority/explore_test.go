@@ -1,0 +1,204 @@
+package majority
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/race"
+)
+
+var deep = flag.Bool("majority.deep", false, "explore larger worlds of places and rounds: some minutes")
+
+// explorer visits every world that can come about.
+type explorer struct {
+	seen  map[[2]uint64]struct{}
+	seeds [2]maphash.Seed
+	path  []step
+	most  int
+	mix   *rand.Rand // draws the order of steps; nil: as listed
+	buf   [MaxPlaces][]byte
+}
+
+func explore(from world, most int, mix *rand.Rand) (states int, trace []step, err error) {
+	e := explorer{seen: map[[2]uint64]struct{}{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		most: most, mix: mix}
+	err = e.visit(from)
+	return len(e.seen), e.path, err
+}
+
+var errTooMany = fmt.Errorf("too many states")
+
+func (e *explorer) visit(w world) error {
+	key := e.key(&w)
+	if _, ok := e.seen[key]; ok {
+		return nil
+	}
+	if e.seen[key] = struct{}{}; len(e.seen) > e.most {
+		return errTooMany
+	}
+	steps := w.steps()
+	if e.mix != nil {
+		e.mix.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	}
+	for _, s := range steps {
+		e.path = append(e.path, s)
+		next, err := w.after(s)
+		if err != nil {
+			return err
+		}
+		if err := e.visit(next); err != nil {
+			return err
+		}
+		e.path = e.path[:len(e.path)-1]
+	}
+	return nil
+}
+
+// key stands for a world and all that differ from it only in which place is which.
+func (e *explorer) key(w *world) [2]uint64 {
+	columns := e.buf[:w.places]
+	for i := range columns {
+		columns[i] = w.column(columns[i][:0], i)
+	}
+	order := slices.Clone(columns)
+	slices.SortFunc(order, bytes.Compare)
+	var sum [2]uint64
+	for j := range sum {
+		var h maphash.Hash
+		h.SetSeed(e.seeds[j])
+		for _, c := range order {
+			h.Write(c)
+			h.WriteByte(0xff)
+		}
+		h.WriteString(w.chosen)
+		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored)})
+		for k := range w.plays {
+			p := &w.plays[k]
+			h.Write([]byte{flags(p.begun, p.round.closed, p.round.revived, p.round.chosen, p.won), byte(p.deaf)})
+			h.WriteString(p.round.value)
+		}
+		for _, l := range w.looks {
+			h.Write([]byte{flags(l.begun)})
+			h.WriteString(l.floor)
+		}
+		sum[j] = h.Sum64()
+	}
+	return sum
+}
+
+func flags(set ...bool) (b byte) {
+	for i, s := range set {
+		if s {
+			b |= 1 << i
+		}
+	}
+	return b
+}
+
+// column is all that a world holds of one place.
+func (w *world) column(b []byte, i int) []byte {
+	n := &w.nodes[i]
+	b = append(b, byte(n.run), byte(n.life), flags(n.lost))
+	b = n.place.append(b)
+	b = n.saved.append(b)
+	for k := range w.plays {
+		p := &w.plays[k]
+		b = p.round.promises[i].append(b)
+		b = append(b, flags(p.round.taken[i], p.acceptBy>>i&1 == 1, sentTo(p.accepts, i)))
+		for _, m := range p.round.known {
+			if m[0] == byte('A'+i) {
+				b = append(append(b, m[1:]...), 0)
+			}
+		}
+	}
+	for _, l := range w.looks {
+		if l.begun {
+			b = l.answers[i].append(b)
+		}
+	}
+	return b
+}
+
+func sentTo(to []Addressed, i int) bool {
+	return slices.ContainsFunc(to, func(a Addressed) bool { return a.Place == i })
+}
+
+// tail is a name of a run or mark without the letter that tells which place it is.
+func tail(s string) string {
+	if s == "" {
+		return s
+	}
+	return s[1:]
+}
+
+func (p Place) append(b []byte) []byte {
+	b = append(append(b, tail(p.Run)...), 0)
+	b = append(append(b, tail(p.Mark)...), 0)
+	b = append(b, flags(p.Votes), byte(p.Promised.Round), byte(p.Accepted.Round))
+	return append(append(b, p.Value...), 0)
+}
+
+func (a *Answer) append(b []byte) []byte {
+	if a == nil {
+		return append(b, 0xfe)
+	}
+	b = append(append(b, tail(a.Mark)...), 0)
+	b = append(b, flags(a.OK, a.Votes), byte(a.Promised.Round), byte(a.Accepted.Round))
+	return append(append(b, a.Value...), 0)
+}
+
+// All worlds of a few rounds and places: at most one chain of values is chosen, none is lost, and
+// no read is older than what was chosen when it began.
+func TestEveryInterleaving(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rules
+		size size
+	}{
+		{"three proposers", rules{places: 3, proposers: 3, rounds: 3}, small},
+		{"three proposers, an answer is lost", rules{places: 3, proposers: 3, rounds: 3, deaf: 1}, middle},
+		{"three proposers, a place forgets", rules{places: 3, proposers: 3, rounds: 3, forgets: 1}, middle},
+		{"and comes back from a snapshot", rules{places: 3, proposers: 3, rounds: 3, forgets: 1, saves: 1}, large},
+		{"a place comes back from a snapshot", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, saves: 1}, small},
+		{"places forget in turn", rules{places: 3, proposers: 2, rounds: 2, forgets: 2, saves: 1}, middle},
+		{"places forget and restart", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, restarts: 1}, small},
+		{"most restart, one forgets", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, restarts: 2, saves: 1},
+			large},
+		{"all restart", rules{places: 3, proposers: 1, rounds: 3, restarts: 3}, large},
+		{"a new register", rules{places: 3, proposers: 2, rounds: 3, fresh: true}, small},
+		{"two begin a new register", rules{places: 3, proposers: 2, rounds: 4, fresh: true}, middle},
+		{"a new register, a place forgets", rules{places: 3, proposers: 2, rounds: 3, fresh: true, forgets: 1}, middle},
+		{"a read", rules{places: 3, proposers: 2, rounds: 2, reads: 1}, small},
+		{"a read, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1}, middle},
+		{"a read, a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1, saves: 1}, large},
+		{"five places", rules{places: 5, proposers: 2, rounds: 2}, small},
+		{"one of five places forgets", rules{places: 5, proposers: 2, rounds: 2, forgets: 1}, middle},
+		{"two of five places forget", rules{places: 5, proposers: 2, rounds: 2, forgets: 2}, large},
+	} {
+		if c.size == large && !*deep || c.size == middle && (race.Enabled || os.Getenv("SHARDLIMIT_FULL") == "") {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			states, trace, err := explore(newWorld(&c.rules), 40_000_000, nil)
+			if err != nil {
+				t.Fatalf("%v after %v", err, trace)
+			}
+			t.Logf("%d states", states)
+		})
+	}
+}
+
+// size is of how many worlds there are.
+type size int
+
+const (
+	small  size = iota // a moment
+	middle             // some seconds; too long for the race detector, which finds nothing here
+	large              // only with -majority.deep
+)

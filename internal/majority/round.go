@@ -1,0 +1,249 @@
+package majority
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// MaxPlaces is how many places a register can have.
+const MaxPlaces = 9
+
+// Why a round chose nothing.
+var (
+	// ErrOvertaken: a place has promised a higher ballot. Another round may do, after a pause.
+	ErrOvertaken = errors.New("another round has a higher ballot")
+	// ErrNoMajority: too few places answered or accepted. Whether the value was chosen is unknown
+	// if the round had asked for that.
+	ErrNoMajority = errors.New("no majority of the places answered")
+	// ErrBlank: all places answered, but too few vote. The next round of this proposer may go on.
+	ErrBlank = errors.New("too few places vote")
+	// ErrPlaces: a register cannot have so many places, or a proposer cannot have this id.
+	ErrPlaces = errors.New("invalid places or proposer")
+)
+
+// Majority is how many of the places decide.
+func Majority(places int) int { return places/2 + 1 }
+
+// Proposer makes the rounds of one process for one register, one after the other.
+type Proposer struct {
+	id, round int64
+	places    int
+	marks     []string // the blank places that its last round found
+}
+
+// NewProposer returns a proposer for a register. Its id, 1 to MaxNumber, is one that no other
+// proposer of the register ever has.
+func NewProposer(id int64, places int) (*Proposer, error) {
+	if id < 1 || id > MaxNumber || places < 1 || places > MaxPlaces {
+		return nil, fmt.Errorf("%w: %d places, proposer %d", ErrPlaces, places, id)
+	}
+	return &Proposer{id: id, places: places}, nil
+}
+
+// Begin returns the next round.
+func (p *Proposer) Begin() *Round {
+	p.round++
+	return newRound(Ballot{Round: p.round, Proposer: p.id}, p.places, p.marks)
+}
+
+// End has the proposer learn from a round, and from what was promised elsewhere. Each round ends,
+// whatever became of it, before the next begins.
+func (p *Proposer) End(r *Round) {
+	p.round = max(p.round, r.highest.Round)
+	p.marks = nil
+	for _, a := range r.promises {
+		if a != nil && a.OK && !a.Votes {
+			p.marks = append(p.marks, a.Mark)
+		}
+	}
+}
+
+// Found is what a round goes on from.
+type Found struct {
+	Exists bool
+	Value  string
+	Held   time.Duration // for so long at least a majority has held it, by the clocks of the places
+}
+
+// Change returns the value that is to follow what was found, or that itself to confirm it. It may
+// be called for a value that is not chosen in the end.
+type Change func(Found) (string, error)
+
+// Addressed is a message for one place.
+type Addressed struct {
+	Place   int
+	Message Message
+}
+
+// Round is one try to change a value. Its messages may be lost, late or doubled. What it is told of
+// answers may come in any order.
+type Round struct {
+	ballot   Ballot
+	quorum   int
+	known    []string  // blank places that were seen before the round began
+	promises []*Answer // by place; they never change
+	taken    []bool
+	chosen   bool
+	closed   bool // a value was proposed, or never will be
+	revived  bool // too few places vote: blank ones accept as well
+	refused  bool
+	value    string
+	highest  Ballot
+}
+
+func newRound(b Ballot, places int, known []string) *Round {
+	return &Round{ballot: b, quorum: Majority(places), known: slices.Clone(known), promises: make([]*Answer, places),
+		taken: make([]bool, places)}
+}
+
+// Ask returns the message for all places with which the round begins.
+func (r *Round) Ask() Message { return Message{Kind: Prepare, Ballot: r.ballot} }
+
+// Promise tells what a place answered to that. An answer that comes after the choice is ignored:
+// the choice did not heed it, so the place must not accept.
+func (r *Round) Promise(place int, a Answer) {
+	if r.closed || r.promises[place] != nil {
+		return
+	}
+	r.promises[place] = &a
+	r.learn(a)
+}
+
+func (r *Round) learn(a Answer) {
+	if r.highest.Below(a.Promised) {
+		r.highest = a.Promised
+	}
+}
+
+// Heard reports whether all places have answered.
+func (r *Round) Heard() bool { return !slices.Contains(r.promises, nil) }
+
+// Choose makes the choice from the answers so far, and returns whom to ask to accept it. It can be
+// called once.
+func (r *Round) Choose(change Change) ([]Addressed, error) {
+	if r.closed {
+		return nil, ErrOvertaken
+	}
+	r.closed = true
+	voters := r.count(func(a *Answer) bool { return a.OK && a.Votes })
+	if voters < r.quorum {
+		if err := r.revive(); err != nil {
+			return nil, err
+		}
+		r.revived = true
+	}
+	value, err := change(r.found())
+	if err != nil {
+		return nil, err
+	}
+	r.value = value
+	return r.messages(func(a *Answer) bool { return a.Votes || r.revived }), nil
+}
+
+// revive returns why the round may not go on although too few places vote, nil if it may. A voter
+// has answered for good only if it was asked after the blank places had lost their votes: else its
+// acceptance may still come to one that a blank place gave and forgot.
+func (r *Round) revive() error {
+	switch {
+	case r.count(func(a *Answer) bool { return !a.OK }) > 0:
+		return ErrOvertaken
+	case !r.Heard():
+		return ErrNoMajority
+	case r.count(func(a *Answer) bool { return !a.Votes && !slices.Contains(r.known, a.Mark) }) > 0:
+		return ErrBlank
+	}
+	return nil
+}
+
+func (r *Round) count(is func(*Answer) bool) (n int) {
+	for _, a := range r.promises {
+		if a != nil && is(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// found is the value of the highest ballot: of those who vote, or of all if too few do.
+func (r *Round) found() Found {
+	var best *Answer
+	for _, a := range r.promises {
+		if a != nil && a.OK && (a.Votes || r.revived) && a.Accepted != (Ballot{}) &&
+			(best == nil || best.Accepted.Below(a.Accepted)) {
+			best = a
+		}
+	}
+	if best == nil {
+		return Found{}
+	}
+	f := Found{Exists: true, Value: best.Value, Held: best.Age}
+	alike := r.count(func(a *Answer) bool {
+		same := a.OK && a.Votes && a.Accepted == best.Accepted
+		if same {
+			f.Held = min(f.Held, a.Age)
+		}
+		return same
+	})
+	if alike < r.quorum {
+		f.Held = 0
+	}
+	return f
+}
+
+// messages are for those places whose promise the choice has heeded.
+func (r *Round) messages(to func(*Answer) bool) (out []Addressed) {
+	for i, a := range r.promises {
+		if a == nil || !a.OK || !to(a) {
+			continue
+		}
+		m := Message{Kind: Accept, Ballot: r.ballot, Mark: a.Mark, Value: r.value}
+		if !a.Votes {
+			m.Kind = Restore
+		}
+		out = append(out, Addressed{Place: i, Message: m})
+	}
+	return out
+}
+
+// Accepted tells what a place answered to a message of Choose.
+func (r *Round) Accepted(place int, a Answer) {
+	r.learn(a)
+	if !a.OK {
+		r.refused = true
+		return
+	}
+	if r.taken[place] = true; !r.chosen {
+		n := 0
+		for _, t := range r.taken {
+			if t {
+				n++
+			}
+		}
+		r.chosen = n >= r.quorum
+	}
+}
+
+// Chosen reports whether the value of the round is chosen.
+func (r *Round) Chosen() bool { return r.chosen }
+
+// Err returns why the value is not known to be chosen, nil if it is.
+func (r *Round) Err() error {
+	switch {
+	case r.chosen:
+		return nil
+	case r.refused:
+		return ErrOvertaken
+	}
+	return ErrNoMajority
+}
+
+// Restores returns the messages by which blank places vote again, once the value is chosen. Before,
+// it may be older than one that a blank place helped to choose.
+func (r *Round) Restores() []Addressed {
+	if !r.chosen || r.revived {
+		return nil
+	}
+	return r.messages(func(a *Answer) bool { return !a.Votes })
+}

@@ -1,0 +1,365 @@
+package majority
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file is a world of places and rounds for the checkers. Messages are never used up: each may
+// come at any time, any number of times, or never. An answer is heard at once; what an answer that
+// is late or lost can do, a round does that chooses later, or sends nothing more.
+
+// rules are the size of a world, and what is broken in it.
+type rules struct {
+	places, proposers, rounds int // rounds of all proposers, who take turns in the list
+	forgets, restarts, saves  int // how often
+	deaf                      int // how many promises a round does not hear of
+	fresh                     bool
+	reads                     int
+	confirms                  bool // every second round confirms what it finds
+
+	quorum        int  // 0: a majority
+	amnesia       bool // a place votes although it forgot
+	looseRestore  bool // a restore is not bound to the life of the place
+	looseAccept   bool // neither is an accept
+	trustingRead  bool // one answer confirms a read
+	brokenPromise bool // a place accepts below its promise
+	earlyRestore  bool // a blank place is restored before the value is chosen
+	lateVoter     bool // a promise that came after the choice counts
+	hastyRevival  bool // blank places need not be known before the round
+	fewRevive     bool // nor need all places answer
+	emptyMinority bool // more places may forget than a minority
+}
+
+// node is a place with its server.
+type node struct {
+	place, saved Place
+	run, life    int  // how often the server started, how often the place lost something
+	lost         bool // it forgot, and has not voted since
+}
+
+// play is a round and what became of it.
+type play struct {
+	begun    bool
+	round    Round
+	accepts  []Addressed
+	deaf     int
+	acceptBy uint8 // places that ever accepted
+	won      bool
+}
+
+// look is a read.
+type look struct {
+	begun   bool
+	floor   string // the value that was chosen when it began
+	answers []*Answer
+}
+
+type world struct {
+	*rules
+	nodes                     []node
+	plays                     []play
+	looks                     []look
+	chosen                    string
+	forgot, restarted, stored int
+}
+
+const base = "0"
+
+func newWorld(r *rules) world {
+	w := world{rules: r, nodes: make([]node, r.places), plays: make([]play, r.rounds), looks: make([]look, r.reads)}
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		n.run = 1
+		if !r.fresh {
+			first := Ballot{Round: 1, Proposer: 1}
+			n.place = Place{Run: w.server(i).Run, Mark: w.server(i).Run + "/", Votes: true, Promised: first,
+				Accepted: first, Value: base}
+			n.saved = n.place
+			w.chosen = base
+		}
+	}
+	for k := range w.plays {
+		b := Ballot{Round: int64(k) + 2, Proposer: int64(k%r.proposers) + 1}
+		w.plays[k] = play{begun: k < r.proposers, round: *newRound(b, r.places, nil)}
+		w.plays[k].round.quorum = cmp.Or(r.quorum, Majority(r.places))
+	}
+	return w
+}
+
+func (w *world) server(i int) Server {
+	return Server{Run: "ABCDEFGHI"[i:i+1] + strconv.Itoa(w.nodes[i].run), Now: int64(w.nodes[i].life)}
+}
+
+type step struct {
+	what byte
+	k, i int
+}
+
+func (s step) String() string { return fmt.Sprintf("%c%d.%d", s.what, s.k, s.i) }
+
+// The kinds of step: of a round (begin, prepare, prepare unheard, choose, accept, restore), of a
+// place (forget all in the same run, come back from what was saved, restart, save), of a read.
+const (
+	begin, prepare, unheard, choose, accept, restore = 'b', 'p', 'u', 'c', 'a', 'r'
+	empty, snapshot, restart, save                   = 'E', 'S', 'R', 'V'
+	look0, look1                                     = 'l', 'L'
+)
+
+// steps are all that can happen next.
+func (w *world) steps() (out []step) {
+	add := func(what byte, k, i int) { out = append(out, step{what, k, i}) }
+	for k := range w.plays {
+		w.stepsOf(k, add)
+	}
+	for i := range w.nodes {
+		if w.forgot < w.forgets && w.mayForget(i) {
+			add(empty, 0, i)
+			add(snapshot, 0, i)
+		}
+		if w.restarted < w.restarts {
+			add(restart, 0, i)
+		}
+		if w.stored < w.saves && w.nodes[i].saved != w.nodes[i].place {
+			add(save, 0, i)
+		}
+	}
+	for k := range w.looks {
+		if !w.looks[k].begun {
+			add(look0, k, 0)
+			continue
+		}
+		for i, a := range w.looks[k].answers {
+			if a == nil {
+				add(look1, k, i)
+			}
+		}
+	}
+	return out
+}
+
+func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
+	p := &w.plays[k]
+	if !p.begun {
+		if w.plays[k-w.proposers].begun {
+			add(begin, k, 0)
+		}
+		return
+	}
+	for i := range w.nodes {
+		promises := w.nodes[i].place.Promised.Below(p.round.ballot)
+		if promises || !p.round.closed && p.round.promises[i] == nil { // else nothing comes of it
+			add(prepare, k, i)
+		}
+		if promises && p.deaf < w.deaf {
+			add(unheard, k, i)
+		}
+	}
+	ended := k+w.proposers < len(w.plays) && w.plays[k+w.proposers].begun
+	oks := p.round.count(func(a *Answer) bool { return a.OK })
+	if !p.round.closed && !ended && (oks >= p.round.quorum) {
+		add(choose, k, 0)
+	}
+	for j, to := range p.accepts {
+		server := w.server(to.Place)
+		place, m := w.broken(w.nodes[to.Place].place, to.Message, server)
+		if _, a := place.Hear(m, server); a.OK { // else nothing comes of it
+			add(accept, k, j)
+		}
+	}
+	for j := range w.restores(p) {
+		add(restore, k, j)
+	}
+}
+
+func (w *world) restores(p *play) []Addressed {
+	if w.earlyRestore && p.round.value != "" {
+		return p.round.messages(func(a *Answer) bool { return !a.Votes })
+	}
+	return p.round.Restores()
+}
+
+// mayForget: at most a minority has forgotten at a time.
+func (w *world) mayForget(i int) bool {
+	if w.emptyMinority {
+		return true
+	}
+	lost := 0
+	for j := range w.nodes {
+		if w.nodes[j].lost || i == j {
+			lost++
+		}
+	}
+	return lost <= w.places-Majority(w.places)
+}
+
+// after is the world after a step, and what is wrong with it.
+func (w world) after(s step) (world, error) {
+	switch s.what {
+	case empty, snapshot, restart, save, look0, look1:
+		return w.afterOther(s)
+	}
+	w.plays = slices.Clone(w.plays)
+	p := &w.plays[s.k]
+	switch s.what {
+	case begin:
+		p.begun = true
+		for _, a := range w.plays[s.k-w.proposers].round.promises {
+			if a != nil && a.OK && !a.Votes {
+				p.round.known = append(slices.Clip(p.round.known), a.Mark)
+			}
+		}
+	case prepare, unheard:
+		a := w.send(s.i, p.round.Ask())
+		if s.what == unheard {
+			p.deaf++
+			break
+		}
+		p.round.promises = slices.Clone(p.round.promises)
+		if w.lateVoter && p.round.closed && a.OK && p.round.promises[s.i] == nil && p.accepts != nil && a.Votes {
+			p.round.promises[s.i] = &a
+			p.accepts = p.round.messages(func(a *Answer) bool { return a.Votes })
+		}
+		p.round.Promise(s.i, a)
+	case choose:
+		w.choose(s.k, p)
+	case accept, restore:
+		to := p.accepts
+		if s.what == restore {
+			to = w.restores(p)
+		}
+		a := w.send(to[s.i].Place, to[s.i].Message)
+		p.round.taken = slices.Clone(p.round.taken)
+		if s.what == accept {
+			p.round.Accepted(to[s.i].Place, a)
+			if a.OK {
+				p.acceptBy |= 1 << to[s.i].Place
+			}
+		}
+		return w, w.judge(p)
+	}
+	return w, nil
+}
+
+func (w *world) choose(k int, p *play) {
+	if w.hastyRevival {
+		for _, a := range p.round.promises {
+			if a != nil && a.OK && !a.Votes {
+				p.round.known = append(slices.Clip(p.round.known), a.Mark)
+			}
+		}
+	}
+	if w.fewRevive && !p.round.Heard() {
+		p.round.promises = slices.Clone(p.round.promises)
+		for i, a := range p.round.promises {
+			if a == nil {
+				p.round.promises[i] = &Answer{OK: true, Mark: "?"}
+				p.round.known = append(slices.Clip(p.round.known), "?")
+			}
+		}
+	}
+	p.accepts, _ = p.round.Choose(func(f Found) (string, error) {
+		if w.confirms && k%2 == 1 && f.Exists {
+			return f.Value, nil
+		}
+		return f.Value + string(rune('a'+k)), nil
+	})
+}
+
+// judge checks a value that is chosen now: one of it and the last one was derived from the other.
+// It may be the older one: a round that comes late to its majority, after its value was found at a
+// place and followed.
+func (w *world) judge(p *play) error {
+	if p.won || bits.OnesCount8(p.acceptBy) < p.round.quorum {
+		return nil
+	}
+	p.won = true
+	switch {
+	case strings.HasPrefix(p.round.value, w.chosen):
+		w.chosen = p.round.value
+	case !strings.HasPrefix(w.chosen, p.round.value):
+		return fmt.Errorf("%q was chosen after %q", p.round.value, w.chosen)
+	}
+	return nil
+}
+
+func (w world) afterOther(s step) (world, error) {
+	if s.what == look0 || s.what == look1 {
+		w.looks = slices.Clone(w.looks)
+		return w, w.look(&w.looks[s.k], s)
+	}
+	w.nodes = slices.Clone(w.nodes)
+	n := &w.nodes[s.i]
+	switch s.what {
+	case empty: // flushed, in the same run
+		n.place, n.lost = Place{}, true
+		w.forgot++
+	case snapshot:
+		n.place, n.lost = n.saved, true
+		n.run++
+		w.forgot++
+	case restart:
+		n.run++
+		w.restarted++
+	case save:
+		n.saved = n.place
+		w.stored++
+		return w, nil
+	}
+	n.life++
+	return w, nil
+}
+
+func (w *world) look(l *look, s step) error {
+	if s.what == look0 {
+		*l = look{begun: true, floor: w.chosen, answers: make([]*Answer, w.places)}
+		return nil
+	}
+	a := w.send(s.i, Message{Kind: Read})
+	l.answers = slices.Clone(l.answers)
+	l.answers[s.i] = &a
+	quorum := Majority(w.places)
+	if w.trustingRead {
+		quorum = 1
+	}
+	got, v := confirm(l.answers, quorum)
+	if v == Confirmed && !strings.HasPrefix(got.Value, l.floor) {
+		return fmt.Errorf("a read that began when %q was chosen says %q", l.floor, got.Value)
+	}
+	return nil
+}
+
+// send gives a message to a place.
+func (w *world) send(i int, m Message) Answer {
+	w.nodes = slices.Clone(w.nodes)
+	n, s := &w.nodes[i], w.server(i)
+	p, m := w.broken(n.place, m, s)
+	p, a := p.Hear(m, s)
+	if a.OK && m.Kind != Read {
+		n.place = p
+		n.lost = n.lost && !p.Votes
+	}
+	return a
+}
+
+// broken is a place and a message as a broken place sees them.
+func (w *world) broken(p Place, m Message, s Server) (Place, Message) {
+	if w.amnesia && (p.Run != s.Run || p.Mark == "") {
+		p.Run, p.Votes, p.Mark = s.Run, true, cmp.Or(p.Mark, m.Mark, "?")
+	}
+	blank := !p.Votes || p.Run != s.Run
+	if w.looseAccept && m.Kind == Accept && !blank || w.looseRestore && m.Kind == Restore && blank {
+		p.Run, p.Mark, p.Promised = s.Run, m.Mark, m.Ballot
+		if blank {
+			p.Votes = false
+		}
+	}
+	if w.brokenPromise && m.Kind == Accept && m.Ballot.Below(p.Promised) {
+		p.Promised = m.Ballot
+	}
+	return p, m
+}
