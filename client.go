@@ -126,13 +126,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	co := c.limiters[name]
 	c.mu.Unlock()
 	if co == nil {
-		co = newCore(c, name, "n:"+name)
-		co.registered(false)
-		layout, err := co.register.Look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		limit, err := limitOf(*layout)
+		limit, err := c.stored(ctx, name, false)
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +138,21 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 		return nil, err
 	}
 	return co.limiter(), nil
+}
+
+// stored returns the limit that is stored under the name, of a limiter or a family.
+func (c *Client) stored(ctx context.Context, name string, family bool) (Limit, error) {
+	id := "n:" + name
+	if family {
+		id = "f:" + name
+	}
+	co := newCore(c, name, id)
+	co.registered(family)
+	layout, err := co.register.Look(ctx)
+	if err != nil {
+		return Limit{}, err
+	}
+	return limitOf(*layout)
 }
 
 // core returns the one core of a name.

@@ -309,6 +309,20 @@ func ExampleClient_Family() {
 	// ann false
 }
 
+func ExampleClient_OpenFamily() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	_, err := client.OpenFamily(ctx, "users")
+	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
+	_, _ = client.Family(ctx, "users", shardlimit.PerMinute(60))
+	users, _ := client.OpenFamily(ctx, "users")
+	fmt.Println(users.Limit())
+	// Output:
+	// true
+	// 60 permits per 1m0s on 1 shard
+}
+
 func ExampleFamily_SetLimit() {
 	client, stop := start()
 	defer stop()

@@ -48,6 +48,30 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	return f, nil
 }
 
+// OpenFamily returns a handle on a family that is stored already, without declaring anything.
+// Errors are those of Open.
+func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
+	if err := checkName("name", name); err != nil {
+		return nil, err
+	}
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	c.mu.Lock()
+	f := c.families[name]
+	c.mu.Unlock()
+	if f == nil {
+		limit, err := c.stored(ctx, name, true)
+		if err != nil {
+			return nil, err
+		}
+		if f, err = c.family(name, limit); err != nil {
+			return nil, err
+		}
+	}
+	return f, f.core.join(ctx, f.core.declaration())
+}
+
 func (c *Client) family(name string, limit Limit) (*Family, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,9 +39,9 @@ func newClient(config shardlimit.Config) (*shardlimit.Client, error) {
 // and calls do, all within adminTimeout and until interrupted.
 func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Limiter) error) error {
 	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		limiter, err := client.Open(ctx, name)
+		limiter, err := open(ctx, cmd, client, name)
 		if err != nil {
-			return explain(err, name)
+			return err
 		}
 		return explain(do(ctx, limiter), name)
 	})

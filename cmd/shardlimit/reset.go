@@ -15,7 +15,7 @@ func resetCommand(con console) *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "The whole limit is free at once, also after a node lost its memory.\n\nExample:\n\n" +
 			"  shardlimit reset mails --redis 10.0.0.1:6379,10.0.0.2:6379",
-		Flags: targetFlags(),
+		Flags: append([]cli.Flag{keyFlag()}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
 				if err := l.Reset(ctx); err != nil {

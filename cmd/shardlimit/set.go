@@ -20,8 +20,11 @@ func setCommand(con console) *cli.Command {
 		Description: "Every process that uses the limit follows within its next call, and what was used stays " +
 			"counted.\n" +
 			"Every window that begins after the command has ended obeys the new rate.\n\nExample:\n\n" +
-			"  shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379",
+			"  shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379\n" +
+			"  shardlimit set users --key ann --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
+			familyFlag(), keyFlag(),
+			&cli.BoolFlag{Name: "unset", Usage: "with --key: the key has its family's limit again"},
 			&cli.StringFlag{Name: "rate", Usage: rateHelp + "; left out: as it is"},
 			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards, 0 to have it chosen; left out: as it is"},
 		}, targetFlags()...),
@@ -30,7 +33,13 @@ func setCommand(con console) *cli.Command {
 }
 
 func set(ctx context.Context, cmd *cli.Command, con console) error {
-	if !cmd.IsSet("rate") && !cmd.IsSet("shards") {
+	ofFamily := cmd.Bool("family") || cmd.IsSet("key")
+	switch {
+	case cmd.Bool("unset") && (!cmd.IsSet("key") || cmd.IsSet("rate")):
+		return usagef("--unset goes with --key, and not with --rate")
+	case ofFamily && cmd.IsSet("shards"):
+		return usagef("how many shards the keys of a family have cannot be changed")
+	case !cmd.IsSet("rate") && !cmd.IsSet("shards") && !cmd.Bool("unset"):
 		return usagef("nothing to set; give --rate 500/s or --shards 8 or both")
 	}
 	change, err := readChange(cmd)
@@ -38,7 +47,13 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 		return err
 	}
 	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+		if ofFamily {
+			return setFamily(ctx, cmd, con, client, name, change)
+		}
 		limiter, err := client.Open(ctx, name)
+		if err := notFamily(ctx, client, name, err); errors.As(err, &usageError{}) {
+			return err
+		}
 		if errors.Is(err, shardlimit.ErrNotFound) && cmd.IsSet("rate") {
 			return declare(ctx, client, con, name, change(shardlimit.Limit{}))
 		}

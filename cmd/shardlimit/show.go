@@ -23,10 +23,19 @@ func showCommand(con console) *cli.Command {
 		Description: "Nothing is consumed and nothing is written.\n\nExample:\n\n" +
 			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
-			participantFlag(),
+			familyFlag(), keyFlag(), participantFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object; times are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Bool("family") {
+				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+					family, err := openFamily(ctx, client, name)
+					if err != nil {
+						return err
+					}
+					return showFamily(con.out, family)
+				})
+			}
 			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
 				state, err := l.Peek(ctx)
 				if len(state.Shards) == 0 && err != nil {

@@ -21,7 +21,7 @@ func topCommand(con console) *cli.Command {
 			"written.\n\nExample:\n\n" +
 			"  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
-			participantFlag(),
+			keyFlag(), participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
 			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
 		}, targetFlags()...),
@@ -48,7 +48,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	defer client.Close()
 	interrupts := listen(ctx)
 	defer interrupts.close()
-	limiter, err := openFor(interrupts.first, client, name)
+	limiter, err := openFor(interrupts.first, cmd, client, name)
 	if err != nil {
 		return err
 	}
@@ -71,11 +71,11 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	}
 }
 
-func openFor(ctx context.Context, client *shardlimit.Client, name string) (*shardlimit.Limiter, error) {
+func openFor(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,
+	name string) (*shardlimit.Limiter, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	limiter, err := client.Open(ctx, name)
-	return limiter, explain(err, name)
+	return open(ctx, cmd, client, name)
 }
 
 // lookAt is what show prints. What goes wrong is part of it: the next look may succeed.

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 var deep = flag.Bool("majority.deep", false, "explore larger worlds of places and rounds: some minutes")
@@ -181,7 +180,7 @@ func TestEveryInterleaving(t *testing.T) {
 		{"one of five places forgets", rules{places: 5, proposers: 2, rounds: 2, forgets: 1}, middle},
 		{"two of five places forget", rules{places: 5, proposers: 2, rounds: 2, forgets: 2}, large},
 	} {
-		if c.size == large && !*deep || c.size == middle && (race.Enabled || os.Getenv("SHARDLIMIT_FULL") == "") {
+		if c.size == large && !*deep || c.size == middle && !extent.Full {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -199,6 +198,6 @@ type size int
 
 const (
 	small  size = iota // a moment
-	middle             // some seconds; too long for the race detector, which finds nothing here
+	middle             // some seconds: with SHARDLIMIT_FULL=1, and without the race detector, which finds nothing here
 	large              // only with -majority.deep
 )
