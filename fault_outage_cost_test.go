@@ -1,0 +1,65 @@
+package shardlimit_test
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// While no node answers, whether it refuses or is silent, any number of calls costs neither memory
+// nor goroutines: of a limit, and of the keys of a family.
+func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
+	for name, down := range map[string]func(*proxiedNode){
+		"it refuses":   func(p *proxiedNode) { p.server.Kill() },
+		"it is silent": func(p *proxiedNode) { p.server.Pause() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, posts := proxied(t, 3)
+			c := f.client(t, func(c *shardlimit.Config) {
+				c.OnOutage, c.FamilyKeys = shardlimit.FailOpen, 1000
+			})
+			l, users := limiter(t, c, "l", shardlimit.PerSecond(1000)), keyed(t, c, "users", shardlimit.PerSecond(10))
+			for _, p := range posts {
+				down(p)
+			}
+			awaitThat(t, "the breakers open", func() bool {
+				d, err := l.Allow(t.Context())
+				return err == nil && d.Degraded
+			})
+			calls := func(n int64) (bytes int64, goroutines int) {
+				var next atomic.Int64
+				var wg sync.WaitGroup
+				for range 64 {
+					wg.Go(func() {
+						for i := next.Add(1); i <= n; i = next.Add(1) {
+							d, err := l.Allow(t.Context())
+							if i%2 == 0 {
+								d, err = users.Limiter(strconv.FormatInt(i%5000, 10)).Allow(t.Context())
+							}
+							if err != nil || !d.Allowed {
+								t.Errorf("%+v, %v", d, err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				return heap(), runtime.NumGoroutine()
+			}
+			first, few := calls(20_000)
+			last, many := calls(100_000)
+			t.Logf("heap %d KB and then %d, goroutines %d and then %d", first>>10, last>>10, few, many)
+			if last-first > 1<<20 {
+				t.Errorf("the heap grew by %d bytes", last-first)
+			}
+			if many > few+16 {
+				t.Errorf("%d goroutines, then %d", few, many)
+			}
+			runtime.KeepAlive(users)
+		})
+	}
+}
