@@ -40,9 +40,15 @@ func (w *world) own(s step) {
 	l.own = l.changes(limit)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if h.SetLimit(ctx, limit) == nil && p.works() && h.Limit().Permits != limit.Permits {
-		l.world.found("own", "l%d: a key has %v after SetLimit(%v)", l.number, h.Limit(), limit)
+	is, alone := l.own, l.pending == 0
+	l.pending++
+	if h.SetLimit(ctx, limit) == nil && p.works() && alone && is == l.own { // else another one may have won
+		if h.Limit().Permits != limit.Permits {
+			l.world.found("own", "l%d: a key has %v after SetLimit(%v)", l.number, h.Limit(), limit)
+		}
+		l.ownOnly(is)
 	}
+	l.pending--
 	w.event("own", l)
 }
 
@@ -57,7 +63,9 @@ func (w *world) unown(s step) {
 	l.changes(f.Limit())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	l.pending++
 	_ = h.UnsetLimit(ctx)
+	l.pending--
 	w.event("unown", l)
 }
 
@@ -117,7 +125,10 @@ func (w *world) place(s step) {
 	if h == nil {
 		return
 	}
-	family := p.families[l.name()] // of this life: it may end meanwhile
+	family := p.families[l.name()]
+	if family == nil {
+		return // its life has ended meanwhile
+	}
 	l.placed = true
 	w.give(p, s.List)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -20,6 +20,7 @@ type watched struct {
 	versions []*version
 	own      *version // the limit of its own that a family's key has, as far as anybody knows
 	owned    bool     // it had one
+	pending  int      // changes of its own limit that are under way
 	extra    []allowance
 	events   []event
 	ops      []history.Op
@@ -97,6 +98,19 @@ func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Dura
 		pending := v.limit.Revision > stored.Revision || v.limit.Revision > done.limit.Revision && same(v.limit, stored)
 		if v.ended == 0 && !l.plan.Family && !pending {
 			v.ended = max(end+int64(v.limit.Lease), l.booked)
+		}
+	}
+}
+
+// ownOnly notes that a key has got a limit of its own, and every shard has heard of it. What its
+// family has does not hold for the key any more, once processes that rest have read the record.
+func (l *watched) ownOnly(own *version) {
+	if !l.world.well() || l.unrecorded {
+		return
+	}
+	for _, v := range l.versions {
+		if v != own && v.ended == 0 {
+			v.ended = l.world.now() + int64(20*time.Second)
 		}
 	}
 }
