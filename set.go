@@ -141,7 +141,8 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 
 // waitsOn reports whether callers wait on after a call that ended so.
 func (s *Set) waitsOn(err error) bool {
-	return len(s.limiters) > 0 && !slices.ContainsFunc(s.limiters, func(l *Limiter) bool { return !l.core.waitsOn(err) })
+	return len(s.limiters) > 0 &&
+		!slices.ContainsFunc(s.limiters, func(l *Limiter) bool { return !l.core.waitsOn(err) })
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline
