@@ -33,10 +33,15 @@ type load struct {
 	version uint64        // how often it was loaded; 0: never
 	busy    chan struct{} // closed when the load under way has ended; nil: none
 	failed  error         // why the last load failed; nil: it did not, or only its caller gave up
+	// eager has callers who meet the first load send the text as well. They are few, and from afar
+	// to wait for it would take most of their time.
+	eager bool
 }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
-func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
+func NewEndpoint(client rueidis.Client) *Endpoint {
+	return &Endpoint{client: client, takes: load{eager: true}}
+}
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 
@@ -130,6 +135,10 @@ func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done fun
 			return version, nil, nil
 		}
 		busy := l.busy
+		if busy != nil && l.eager && l.version == 0 {
+			l.mu.Unlock()
+			return 0, func(bool, error) {}, nil
+		}
 		if busy == nil {
 			busy = make(chan struct{})
 			l.busy = busy

@@ -234,3 +234,26 @@ func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
 		t.Errorf("%d of 30 failed, a third lies on the master", failed)
 	}
 }
+
+// Who comes while the script for many shards is loaded for the first time sends it as well: to wait
+// for a node far away would take most of the call's time. When it was loaded before, one loads it.
+func TestTheFirstLoadOfTakesIsNotWaitedFor(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &NewEndpoint(nil).takes
+	_, loads, err := l.ready(t.Context(), 0)
+	if loads == nil || err != nil {
+		t.Fatal(err)
+	}
+	if _, sends, err := l.ready(over, 0); sends == nil || err != nil {
+		t.Errorf("the second waits: %v", err)
+	}
+	loads(true, nil)
+	version, _, _ := l.ready(t.Context(), 0)
+	if _, loads, _ = l.ready(t.Context(), version); loads == nil {
+		t.Fatal("nobody loads what is gone")
+	}
+	if _, sends, err := l.ready(over, version); sends != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("another load of the same: %v", err)
+	}
+}
