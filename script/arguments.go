@@ -10,10 +10,10 @@ import (
 func (r *TakeRequest) proposed(args []string) []string {
 	p, flags, known := r.Proposal, r.flags(), r.known()
 	terms := p.termsTexts[flags]
-	if known != enough(p.lasts) || r.Deadline != 0 {
-		now := told{p, flags, known, r.Deadline}
+	if known != enough(p.lasts) || r.Deadline != 0 || r.Fence != 0 {
+		now := told{p, flags, known, r.Deadline, r.Fence}
 		if r.told != now {
-			r.told, r.toldText = now, p.terms(flags, known, r.Deadline)
+			r.told, r.toldText = now, p.terms(flags, known, r.Deadline, r.Fence)
 		}
 		terms = r.toldText
 	}
@@ -77,12 +77,15 @@ func (r *TakeRequest) known() int64 {
 // told is what the text of the terms depends on. A request that is sent again and again need not
 // allocate it.
 type told struct {
-	proposal        *Proposal
-	flags           int
-	known, deadline int64
+	proposal               *Proposal
+	flags                  int
+	known, deadline, fence int64
 }
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.
 func (r *TakeRequest) late(now int64) bool {
 	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && now > r.Deadline
 }
+
+// fenced reports whether the call comes too late at this time of the node, in microseconds.
+func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && now > r.Fence }

@@ -112,3 +112,51 @@ func TestTheHeadOutlivesTheLog(t *testing.T) {
 		t.Fatalf("%q live for ever", keys)
 	}
 }
+
+// After its fence a call grants, adopts and writes nothing, also where there is a state.
+func TestNothingIsDoneAfterTheFence(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint := context.Background(), NewEndpoint(client)
+		for a := range algorithms {
+			ref := a.Keys("", "t", "limit")
+			first := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
+			reply, err := endpoint.Take(ctx, ref, ones(first, 1))
+			if err != nil || reply.Granted != 1 {
+				t.Fatalf("%v: %+v %v", a, reply, err)
+			}
+			before, now := command(t, client, "GET", ref.Head()), nodeTime(t, client)
+			next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
+			request, book := ones(next, 1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10}
+			request.Fence, book.Fence = now-second, now-second
+			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Fenced || late.Granted != 0 ||
+				late.At < now {
+				t.Fatalf("%v: %+v %v", a, late, err)
+			}
+			if late, err := endpoint.Reserve(ctx, ref, book); err != nil || late.Status != Fenced || late.Granted != 0 {
+				t.Fatalf("%v: %+v %v", a, late, err)
+			}
+			was, _ := before.ToString()
+			if is, err := command(t, client, "GET", ref.Head()).ToString(); err != nil || is != was {
+				t.Fatalf("%v: the state was %q, is %q: %v", a, was, is, err)
+			}
+			sections := []Section{{Ref: ref, Request: request}, {Ref: ref, Request: ones(first, 1)}}
+			if err := endpoint.TakeAll(ctx, sections); err != nil || sections[0].Reply.Status != Fenced ||
+				sections[1].Reply.Granted != 1 || sections[1].Reply.Epoch != 1 {
+				t.Fatalf("%v: %+v %v", a, sections, err)
+			}
+			request.Fence = now + 60*second
+			if again, err := endpoint.Take(ctx, ref, request); err != nil || again.Granted != 1 || again.Epoch != 2 {
+				t.Fatalf("%v: in time: %+v %v", a, again, err)
+			}
+		}
+	})
+}
+
+// nodeTime is what time it is on a server, in microseconds.
+func nodeTime(tb testing.TB, client rueidis.Client) int64 {
+	parts, err := command(tb, client, "TIME").AsIntSlice()
+	if err != nil || len(parts) != 2 {
+		tb.Fatal(parts, err)
+	}
+	return parts[0]*second + parts[1]
+}

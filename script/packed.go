@@ -89,6 +89,10 @@ func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
+	if r.fenced(now) {
+		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
+		return TakeReply{Status: Fenced, At: now, Grants: grants}
+	}
 	if m.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: now, Grants: grants}
@@ -175,6 +179,9 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
 // does.
 func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	if r.take().fenced(now) {
+		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: now}}
+	}
 	if m.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}

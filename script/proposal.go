@@ -112,9 +112,9 @@ func (t Terms) Proposal() (*Proposal, error) {
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 6, life, 2*milliseconds(t.Window)+keep))
+	p.lifeText = string(columns.Terms.Append(nil, 7, life, 2*milliseconds(t.Window)+keep))
 	for flags := range p.termsTexts {
-		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0)
+		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0, 0)
 	}
 	return p, nil
 }
@@ -128,9 +128,9 @@ func layoutText(t Terms) string {
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
-func (p *Proposal) terms(flags int, known, deadline int64) string {
-	var room [112]byte
-	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held)
+func (p *Proposal) terms(flags int, known, deadline, fence int64) string {
+	var room [128]byte
+	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held, fence)
 	return string(append(text, p.lifeText...))
 }
 

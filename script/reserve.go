@@ -14,6 +14,7 @@ type ReserveRequest struct {
 	Known    time.Duration // as in TakeRequest
 	Seen     bool          // as in TakeRequest
 	Deadline int64         // as in TakeRequest
+	Fence    int64         // likewise
 	Permits  int64         // 1 to MaxPermits, all or none
 	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times
 	// MaxWindow counts as that.
@@ -86,12 +87,12 @@ func (r *ReserveRequest) check(s ShardRef) error {
 	case r.Caller.ID != "" && !r.Caller.Valid():
 		return invalid("a reservation on a caller %+v", r.Caller)
 	}
-	return checkDeadline(r.Deadline)
+	return checkDeadlines(r.Deadline, r.Fence)
 }
 
 // take is the take that proposes the same.
 func (r *ReserveRequest) take() *TakeRequest {
-	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline}
+	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline, Fence: r.Fence}
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
@@ -130,7 +131,7 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 		return ReserveReply{}, err
 	}
 	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) ||
-		n[replyStatus] > int64(Lost) || absent != (n[replyStatus] == int64(Absent)) {
+		!status(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
 	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {

@@ -30,6 +30,7 @@ const (
 	readRecordProgram = shardOperations + iota
 	writeRecordProgram
 	dropRecordProgram
+	voteProgram
 	packedPrograms
 	programCount = packedPrograms + int(algorithms-1)*shardOperations
 )
@@ -37,11 +38,11 @@ const (
 // recipes are what the programs are made of.
 var recipes = withPacked([programCount]recipe{
 	takeProgram: {name: "take", file: "slidinglog_take", parts: []string{
-		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_take", "fair",
+		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_take", "fair",
 		"slidinglog_enter", "slidinglog_taken", "fair_settle", "reply",
 	}},
 	reserveProgram: {name: "reserve", file: "slidinglog_reserve", parts: []string{
-		"slidinglog", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead", "fair_charge",
+		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead", "fair_charge",
 		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
 	}},
 	refundProgram: {name: "refund", file: "slidinglog_refund",
@@ -55,6 +56,7 @@ var recipes = withPacked([programCount]recipe{
 	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},
 	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
+	voteProgram:        {name: "vote", file: "vote", parts: []string{"vote"}},
 })
 
 var programs = func() (all [programCount]program) {

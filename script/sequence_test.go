@@ -162,7 +162,7 @@ func (s *stage) steps() []step {
 	return []step{{now: s.node, take: &TakeRequest{
 		Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers,
 		Seen:     rapid.Bool().Draw(s.t, "seen"),
-		Deadline: s.deadline(),
+		Deadline: s.deadline(), Fence: s.fence(),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
 			3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
@@ -174,6 +174,14 @@ func (s *stage) deadline() int64 {
 		return 0
 	}
 	return rapid.SampledFrom([]int64{Unconfirmed, s.node - 1, s.node, s.node + 1, s.node + 5*second}).Draw(s.t, "until")
+}
+
+// fence is mostly none: else just over, just not, or far.
+func (s *stage) fence() int64 {
+	if rapid.IntRange(0, 5).Draw(s.t, "fence") > 0 {
+		return 0
+	}
+	return rapid.SampledFrom([]int64{s.node - 1, s.node, s.node + 5*second}).Draw(s.t, "fenced at")
 }
 
 // aim draws a refund: of a grant that was, or of something near one.
@@ -226,7 +234,7 @@ func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
-			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(),
+			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(), Fence: s.fence(),
 			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,

@@ -6,6 +6,9 @@ const mostBooked = 512
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
 // does.
 func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	if r.take().fenced(now) {
+		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: now}}
+	}
 	if l.epoch == 0 && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}

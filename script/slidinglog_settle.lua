@@ -13,6 +13,7 @@
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
 --         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
+--       fence us: the node's time until which the call may do anything, 0: no end;
 --         life: time to live of log and accounts ms; to the end, not padded: time to live of the
 --         head ms
 --@layout terms

@@ -7,6 +7,10 @@ import (
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
+	if r.fenced(now) {
+		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
+		return TakeReply{Status: Fenced, At: now, Grants: grants}
+	}
 	if l.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: now, Grants: grants}

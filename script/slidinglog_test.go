@@ -65,7 +65,7 @@ func TestNeverOver(t *testing.T) {
 					window := log.window
 					reply := log.Take(step.now, step.take)
 					s.saw(step.take, reply)
-					if reply.Status == Absent {
+					if reply.Status == Absent || reply.Status == Fenced {
 						continue
 					}
 					if window == 0 || log.window < window {
@@ -194,7 +194,7 @@ func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 			break
 		}
 	}
-	if reply.Status == Absent {
+	if reply.Status == Absent || reply.Status == Fenced {
 		return
 	}
 	most := min(reply.Share, reply.Target)

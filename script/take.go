@@ -24,6 +24,8 @@ const (
 	// Lost: the state was created, or started over, in quarantine, because the node had lost its
 	// memory.
 	Lost
+	// Fenced: the call came after its Fence. At is the node's time then.
+	Fenced
 )
 
 // String returns the status in one word.
@@ -37,6 +39,8 @@ func (s Status) String() string {
 		return "fresh"
 	case Lost:
 		return "lost"
+	case Fenced:
+		return "fenced"
 	}
 	return "unknown"
 }
@@ -59,7 +63,10 @@ type TakeRequest struct {
 	// may be created; 0: no end; [Unconfirmed]: not at all. After it the reply is Absent, and
 	// nothing was granted or written. It does not matter where there is state.
 	Deadline int64
-	Groups   []Group // at most MaxGroups; none: only propose and look
+	// Fence is the time of the node, in microseconds, until which this call may do anything; 0: no
+	// end. After it the reply is Fenced, and nothing was granted or written.
+	Fence  int64
+	Groups []Group // at most MaxGroups; none: only propose and look
 	// Gift is what comes into a token bucket with the share that the proposal raises. Only for
 	// requests without Groups.
 	Gift Gift
@@ -174,7 +181,7 @@ func (r *TakeRequest) check(s ShardRef) error {
 	if r.Proposal.algorithm != s.algorithm {
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	}
-	if err := checkDeadline(r.Deadline); err != nil {
+	if err := checkDeadlines(r.Deadline, r.Fence); err != nil {
 		return err
 	}
 	if err := r.Gift.check(len(r.Groups)); err != nil {
@@ -183,9 +190,9 @@ func (r *TakeRequest) check(s ShardRef) error {
 	return r.checkGroups()
 }
 
-func checkDeadline(deadline int64) error {
-	if deadline < Unconfirmed || deadline >= maxTime {
-		return invalid("a deadline of %d", deadline)
+func checkDeadlines(deadline, fence int64) error {
+	if deadline < Unconfirmed || deadline >= maxTime || fence < 0 || fence >= maxTime {
+		return invalid("a deadline of %d, a fence of %d", deadline, fence)
 	}
 	return nil
 }
@@ -209,7 +216,7 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
-	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) || n[replyStatus] > int64(Lost) {
+	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) || !status(n[:]) {
 		return TakeReply{}, malformed(p, "out of range")
 	}
 	if len(r.Groups) > 0 {
@@ -242,6 +249,11 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		t.pace(n[takeDelay], n[takePart], n[takeWindow])
 	}
 	return t, nil
+}
+
+// status reports whether there is such a status; one of a call that did nothing has no epoch.
+func status(n []int64) bool {
+	return n[replyStatus] < int64(Fenced) || n[replyStatus] == int64(Fenced) && n[replyEpoch] == 0
 }
 
 const (

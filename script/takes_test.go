@@ -52,7 +52,7 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 			}
 			sections, of = append(sections, Section{Ref: c.refs[i], Request: &TakeRequest{
 				Proposal: fitted, Groups: s.groups(3, len(callers)), Callers: callers,
-				Seen: rapid.Bool().Draw(t, "seen"), Deadline: s.deadline(), Known: time.Minute,
+				Seen: rapid.Bool().Draw(t, "seen"), Deadline: s.deadline(), Fence: s.fence(), Known: time.Minute,
 			}}), append(of, i)
 		}
 	}

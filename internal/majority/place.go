@@ -1,7 +1,7 @@
 package majority
 
 import (
-	"strconv"
+	"fmt"
 	"time"
 )
 
@@ -85,8 +85,7 @@ func (p Place) promise(b Ballot, s Server) Place {
 	p.Promised = b
 	if p.Mark == "" {
 		p.Run = s.Run
-		p.Mark = s.Run + "/" + strconv.FormatInt(s.Now, 36) + "/" + strconv.FormatInt(b.Round, 36) + "/" +
-			strconv.FormatInt(b.Proposer, 36)
+		p.Mark = fmt.Sprintf("%s/%d/%016d%016d", s.Run, s.Now, b.Round, b.Proposer)
 	}
 	return p
 }

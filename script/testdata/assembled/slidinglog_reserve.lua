@@ -1,6 +1,6 @@
--- slidinglog_reserve = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
---   slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved +
---   fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
+-- slidinglog_reserve = slidinglog + fenced + slidinglog_adopt + slidinglog_trim + slidinglog_settle
+--   + slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved
+--   + fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
 --   quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_ledger, fair_counters,
 --   fair_record, fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped,
 --   reply_layout
@@ -107,6 +107,13 @@ if head then
     now = last
     stepped = true
   end
+end
+-- [fenced.lua]
+-- Take and reserve: a call that comes later than its process may rely on the node being in. By then
+-- others may have taken over what this shard has. Nothing is granted, adopted or written.
+local fence = sub(ARGV[2], 73, 88)
+if fence ~= '               0' and time[1] * 1000000 + time[2] > fence + 0 then
+  return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0}
 end
 -- [slidinglog_adopt.lua]
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
@@ -243,10 +250,11 @@ local used = (total - base) % WRAP
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
 --         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
+--       fence us: the node's time until which the call may do anything, 0: no end;
 --         life: time to live of log and accounts ms; to the end, not padded: time to live of the
 --         head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
---        73 life(13)  86 head_life(to the end)
+--        73 fence(16)  89 life(13)  102 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -611,7 +619,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
-          'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
+          'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
       end
       save()
       if b.count ~= b.stored then
@@ -909,11 +917,11 @@ if granted > 0 or renew or rewrite then
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 86), renew and sub(ARGV[2], 73, 85) + 0
+  local ttl, life = renew and sub(ARGV[2], 102), renew and sub(ARGV[2], 89, 101) + 0
   if newest > now then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
-      newest, format('%d', sub(ARGV[2], 86) + longer), sub(ARGV[2], 73, 85) + longer
+      newest, format('%d', sub(ARGV[2], 102) + longer), sub(ARGV[2], 89, 101) + longer
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end

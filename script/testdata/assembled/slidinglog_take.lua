@@ -1,4 +1,4 @@
--- slidinglog_take = slidinglog + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
+-- slidinglog_take = slidinglog + fenced + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
 --   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held, quarantine,
 --   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace, fair_ledger,
@@ -106,6 +106,13 @@ if head then
     now = last
     stepped = true
   end
+end
+-- [fenced.lua]
+-- Take and reserve: a call that comes later than its process may rely on the node being in. By then
+-- others may have taken over what this shard has. Nothing is granted, adopted or written.
+local fence = sub(ARGV[2], 73, 88)
+if fence ~= '               0' and time[1] * 1000000 + time[2] > fence + 0 then
+  return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0}
 end
 -- [slidinglog_adopt.lua]
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
@@ -242,10 +249,11 @@ local used = (total - base) % WRAP
 --       existed; burst; deadline us: the node's time until which a state may be created with a
 --       share, 0: no end,
 --         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
+--       fence us: the node's time until which the call may do anything, 0: no end;
 --         life: time to live of log and accounts ms; to the end, not padded: time to live of the
 --         head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
---        73 life(13)  86 head_life(to the end)
+--        73 fence(16)  89 life(13)  102 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
@@ -901,11 +909,11 @@ if granted > 0 or renew or rewrite then
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 86), renew and sub(ARGV[2], 73, 85) + 0
+  local ttl, life = renew and sub(ARGV[2], 102), renew and sub(ARGV[2], 89, 101) + 0
   if newest > now then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
-      newest, format('%d', sub(ARGV[2], 86) + longer), sub(ARGV[2], 73, 85) + longer
+      newest, format('%d', sub(ARGV[2], 102) + longer), sub(ARGV[2], 89, 101) + longer
   elseif booked > 0 then
     booked, rewrite = used > share and newest or 0, true
   end
@@ -1247,7 +1255,7 @@ if contending then
       -- Fairness: begins a ledger with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
-        'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
+        'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1273,7 +1281,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 73, 85) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 89, 101) + 0))
     else
       light, heavy, claims, weight, count =
         sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,

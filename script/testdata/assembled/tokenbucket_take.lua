@@ -1,7 +1,8 @@
--- tokenbucket_take = packed_names + packed + bucket + tokenbucket + packed_load + packed_adopt +
---   packed_take + fair + packed_grant + packed_reply + tokenbucket_taken + fair_settle + reply with
---   adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_pace, fair_ledger,
---   fair_counters, packed_rest, stepped, reply_layout, fair_record, fair_begin
+-- tokenbucket_take = packed_names + packed + bucket + tokenbucket + packed_load + fenced +
+--   packed_adopt + packed_take + fair + packed_grant + packed_reply + tokenbucket_taken +
+--   fair_settle + reply with adopt_late, adopt_lost, adopt_held, quarantine, fair_header,
+--   fair_pace, fair_ledger, fair_counters, packed_rest, stepped, reply_layout, fair_record,
+--   fair_begin
 -- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -680,6 +681,13 @@ if head then
   end
   advance()
 end
+-- [fenced.lua]
+-- Take and reserve: a call that comes later than its process may rely on the node being in. By then
+-- others may have taken over what this shard has. Nothing is granted, adopted or written.
+local fence = sub(ARGV[2], 73, 88)
+if fence ~= '               0' and time[1] * 1000000 + time[2] > fence + 0 then
+  return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0}
+end
 -- [packed_adopt.lua]
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
@@ -1216,7 +1224,7 @@ if renew then
         return {-1, 1}
       end
     end
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 86)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 102)
     local state =
       format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
@@ -1363,7 +1371,7 @@ if contending then
       -- Fairness: begins a ledger with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
-        'PX', format('%d', sub(ARGV[2], 73, 85) + 0))
+        'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1389,7 +1397,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 73, 85) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 89, 101) + 0))
     else
       light, heavy, claims, weight, count =
         sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,
