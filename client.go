@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -64,8 +65,18 @@ func New(cfg Config) (*Client, error) {
 		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
-	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed}
+	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cfg.Failover, Changed: c.reconsider})
+	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed, Fences: fences}
 	return c, nil
+}
+
+// reconsider has the limits follow the nodes that are lost, or back.
+func (c *Client) reconsider() {
+	c.spawn(func(context.Context) {
+		for _, co := range c.cores() {
+			co.reconsider()
+		}
+	})
 }
 
 // Close ends every call that is under way with ErrClosed, stops what runs in

@@ -20,6 +20,7 @@ import (
 const (
 	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
 	DefaultCallTimeout = 100 * time.Millisecond
+	DefaultFailover    = 5 * time.Second
 	DefaultFamilyKeys  = 65_536
 	DefaultKeyPrefix   = "shardlimit:"
 )
@@ -111,6 +112,10 @@ type Config struct {
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy
+	// Failover is for how long a node must not have answered this process for it to be lost, and
+	// for how long a lost one must answer to be back, of limits with Limit.Failover; 0 means
+	// DefaultFailover, and at least a second.
+	Failover time.Duration
 	// WaitThroughOutage has Wait and WaitN go on while no shard answers, until their context ends.
 	// Else they return ErrUnavailable then, as AllowN does. It is for FailClosed: the other
 	// policies answer.
@@ -158,6 +163,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if !fairWeight(c.Weight) {
 		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
+	}
+	if c.Failover == 0 {
+		c.Failover = DefaultFailover
+	}
+	if c.Failover < time.Second {
+		bad("Failover is %s; it must be at least 1s", c.Failover)
 	}
 	if c.CallTimeout == 0 {
 		c.CallTimeout = DefaultCallTimeout

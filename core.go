@@ -115,6 +115,12 @@ func (c *core) renew() {
 	c.members.restartWaiters()
 }
 
+// reconsider has the layout follow the nodes that went out or came in.
+func (c *core) reconsider() {
+	c.register.ReconsiderSoon()
+	c.members.restartWaiters()
+}
+
 // stranger tells the log, once, that a node of the layout is not in this process' Config. c.mu is
 // held.
 func (c *core) stranger(node string) {
@@ -136,14 +142,20 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 		floor = s.Share
 	}
 	proposal, err := c.proposal(layout, s, floor)
-	return &lane.Terms{
+	t := &lane.Terms{
 		Epoch:    layout.Epoch,
 		Most:     cmp.Or(s.Burst, s.Share),
 		Window:   layout.Span(),
 		Shards:   int64(len(layout.Live())),
 		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
 		Proposal: proposal,
-	}, err
+	}
+	if layout.Fence != nil {
+		if f := c.client.records.Fences.Of(layout.Fence.Places); f != nil {
+			t.Fence = f
+		}
+	}
+	return t, err
 }
 
 // leave tells the lanes that the layout has no live shard for: calls that are on their way to them
@@ -158,8 +170,11 @@ func (c *core) leave(layout shard.Layout) {
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
 		}
-		left := shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Start: shard.Unknown}
+		left := shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life, Start: shard.Unknown}
 		if t, err := c.termsFor(layout, left); err == nil { // a shard of an unknown algorithm has no keys
+			if t.Fence = l.Terms.Load().Fence; l.Life == "" {
+				t.Fence = nil
+			}
 			l.Terms.Store(t)
 		}
 	}
@@ -236,7 +251,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 
 // siteOf is where the shard is that a lane leads to.
 func siteOf(l *lane.Lane) shard.Site {
-	return shard.Shard{Slot: l.Slot, Node: l.Node.Name, Algorithm: l.Algorithm}.Site()
+	return shard.Shard{Slot: l.Slot, Node: l.Node.Name, Algorithm: l.Algorithm, Life: l.Life}.Site()
 }
 
 // record is the register that holds the limit: the family's for a key.

@@ -15,11 +15,11 @@ import (
 
 // wayTo is where a lane leads.
 func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
-	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm,
+	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm, Life: s.Life,
 		Untold: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Ref, w.Bursty, w.Paced = a.inScripts().Keys(c.client.cfg.KeyPrefix, shard.Tag(s.Slot),
-			c.id), a.bursty(), a == LeakyBucket
+		w.Ref = a.inScripts().KeysInLife(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life, c.id)
+		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket
 	}
 	return w
 }
@@ -33,7 +33,12 @@ func noTerms(algorithm string) *lane.Terms {
 }
 
 // Refresh has the limit's record read again in good time.
-func (c *core) Refresh() { c.record().Refresh() }
+func (c *core) Refresh() {
+	c.record().Refresh()
+	if r := c.routes.Load(); r != nil && r.fence != nil {
+		r.fence.Refresh()
+	}
+}
 
 // KnownFor is how long the limit is known to have existed.
 func (c *core) KnownFor() time.Duration { return c.record().Age() }

@@ -94,6 +94,13 @@ type Limit struct {
 	// higher revision than the stored one replaces it; equal or lower joins
 	// what is stored.
 	Revision int64
+	// Failover has what a lost node has of the limit taken over by the others. A node is lost to
+	// all once one process had no answer from it for Config.Failover and a majority of three nodes
+	// (of five where there are eight or more) agrees; what it granted must have left the window,
+	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
+	// where no such majority can be reached for five seconds the outage policy answers, although
+	// shards may be there. With fewer than three nodes it does nothing, and families have none.
+	Failover bool
 }
 
 // PerSecond is a SlidingLog limit of n permits in any second.
@@ -157,6 +164,9 @@ func (l Limit) validate() error {
 			l.Lease, MaxWindow)
 	case l.Lease%time.Microsecond != 0:
 		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
+	case l.Failover && l.Scope == PerParticipant:
+		return fmt.Errorf("%w: Failover is for a limit that is shared; one of Scope PerParticipant has no shards",
+			ErrInvalidLimit)
 	case l.Revision < 0:
 		return fmt.Errorf("%w: Revision is %d, it must not be negative", ErrInvalidLimit, l.Revision)
 	}

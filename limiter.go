@@ -251,7 +251,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	}
 	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
 		peek, err := ln.Peek(ctx, c.client.cfg.CallTimeout)
-		i := r.layout.Index(ln.Slot, ln.Node.Name, ln.Algorithm)
+		i := r.layout.Index(siteOf(ln))
 		if i < 0 {
 			return err // the layout changed in between
 		}

@@ -1,9 +1,12 @@
 package shardlimit
 
 import (
+	"fmt"
 	"sync"
 
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -15,6 +18,7 @@ type plan struct {
 	memory int64         // nanoseconds after which what was granted is free again
 	live   []shard.Shard // of the layout
 	terms  []*lane.Terms // of each of these
+	fence  *fence.Fence  // of the layout; nil: none
 	order  []int         // their places in this participant's order of preference
 }
 
@@ -25,6 +29,11 @@ func (c *core) planFor(layout shard.Layout) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{layout: layout, limit: limit, memory: int64(limit.memory()), live: layout.Live()}
+	if layout.Fence != nil {
+		if p.fence = c.client.records.Fences.Of(layout.Fence.Places); p.fence == nil {
+			return nil, fmt.Errorf("%w: there are too many memberships", register.ErrUnreadable)
+		}
+	}
 	for _, s := range p.live {
 		terms, err := c.termsFor(layout, s)
 		if err != nil {

@@ -70,6 +70,9 @@ func (c *core) adopt(p *plan) error {
 		c.overruled(c.declared, p.limit)
 	}
 	c.metrics.CountsBy(p.limit.Algorithm.String())
+	if p.fence != nil && c.register != nil {
+		c.register.ReconsiderSoon() // nodes may be lost, or back, that it does not know of
+	}
 	if old != nil && old.layout.Epoch != layout.Epoch {
 		c.members.open(r) // a raised limit may have room where there was none
 		c.ahead.Store(nil)
@@ -130,7 +133,7 @@ func (l Limit) wanted() register.Wanted {
 			Lease: l.Lease,
 			Scope: l.Scope.stored(), Auto: l.Shards == 0,
 		},
-		Shards: l.Shards,
+		Shards: l.Shards, Failover: l.Failover,
 	}
 }
 
@@ -147,6 +150,7 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Shards:    len(l.Live()),
 		Lease:     l.Lease,
 		Revision:  l.Revision,
+		Failover:  l.Fence != nil,
 	}
 	if err = errors.Join(err, unknown); err != nil {
 		return limit, err

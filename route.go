@@ -289,6 +289,7 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 	// A shard that was known to be empty when it was passed over may have got permits
 	// back since. Then there is no outage, although nobody was asked.
 	if !seen.reached && !seen.queued && !empty && (seen.failure != nil || !reachable) {
+		v.member.core.Refresh() // nobody else would hear that nodes are back
 		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}

@@ -24,6 +24,23 @@ func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 	return ShardRef{algorithm: a, head: key(heads[a]), ledger: key("b" + heads[a])}
 }
 
+// KeysInLife is Keys for a shard that is of a life of its node: "" is that of shards without.
+func (a Algorithm) KeysInLife(prefix, tag, life, name string) ShardRef {
+	ref := a.Keys(prefix, tag, name)
+	if ref.head == "" || life == "" {
+		return ref
+	}
+	mark := func(key string) string {
+		if key == "" {
+			return ""
+		}
+		at := len(prefix) + len("{}:") + len(tag)
+		return key[:at] + "f" + life + ":" + key[at:]
+	}
+	ref.head, ref.log, ref.ledger = mark(ref.head), mark(ref.log), mark(ref.ledger)
+	return ref
+}
+
 // ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].
 func ShardKeys(prefix, tag, name string) ShardRef {
 	return AlgorithmSlidingLog.Keys(prefix, tag, name)

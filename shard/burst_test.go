@@ -31,7 +31,7 @@ type tubs struct {
 func startTubs(old, next shard.Layout) *tubs {
 	w := &tubs{next: next, all: make([]tub, len(next.Shards)), obs: make([]shard.Observation, len(next.Shards))}
 	for j, s := range next.Shards {
-		if i := old.Index(s.Slot, s.Node, s.Algorithm); i >= 0 {
+		if i := old.Index(s.Site()); i >= 0 {
 			was := old.Shards[i]
 			w.all[j] = tub{epoch: old.Epoch, target: was.Share, share: was.Share, burst: was.Burst}
 		}

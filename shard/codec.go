@@ -28,6 +28,7 @@ type layoutJSON struct {
 	Auto      bool         `json:"auto,omitempty"`
 	Anchor    *anchorJSON  `json:"anchor,omitempty"`
 	Origins   []anchorJSON `json:"origins,omitempty"`
+	Fence     *fenceJSON   `json:"fence,omitempty"`
 	Shards    []shardJSON  `json:"shards"`
 	Keys      *keysJSON    `json:"keys,omitempty"`
 }
@@ -49,6 +50,7 @@ type shardJSON struct {
 	Share     int64  `json:"share"`
 	Burst     int64  `json:"burst,omitempty"`
 	Start     *int64 `json:"start,omitempty"`
+	Life      string `json:"life,omitempty"`
 }
 
 // MarshalJSON returns the stored form of l, or an error if l is not valid.
@@ -71,7 +73,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 		stored.Origins = append(stored.Origins, anchorJSON{Slot: o.Anchor.Slot, Node: o.Anchor.Node, Epoch: o.Epoch})
 	}
 	for i, s := range l.Shards {
-		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share, Burst: s.Burst}
+		stored.Shards[i] = shardJSON{Slot: s.Slot, Node: s.Node, Share: s.Share, Burst: s.Burst, Life: s.Life}
 		if s.Algorithm != l.Algorithm {
 			stored.Shards[i].Algorithm = s.Algorithm
 		}
@@ -79,7 +81,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 			stored.Shards[i].Start = &s.Start
 		}
 	}
-	stored.Keys = l.Keys.stored()
+	stored.Keys, stored.Fence = l.Keys.stored(), l.Fence.stored()
 	return json.Marshal(stored)
 }
 
@@ -111,7 +113,7 @@ func decode(data []byte) (Layout, error) {
 		Scope: stored.Scope, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
-	l.Keys = stored.Keys.keys()
+	l.Keys, l.Fence = stored.Keys.keys(), stored.Fence.fence()
 	if stored.Anchor != nil {
 		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
 	}
@@ -120,7 +122,7 @@ func decode(data []byte) (Layout, error) {
 	}
 	for i, s := range stored.Shards {
 		l.Shards[i] = Shard{Slot: s.Slot, Node: s.Node, Algorithm: cmp.Or(s.Algorithm, l.Algorithm), Share: s.Share,
-			Burst: s.Burst}
+			Burst: s.Burst, Life: s.Life}
 		if s.Start != nil {
 			l.Shards[i].Start = *s.Start
 		}

@@ -76,7 +76,7 @@ func together(a, b shard.Layout) (share, burst int64) {
 			other = a
 		}
 		for _, s := range l.Live() {
-			i := other.Index(s.Slot, s.Node, s.Algorithm)
+			i := other.Index(s.Site())
 			switch {
 			case i < 0 || other.Shards[i].Share == 0:
 				share, burst = share+s.Share, burst+s.Burst
@@ -130,7 +130,7 @@ func TestKeysOfAFamilyChangeOneByOneOrByAPlan(t *testing.T) {
 			}
 			if !to.Settled {
 				for _, s := range from.Shards {
-					if i := to.Index(s.Slot, s.Node, s.Algorithm); i < 0 || to.Shards[i].Start != s.Share {
+					if i := to.Index(s.Site()); i < 0 || to.Shards[i].Start != s.Share {
 						t.Fatalf("what %+v holds is not known to %+v", s, to)
 					}
 				}

@@ -56,6 +56,7 @@ type Layout struct {
 	Auto      bool
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
+	Fence     *Fence   // by which membership it holds; nil: none; never changed in place
 	Shards    []Shard  // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit, and for a family of version 1; never
 	// changed in place
@@ -66,9 +67,12 @@ type Layout struct {
 // once, because nothing can be in use. That is only true if no shard holds state
 // of an earlier life of the name: its epoch must then be greater than any
 // that life had, and Change, not New, must be used.
-func New(epoch int64, s Spec, shards []Shard) (Layout, error) {
+func New(epoch int64, s Spec, shards []Shard) (Layout, error) { return NewUnder(nil, epoch, s, shards) }
+
+// NewUnder is New for a layout under a fence; nil: under none.
+func NewUnder(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := s.layout(epoch)
-	l.Settled, l.Changed = true, Unchanged
+	l.Settled, l.Changed, l.Fence = true, Unchanged, f
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
 	return l.checked()
 }
@@ -95,7 +99,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 // follow is Change for shards that have their algorithm and burst.
 func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next := s.layout(epoch)
-	next.Changed, next.Anchor, next.Origins, next.Keys = epoch, l.Anchor, l.Origins, l.Keys
+	next.Changed, next.Anchor, next.Origins, next.Keys, next.Fence = epoch, l.Anchor, l.Origins, l.Keys, l.Fence
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && sameShares(l.Shards, shards)
 	if next.Settled {
@@ -143,7 +147,8 @@ func withLeaving(shards, old []Shard, held func(Shard) int64) []Shard {
 	listed := places(shards)
 	for _, s := range old {
 		if _, ok := listed[s.Site()]; !ok {
-			shards = append(shards, Shard{Slot: s.Slot, Node: s.Node, Algorithm: s.Algorithm, Start: held(s)})
+			shards = append(shards, Shard{Slot: s.Slot, Node: s.Node, Algorithm: s.Algorithm, Start: held(s),
+				Life: s.Life})
 		}
 	}
 	return shards
@@ -193,9 +198,8 @@ func (l Layout) Live() []Shard {
 	return l.Shards[:n:n]
 }
 
-// Index returns the index in Shards of the shard of an algorithm at (slot, node), or -1.
-func (l Layout) Index(slot int, node, algorithm string) int {
-	at := Site{Location{slot, node}, algorithm}
+// Index returns the index in Shards of the shard at a site, or -1.
+func (l Layout) Index(at Site) int {
 	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.Site() == at })
 }
 
@@ -237,6 +241,9 @@ func (l Layout) validate() error {
 	if err := l.validateOrigins(); err != nil {
 		return err
 	}
+	if err := l.Fence.validate(); err != nil {
+		return err
+	}
 	if err := l.Keys.validate(l.Epoch, l.Spec()); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -274,6 +281,9 @@ func (l Layout) validateShards() error {
 		}
 		if seen[s.Site()] {
 			return fmt.Errorf("shard %d: %q has slot %d twice", i, s.Node, s.Slot)
+		}
+		if !lives(s.Life) || s.Share > 0 && (s.Life != "") != (l.Fence != nil) {
+			return fmt.Errorf("shard %d: life %.80q, under a fence: %v", i, s.Life, l.Fence != nil)
 		}
 		if s.Share > 0 && s.Algorithm != l.Algorithm {
 			return fmt.Errorf("shard %d: live with algorithm %q, not %q", i, s.Algorithm, l.Algorithm)
@@ -349,10 +359,11 @@ func (s Spec) live(shards []Shard) []Shard {
 type Site struct {
 	Location
 	Algorithm string
+	Life      string
 }
 
 // Site returns what identifies the shard.
-func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm} }
+func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm, s.Life} }
 
 // checked returns l if it is valid.
 func (l Layout) checked() (Layout, error) {

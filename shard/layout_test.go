@@ -101,7 +101,7 @@ func TestChange(t *testing.T) {
 	if show(third) != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" || show(old) != "a:10 b:20" {
 		t.Error("a method changed its receiver")
 	}
-	if i, j := third.Index(1, "b", "slidinglog"), third.Index(2, "b", "slidinglog"); i != 3 || j != -1 {
+	if i, j := third.Index(site(1, "b", "slidinglog")), third.Index(site(2, "b", "slidinglog")); i != 3 || j != -1 {
 		t.Errorf("indices %d, %d", i, j)
 	}
 	if live := third.Live(); len(live) != 2 || cap(live) != 2 {
@@ -122,7 +122,7 @@ func TestChangeAlgorithm(t *testing.T) {
 		next.Shards[3].Burst != 0 {
 		t.Errorf("changed: %+v", next.Shards)
 	}
-	if i, j := next.Index(1, "a", "bucket"), next.Index(1, "a", "slidinglog"); i != 0 || j != 2 {
+	if i, j := next.Index(site(1, "a", "bucket")), next.Index(site(1, "a", "slidinglog")); i != 0 || j != 2 {
 		t.Errorf("at %d and %d", i, j)
 	}
 	// Nothing is free for the new shards before the old ones gave something up.
@@ -369,4 +369,8 @@ func TestInvalidChange(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+}
+
+func site(slot int, node, algorithm string) shard.Site {
+	return shard.Site{Location: shard.Location{Slot: slot, Node: node}, Algorithm: algorithm}
 }

@@ -205,7 +205,7 @@ func TestMergedLayoutsForgetNoOwnLimit(t *testing.T) {
 		}
 		for _, l := range []shard.Layout{first, c.a, c.b} {
 			for _, s := range keyed(t, l, "k").Live() {
-				if key.Index(s.Slot, s.Node, s.Algorithm) < 0 {
+				if key.Index(s.Site()) < 0 {
 					t.Errorf("%s: %+v is forgotten by %+v", name, s, key)
 				}
 			}

@@ -27,14 +27,16 @@ const (
 	MaxWindow        = 31 * 24 * time.Hour // of a window with its lease
 )
 
-// Shard is one part of a limit. (Slot, Node, Algorithm) identifies it: state of one algorithm means
-// nothing to another, so a limit whose algorithm changes moves from shards to shards.
+// Shard is one part of a limit. (Slot, Node, Algorithm, Life) identifies it: state of one
+// algorithm means nothing to another, so a limit whose algorithm changes moves from shards to
+// shards, and so does one that comes under a fence.
 type Shard struct {
 	Slot      int    // hash slot of all keys of the shard, 0..Slots-1
 	Node      string // name of the configured node that holds it
 	Algorithm string // that counts there; [New] and [Layout.Change] set it for live shards
 	Share     int64  // permits per window it is to have; 0: leaving, its capacity is being moved away
 	Burst     int64  // its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and Change set it
+	Life      string // the life of its node that it is of, see [Fence]; "" where there is no fence
 	// share in the settled layout before this one, or Unknown; meaningful only while the layout is
 	// unsettled
 	Start int64

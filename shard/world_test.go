@@ -304,7 +304,7 @@ func (w *world) change(a *view) {
 	if w.boldChange && !a.layout.Settled {
 		for i, s := range next.Shards {
 			next.Shards[i].Start = 0
-			if j := a.layout.Index(s.Slot, s.Node, s.Algorithm); j >= 0 {
+			if j := a.layout.Index(s.Site()); j >= 0 {
 				next.Shards[i].Start = a.layout.Shards[j].Share
 			}
 		}

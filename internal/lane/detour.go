@@ -21,16 +21,16 @@ const watchGrace = 5 * time.Millisecond
 // a layout that the shard would not tell it about.
 type detour struct {
 	section
-	absent int64 // when the shard said that it has no state, in the time of its node; 0: it did not
+	before told // what the shard said to the call before, if there was one
 	ctx    expiry
 	watch  *time.Timer
 	over   atomic.Bool // answered, or given up
 }
 
-// detour sends a batch alone. If its shard said already that it has no state, at a time of its
-// node, callers are what it was told of those who ask.
-func (l *Lane) detour(b *batch, absent int64, callers []script.Caller) {
-	d := &detour{section: section{lane: l, batch: b, callers: callers}, absent: absent}
+// detour sends a batch alone. If its shard was asked already and did nothing, callers are what it was
+// told of those who ask.
+func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
+	d := &detour{section: section{lane: l, batch: b, callers: callers}, before: before}
 	d.ctx.done = make(chan struct{})
 	e := l.env
 	now := e.Clock.Now()
@@ -62,7 +62,7 @@ func (l *Lane) detour(b *batch, absent int64, callers []script.Caller) {
 
 // call makes the script call, and what it takes before and between.
 func (d *detour) call(ctx context.Context) (received int64, err error) {
-	err = d.lane.present(ctx, nil, d.absent, func(t *Terms) (script.Status, int64, error) {
+	err = d.lane.present(ctx, nil, d.before, func(t *Terms) (script.Status, int64, error) {
 		var err error
 		received, err = d.take(ctx, t)
 		return d.reply.Status, d.reply.At, err

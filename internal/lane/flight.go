@@ -204,7 +204,7 @@ func (f *flight) land(received int64, err error) {
 		case f.asks[i].Err != nil:
 			s.refuse(f.asks[i].Err)
 		case s.absent():
-			go s.lane.detour(s.batch, s.reply.At, slices.Clone(s.callers))
+			go s.lane.detour(s.batch, told{s.reply.Status, s.reply.At}, slices.Clone(s.callers))
 		default:
 			s.deliver(received)
 		}

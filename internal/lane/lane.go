@@ -60,8 +60,19 @@ type Terms struct {
 	Window time.Duration
 	Shards int64 // that the limit has
 	Split  bool  // over several nodes
+	Fence  Fence // tells whether the shard may be asked; nil: it always may
 
 	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
+}
+
+// Fence tells which nodes are in, and for how long that may be relied on.
+type Fence interface {
+	// Until is until when, as time elapsed; 0: it may not.
+	Until(elapsed int64) int64
+	// Bars reports whether a shard that is of a life of a node must not be asked.
+	Bars(node, life string) bool
+	// Confirm has it confirmed, at most until ctx ends.
+	Confirm(ctx context.Context) error
 }
 
 // Env is what the lanes of a process share.
@@ -83,6 +94,7 @@ type Way struct {
 	Node      *node.Node
 	Slot      int
 	Algorithm string
+	Life      string // the life of the node that it is of; "": it may always be asked
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
 	Paced     bool // its permits have turns: a leaky bucket
@@ -92,7 +104,7 @@ type Way struct {
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never
 // with each call for permits.
 type Limit interface {
-	// Refresh has the limit's record read again in good time.
+	// Refresh has the limit's record, and which nodes are in, read again in good time.
 	Refresh()
 	// KnownFor is how long the limit is known to have existed.
 	KnownFor() time.Duration

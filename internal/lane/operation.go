@@ -68,7 +68,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = l.present(ctx, t, 0, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, t, told{}, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err
@@ -78,7 +78,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.finish(ctx, err)
 		switch {
-		case err != nil || reply.Status == script.Absent:
+		case err != nil || unserved(reply.Status):
 		case reply.Share <= reply.Target:
 			c.heard(t, received, &reply) // a raised share is used at once
 		default: // Next does not tell when a permit is free
@@ -98,7 +98,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 func (s *Seat) Reserve(ctx context.Context,
 	n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = l.present(ctx, nil, 0, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, nil, told{}, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err
@@ -107,7 +107,7 @@ func (s *Seat) Reserve(ctx context.Context,
 			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)),
 			MaxDelay:  2 * script.MaxWindow,
 			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
-			Deadline: l.deadline(t.Epoch),
+			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
 		if deadline != 0 {
 			req.MaxDelay = max(0, time.Duration(deadline-c.Sent))
@@ -116,7 +116,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
 		sent, received = c.Sent, c.finish(ctx, err)
 		switch {
-		case err == nil && (reply.Status != script.Absent || t.Epoch == 0):
+		case err == nil && (!unserved(reply.Status) || t.Epoch == 0):
 			c.heard(t, received, &reply.TakeReply)
 		case err != nil && !script.NotExecuted(err):
 			l.env.Telemetry.Lost(l.Metrics, n)

@@ -20,11 +20,14 @@ const confirmTries = 4
 // may be asked.
 var errAbsent = errors.New("the shard has no state")
 
+// errBarred is why a shard is not asked: others take over, or took over, what its node has.
+var errBarred = errors.New("the shard's node is out")
+
 // unconfirmedError is why: nobody could tell what the share is.
 type unconfirmedError struct{ cause error }
 
 func (e *unconfirmedError) Error() string {
-	return fmt.Sprintf("the limit's layout could not be confirmed: %v", e.cause)
+	return fmt.Sprintf("what a call relies on could not be confirmed: %v", e.cause)
 }
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
@@ -43,19 +46,53 @@ func (l *Lane) deadline(epoch int64) int64 {
 	return told
 }
 
-// present makes a call, and again while the shard has no state and was given none: it does what
-// that takes in between, until the layout is confirmed and the time of the node known. fixed are
-// the terms, or nil for those of the lane. absent is when the shard said already that it has no
-// state, in the time of its node; 0: it did not.
-func (l *Lane) present(ctx context.Context, fixed *Terms, absent int64,
+// refused is a time of any node that is over: a call that has it as its fence does nothing.
+const refused = 1
+
+// fence is until when a call under these terms may do anything, in the time of the shard's node; 0:
+// it has no end.
+func (l *Lane) fence(t *Terms) int64 {
+	if t.Fence == nil {
+		return 0
+	}
+	now := l.env.Clock.Elapsed()
+	until := t.Fence.Until(now)
+	if until == 0 || t.Fence.Bars(l.Node.Name, l.Life) {
+		return refused
+	}
+	told, ok := l.Node.ServerClock(l.Slot).At(until, now)
+	if !ok || told <= 0 {
+		return refused
+	}
+	return told
+}
+
+// unfenced reports whether it has to be confirmed first which nodes are in.
+func (l *Lane) unfenced() bool {
+	t := l.terms()
+	return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0
+}
+
+// told is what a shard said to a call that did nothing, and when, in the time of its node. The zero
+// value is that of a shard that was not asked.
+type told struct {
+	status script.Status
+	at     int64
+}
+
+// present makes a call, and again while the shard has no state and was given none, or was asked
+// after the fence: it does what that takes in between, until what the call relies on is confirmed
+// and the time of the node known. fixed are the terms, or nil for those of the lane.
+func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 	once func(*Terms) (status script.Status, at int64, err error)) error {
 	tries := 1
-	if absent != 0 {
-		if err := l.insist(ctx, absent, tries); err != nil {
+	switch {
+	case before != told{}:
+		if err := l.insist(ctx, before, tries); err != nil {
 			return err
 		}
 		tries++
-	} else if fixed == nil && l.Untold {
+	case fixed == nil:
 		l.reassure(ctx)
 	}
 	for ; ; tries++ {
@@ -64,10 +101,10 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, absent int64,
 			t = l.terms()
 		}
 		status, at, err := once(t)
-		if err != nil || status != script.Absent || t.Epoch == 0 {
+		if err != nil || !unserved(status) || t.Epoch == 0 {
 			return err
 		}
-		if err := l.insist(ctx, at, tries); err != nil {
+		if err := l.insist(ctx, told{status, at}, tries); err != nil {
 			return err
 		}
 	}
@@ -82,20 +119,32 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, absent int64,
 // take keys along whose shards are on others. What a shard was told decides there as ever. One that
 // nobody told may grant until that reading ends, as while a process is cut off from the record: see
 // docs/decisions.md, "When the record of a family forgets".
+//
+// Which nodes are in has to be confirmed all the same: no shard would do anything without.
 func (l *Lane) reassure(ctx context.Context) {
-	if l.Limit.Expired(l.env.Clock.Elapsed()) {
+	if l.unfenced() {
+		_ = l.terms().Fence.Confirm(ctx)
+	}
+	if l.Untold && l.Limit.Expired(l.env.Clock.Elapsed()) {
 		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
 	}
 }
 
-// insist returns nil if a call to a shard without state is to be made again. at is when it was
-// made, in the time of the node.
-func (l *Lane) insist(ctx context.Context, at int64, tries int) error {
+// insist returns nil if a call is to be made again to a shard that did nothing.
+func (l *Lane) insist(ctx context.Context, before told, tries int) error {
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
 	}
-	l.Node.ServerClock(l.Slot).Learn(l.env.Clock.Elapsed(), at)
-	err := l.Limit.Confirm(ctx)
+	l.Node.ServerClock(l.Slot).Learn(l.env.Clock.Elapsed(), before.at)
+	var err error
+	if t := l.terms(); before.status == script.Fenced {
+		err = errBarred
+		if t.Fence != nil && !t.Fence.Bars(l.Node.Name, l.Life) {
+			err = t.Fence.Confirm(ctx)
+		}
+	} else {
+		err = l.Limit.Confirm(ctx)
+	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)
 	}

@@ -34,7 +34,7 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	third.Follows(second)
 	limit.confirmed = func() { third.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := first.present(t.Context(), nil, 0, func(t *Terms) (script.Status, int64, error) {
+	err := first.present(t.Context(), nil, told{}, func(t *Terms) (script.Status, int64, error) {
 		asked = append(asked, t.Epoch)
 		if t.Epoch == 2 {
 			return script.Fresh, 1, nil
@@ -68,7 +68,7 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		l := grounded(t)
 		l.Limit, l.Untold = limit, untold
 		asked := 0
-		err := l.present(t.Context(), nil, 0, func(*Terms) (script.Status, int64, error) {
+		err := l.present(t.Context(), nil, told{}, func(*Terms) (script.Status, int64, error) {
 			asked++
 			return script.OK, 1, nil
 		})

@@ -34,7 +34,8 @@ func (s *section) prepare(t *Terms, now int64) {
 	}
 	s.terms = t
 	s.req.Groups, s.req.Callers = s.groups, s.callers
-	s.req.Proposal, s.req.Known, s.req.Seen, s.req.Deadline = t.Proposal, l.Limit.KnownFor(), l.remembers(), l.deadline(t.Epoch)
+	s.req.Proposal, s.req.Known, s.req.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
+	s.req.Deadline, s.req.Fence = l.deadline(t.Epoch), l.fence(t)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 }
 
@@ -51,8 +52,12 @@ func (s *section) learn(c *call, received int64) {
 	}
 }
 
-// absent reports whether the shard has no state, and was given none.
-func (s *section) absent() bool { return s.reply.Status == script.Absent && s.terms.Epoch != 0 }
+// absent reports whether the shard has no state, and was given none, or the call came after its
+// fence.
+func (s *section) absent() bool { return unserved(s.reply.Status) && s.terms.Epoch != 0 }
+
+// unserved reports whether a call did nothing.
+func unserved(s script.Status) bool { return s == script.Absent || s == script.Fenced }
 
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {

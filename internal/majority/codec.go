@@ -100,10 +100,10 @@ type membershipJSON struct {
 }
 
 type nodeJSON struct {
-	Name     string   `json:"name"`
-	Standing Standing `json:"standing"`
-	Since    int64    `json:"since,omitempty"`
-	OutFor   int64    `json:"out_us,omitempty"`
+	Name   string `json:"name"`
+	Out    bool   `json:"out,omitempty"`
+	Since  int64  `json:"since"`
+	OutFor int64  `json:"out_us,omitempty"`
 }
 
 const membershipVersion = 1
@@ -118,7 +118,7 @@ func (m Membership) Encode() (string, error) {
 		if strings.ToValidUTF8(n.Name, "") != n.Name {
 			return "", fmt.Errorf("membership: %w: node %q", ErrStored, n.Name)
 		}
-		stored.Nodes = append(stored.Nodes, nodeJSON{n.Name, n.Standing, n.Since, n.OutFor.Microseconds()})
+		stored.Nodes = append(stored.Nodes, nodeJSON{n.Name, n.Out, n.Since, n.OutFor.Microseconds()})
 	}
 	text, err := json.Marshal(stored)
 	if err == nil && len(text) > maxMembership {
@@ -147,7 +147,7 @@ func DecodeMembership(s string) (Membership, error) {
 		if n.OutFor < 0 || n.OutFor > maxOutFor.Microseconds() {
 			return Membership{}, fmt.Errorf("membership: %w: out for %d us", ErrStored, n.OutFor)
 		}
-		m.Nodes = append(m.Nodes, Node{n.Name, n.Standing, n.Since, time.Duration(n.OutFor) * time.Microsecond})
+		m.Nodes = append(m.Nodes, Node{n.Name, n.Out, n.Since, time.Duration(n.OutFor) * time.Microsecond})
 	}
 	if err := m.Validate(); err != nil {
 		return Membership{}, fmt.Errorf("membership: %w: %w", ErrStored, err)

@@ -30,9 +30,9 @@ func FuzzDecodePlace(f *testing.F) {
 }
 
 func FuzzDecodeMembership(f *testing.F) {
-	m, err := NewMembership([]string{"a", "b", "c"}, "a", "b", "c", "d")
+	m, err := NewMembership(1, []string{"a", "b", "c"}, "a", "b", "c", "d")
 	for _, change := range []func(Membership, string, time.Duration) (Membership, error){
-		Membership.PutOut, Membership.ComeBack, Membership.Add, Membership.Drain} {
+		Membership.PutOut, Membership.Add} {
 		s, encodeErr := m.Encode()
 		if err != nil || encodeErr != nil {
 			f.Fatal(err, encodeErr)
@@ -72,12 +72,12 @@ func TestWhatCannotBeHeldIsRefused(t *testing.T) {
 			t.Errorf("%s: stored as %q (%v)", name, s, err)
 		}
 	}
-	for _, s := range []string{"", "M2", `{"v":2,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":1}]}`,
-		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":1}],"more":1}`,
-		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":1}]} {}`,
-		`{"v":1,"generation":1,"places":["b"],"nodes":[{"name":"a","standing":1}]}`,
-		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":3,"since":1}]}`,
-		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":1,"out_us":1}]}`} {
+	for _, s := range []string{"", "M2", `{"v":2,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1}]}`,
+		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1}],"more":1}`,
+		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1}]} {}`,
+		`{"v":1,"generation":1,"places":["b"],"nodes":[{"name":"a","since":1}]}`,
+		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","out":true,"since":2}]}`,
+		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1,"out_us":1}]}`} {
 		if m, err := DecodeMembership(s); !errors.Is(err, ErrStored) {
 			t.Errorf("%q became %+v (%v)", s, m, err)
 		}
@@ -85,7 +85,7 @@ func TestWhatCannotBeHeldIsRefused(t *testing.T) {
 			t.Errorf("%q became %+v (%v)", s, p, err)
 		}
 	}
-	if _, err := DecodeMembership(`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","standing":1}]}`); err != nil {
+	if _, err := DecodeMembership(`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1}]}`); err != nil {
 		t.Error(err)
 	}
 }

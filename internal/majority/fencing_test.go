@@ -45,12 +45,12 @@ type scene struct {
 	user       user
 }
 
-// standings of the node X by generation: put out, come back, in again.
+// memberships are the generations: the node X is in, put out, in again.
 func memberships(t testing.TB) []Membership {
-	m, err := NewMembership([]string{"A", "B", "X"}, "A", "B", "X")
+	m, err := NewMembership(1, []string{"A", "B", "X"}, "A", "B", "X")
 	all := []Membership{{}, m}
 	for _, change := range []func(Membership, string, time.Duration) (Membership, error){
-		Membership.PutOut, Membership.ComeBack, Membership.Add} {
+		Membership.PutOut, Membership.Add} {
 		if err == nil {
 			m, err = change(m, "X", 0)
 		}
@@ -130,7 +130,7 @@ func (f fencing) ask(u user, s scene, generations []Membership) (out []user) {
 		next.heard = s.now
 		out = append(out, next)
 	}
-	if u.heard < 0 || u.until != 0 || u.belief.Generation == 0 || !generations[u.belief.Generation].Serves("X") {
+	if u.heard < 0 || u.until != 0 || u.belief.Generation == 0 || !generations[u.belief.Generation].Serves("X", 1) {
 		return out
 	}
 	since, said := own(u.heard), own(u.said)
@@ -154,14 +154,14 @@ func (f fencing) ask(u user, s scene, generations []Membership) (out []user) {
 
 // granted checks what the node grants now.
 func (f fencing) granted(u user, s scene) error {
-	after, err := Terms{Confirm: confirmed, Window: time.Second}.Fenced()
+	after := Fenced(confirmed)
 	if f.noDrift {
 		after = confirmed
 	}
-	if late := time.Duration(s.now-s.outAt) * tick; err == nil && s.outAt >= 0 && u.callGeneration < 2 && late > after {
-		err = fmt.Errorf("granted %v after the node was put out", late)
+	if late := time.Duration(s.now-s.outAt) * tick; s.outAt >= 0 && u.callGeneration < 2 && late > after {
+		return fmt.Errorf("granted %v after the node was put out", late)
 	}
-	return err
+	return nil
 }
 
 func (f fencing) explore(t testing.TB) (int, error) {

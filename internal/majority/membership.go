@@ -25,22 +25,12 @@ var (
 	ErrTooFewPlaces = errors.New("too few places would be left")
 )
 
-// Standing is how a node stands in a generation.
-type Standing uint8
-
-// The standings of a node.
-const (
-	In        Standing = iota + 1 // it serves its shards
-	Leaving                       // it serves them until they have moved, and gets no more
-	Out                           // nobody asks it anything
-	Returning                     // its shards may only acknowledge that they have no share
-)
-
 // Node is a node of a membership.
 type Node struct {
-	Name     string
-	Standing Standing
-	Since    int64 // the generation in which it went out; 0: it is in or leaving
+	Name string
+	Out  bool // nobody asks it anything
+	// Since is the generation in which it went out or, if it is in, in which this life of it began.
+	Since int64
 	// For so long at least it had been out when this generation was made, by the clocks of the
 	// places.
 	OutFor time.Duration
@@ -54,14 +44,17 @@ type Membership struct {
 	Nodes      []Node   // by name
 }
 
-// NewMembership returns the first generation.
-func NewMembership(places []string, nodes ...string) (Membership, error) {
-	m := Membership{Generation: 1, Places: slices.Clone(places)}
+// NewMembership returns a first generation, 1 unless there were others that are forgotten.
+func NewMembership(generation int64, places []string, nodes ...string) (Membership, error) {
+	m := Membership{Generation: generation, Places: slices.Clone(places)}
 	for _, name := range slices.Sorted(slices.Values(nodes)) {
-		m.Nodes = append(m.Nodes, Node{Name: name, Standing: In})
+		m.Nodes = append(m.Nodes, Node{Name: name, Since: generation})
 	}
 	return m, m.Validate()
 }
+
+// Outlast returns the generation after m for a register that forgot m.
+func (m Membership) Outlast() Membership { return m.next(0) }
 
 // Node returns a node, and whether there is one of that name.
 func (m Membership) Node(name string) (Node, bool) {
@@ -73,99 +66,87 @@ func (m Membership) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Serves reports whether a process that has confirmed the generation may ask a node for permits.
-func (m Membership) Serves(name string) bool {
-	n, _ := m.Node(name)
-	return n.Standing == In || n.Standing == Leaving
-}
-
-// Buries reports whether it may only ask the node's shards to acknowledge that they have no share.
-func (m Membership) Buries(name string) bool {
-	n, _ := m.Node(name)
-	return n.Standing == Returning
+// Serves reports whether a process that has confirmed the generation may ask a shard for permits
+// that is of the life of a node which began in generation since.
+func (m Membership) Serves(name string, since int64) bool {
+	n, known := m.Node(name)
+	return known && !n.Out && n.Since == since
 }
 
 // PutOut puts a node out. held is for how long m has been held, as Found or Reading tells.
 func (m Membership) PutOut(name string, held time.Duration) (Membership, error) {
-	return m.change(name, held, Out, In, Leaving, Returning)
-}
-
-// ComeBack lets a node that is out answer again, without a share.
-func (m Membership) ComeBack(name string, held time.Duration) (Membership, error) {
-	return m.change(name, held, Returning, Out)
-}
-
-// Drain has a node leave.
-func (m Membership) Drain(name string, held time.Duration) (Membership, error) {
-	return m.change(name, held, Leaving, In)
-}
-
-// Add has a node in: one that is new, that was to leave, or whose shards have all acknowledged,
-// since it returned, that they have no share. Only the caller knows the last.
-func (m Membership) Add(name string, held time.Duration) (Membership, error) {
-	if _, known := m.Node(name); known {
-		return m.change(name, held, In, Leaving, Returning)
+	next, n, err := m.change(name, held)
+	if err != nil {
+		return Membership{}, err
 	}
-	next := m.next(held)
-	next.Nodes = append(next.Nodes, Node{Name: name, Standing: In})
-	slices.SortFunc(next.Nodes, byName)
+	if n.Out {
+		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
+	}
+	n.Out, n.Since, n.OutFor = true, next.Generation, 0
 	return next.checked()
 }
 
-// Remove forgets a node that was to leave and has no shard any more. A node that holds a place
-// stays.
-func (m Membership) Remove(name string, held time.Duration) (Membership, error) {
-	n, known := m.Node(name)
-	switch {
-	case !known:
-		return Membership{}, fmt.Errorf("%w %q", ErrUnknownNode, name)
-	case n.Standing != Leaving || slices.Contains(m.Places, name):
+// Add has a node in that is new, or was out.
+func (m Membership) Add(name string, held time.Duration) (Membership, error) {
+	if _, known := m.Node(name); !known {
+		next := m.next(held)
+		next.Nodes = append(next.Nodes, Node{Name: name, Since: next.Generation})
+		slices.SortFunc(next.Nodes, byName)
+		return next.checked()
+	}
+	next, n, err := m.change(name, held)
+	if err != nil {
+		return Membership{}, err
+	}
+	if !n.Out {
 		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
 	}
-	next := m.next(held)
+	n.Out, n.Since, n.OutFor = false, next.Generation, 0
+	return next.checked()
+}
+
+// Remove forgets a node that is out. One that holds a place stays.
+func (m Membership) Remove(name string, held time.Duration) (Membership, error) {
+	next, n, err := m.change(name, held)
+	if err != nil {
+		return Membership{}, err
+	}
+	if !n.Out || slices.Contains(m.Places, name) {
+		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
+	}
 	next.Nodes = slices.DeleteFunc(next.Nodes, func(n Node) bool { return n.Name == name })
 	return next.checked()
 }
 
-func (m Membership) change(name string, held time.Duration, to Standing, from ...Standing) (Membership, error) {
+// change returns the next generation, and a node in it.
+func (m Membership) change(name string, held time.Duration) (Membership, *Node, error) {
 	next := m.next(held)
 	i := slices.IndexFunc(next.Nodes, func(n Node) bool { return n.Name == name })
 	if i < 0 {
-		return Membership{}, fmt.Errorf("%w %q", ErrUnknownNode, name)
+		return Membership{}, nil, fmt.Errorf("%w %q", ErrUnknownNode, name)
 	}
-	n := &next.Nodes[i]
-	if !slices.Contains(from, n.Standing) {
-		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
-	}
-	switch {
-	case to == Out && n.Standing != Returning:
-		n.Since, n.OutFor = next.Generation, 0
-	case to == In || to == Leaving:
-		n.Since, n.OutFor = 0, 0
-	}
-	n.Standing = to
-	return next.checked()
+	return next, &next.Nodes[i], nil
 }
 
 // next is the generation after m, which was held for so long.
 func (m Membership) next(held time.Duration) Membership {
 	next := Membership{Generation: m.Generation + 1, Places: slices.Clone(m.Places), Nodes: slices.Clone(m.Nodes)}
 	for i := range next.Nodes {
-		if n := &next.Nodes[i]; n.Since != 0 {
+		if n := &next.Nodes[i]; n.Out {
 			n.OutFor = min(n.OutFor+max(held, 0), maxOutFor)
 		}
 	}
 	return next
 }
 
-// maxOutFor is longer than any term: to have been out longer makes no difference.
-const maxOutFor = 10 * maxTerm
+// maxOutFor is longer than anything that is waited for: to have been out longer makes no difference.
+const maxOutFor = 10 * 366 * 24 * time.Hour
 
 // OutFor is for how long at least a node has been out, given that m has been held for so long: 0
 // for one that is not.
 func (m Membership) OutFor(name string, held time.Duration) time.Duration {
 	n, _ := m.Node(name)
-	if n.Since == 0 {
+	if !n.Out {
 		return 0
 	}
 	return min(n.OutFor+max(held, 0), maxOutFor)
@@ -190,7 +171,7 @@ func (m Membership) Validate() error {
 		if i > 0 && byName(m.Nodes[i-1], n) >= 0 || !n.valid(m.Generation) {
 			return fmt.Errorf("%w: node %q", ErrMembership, n.Name)
 		}
-		if n.Standing == In {
+		if !n.Out {
 			in++
 		}
 	}
@@ -200,7 +181,7 @@ func (m Membership) Validate() error {
 		if !known || slices.Contains(m.Places[:i], name) {
 			return fmt.Errorf("%w: place %q", ErrMembership, name)
 		}
-		if n.Standing != Out {
+		if !n.Out {
 			left++
 		}
 	}
@@ -211,16 +192,8 @@ func (m Membership) Validate() error {
 }
 
 func (n Node) valid(generation int64) bool {
-	if len(n.Name) < 1 || len(n.Name) > MaxName || n.OutFor < 0 || n.OutFor > maxOutFor {
-		return false
-	}
-	switch n.Standing {
-	case In, Leaving:
-		return n.Since == 0 && n.OutFor == 0
-	case Out, Returning:
-		return n.Since >= 1 && n.Since <= generation
-	}
-	return false
+	return len(n.Name) >= 1 && len(n.Name) <= MaxName && n.Since >= 1 && n.Since <= generation &&
+		n.OutFor >= 0 && n.OutFor <= maxOutFor && (n.Out || n.OutFor == 0)
 }
 
 func byName(a, b Node) int { return cmp.Compare(a.Name, b.Name) }

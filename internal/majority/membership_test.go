@@ -9,7 +9,7 @@ import (
 
 func five(t *testing.T) Membership {
 	t.Helper()
-	m, err := NewMembership([]string{"a", "b", "c"}, "a", "b", "c", "d", "e")
+	m, err := NewMembership(1, []string{"a", "b", "c"}, "a", "b", "c", "d", "e")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestNoMoreNodesGoOutThanLeaveAMajorityOfPlaces(t *testing.T) {
 	if _, err := m.PutOut("b", 0); !errors.Is(err, ErrTooFewPlaces) {
 		t.Errorf("two of three places are out: %v", err)
 	}
-	back, err := m.ComeBack("a", 0)
+	back, err := m.Add("a", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +37,18 @@ func TestNoMoreNodesGoOutThanLeaveAMajorityOfPlaces(t *testing.T) {
 }
 
 func TestSomeNodeStaysIn(t *testing.T) {
-	m, err := NewMembership([]string{"a"}, "a", "b")
+	m, err := NewMembership(1, []string{"a"}, "a", "b")
 	if err == nil {
 		m, err = m.PutOut("b", 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Drain("a", 0); !errors.Is(err, ErrTooFewPlaces) {
-		t.Errorf("the last node leaves: %v", err)
+	if m, err = m.Remove("b", 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.PutOut("a", 0); !errors.Is(err, ErrTooFewPlaces) {
+		t.Errorf("the last node goes out: %v", err)
 	}
 }
 
@@ -53,17 +56,16 @@ func TestSomeNodeStaysIn(t *testing.T) {
 func TestANodeGoesOutAndComesBack(t *testing.T) {
 	m := five(t)
 	for _, s := range []struct {
-		what           string
-		do             func(Membership, string, time.Duration) (Membership, error)
-		serves, buries bool
-		out            time.Duration // when the generation was made, if each before was held for a second
+		what   string
+		do     func(Membership, string, time.Duration) (Membership, error)
+		serves bool
+		since  int64
 	}{
-		{"drain", Membership.Drain, true, false, 0},
-		{"put out", Membership.PutOut, false, false, 0},
-		{"come back", Membership.ComeBack, false, true, time.Second},
-		{"put out again", Membership.PutOut, false, false, 2 * time.Second},
-		{"come back again", Membership.ComeBack, false, true, 3 * time.Second},
-		{"add", Membership.Add, true, false, 0},
+		{"put out", Membership.PutOut, false, 2},
+		{"come back", Membership.Add, true, 3},
+		{"put out again", Membership.PutOut, false, 4},
+		{"remove", Membership.Remove, false, 0},
+		{"a new one", Membership.Add, true, 6},
 	} {
 		before := m
 		saved := slices.Clone(before.Nodes)
@@ -74,15 +76,17 @@ func TestANodeGoesOutAndComesBack(t *testing.T) {
 		if m = next; m.Generation != before.Generation+1 || !slices.Equal(before.Nodes, saved) {
 			t.Errorf("%s: generation %d after %d, which is now %+v", s.what, m.Generation, before.Generation, before)
 		}
-		if m.Serves("d") != s.serves || m.Buries("d") != s.buries || m.OutFor("d", 0) != s.out {
-			t.Errorf("%s: serves %v, buries %v, out for %v", s.what, m.Serves("d"), m.Buries("d"), m.OutFor("d", 0))
+		n, _ := m.Node("d")
+		if m.Serves("d", n.Since) != s.serves || n.Since != s.since || m.Serves("d", n.Since-1) ||
+			m.Serves("d", m.Generation+1) {
+			t.Errorf("%s: serves %v, %+v", s.what, m.Serves("d", m.Generation), n)
 		}
 	}
 	if m.OutFor("d", time.Hour) != 0 {
 		t.Error("a node that is in is out")
 	}
 	for what, do := range map[string]func(Membership, string, time.Duration) (Membership, error){
-		"come back": Membership.ComeBack, "add": Membership.Add, "remove": Membership.Remove} {
+		"add": Membership.Add, "remove": Membership.Remove} {
 		if _, err := do(m, "d", 0); !errors.Is(err, ErrStanding) {
 			t.Errorf("%s of a node that is in: %v", what, err)
 		}
@@ -92,9 +96,24 @@ func TestANodeGoesOutAndComesBack(t *testing.T) {
 	}
 }
 
+// For how long a node has been out is the sum of for how long the generations since were held.
+func TestHowLongANodeHasBeenOut(t *testing.T) {
+	m, err := five(t).PutOut("d", time.Hour)
+	if err != nil || m.OutFor("d", 0) != 0 || m.OutFor("d", time.Second) != time.Second {
+		t.Fatalf("%v (%v)", m.OutFor("d", time.Second), err)
+	}
+	if m, err = m.PutOut("e", 2*time.Second); err != nil || m.OutFor("d", 3*time.Second) != 5*time.Second ||
+		m.OutFor("e", 3*time.Second) != 3*time.Second {
+		t.Errorf("%+v (%v)", m, err)
+	}
+	if m, err = m.Add("d", time.Second); err != nil || m.OutFor("d", time.Hour) != 0 {
+		t.Errorf("in again, and out for %v (%v)", m.OutFor("d", time.Hour), err)
+	}
+}
+
 func TestAPlaceIsNotRemoved(t *testing.T) {
 	for name, want := range map[string]error{"a": ErrStanding, "d": nil} {
-		m, err := five(t).Drain(name, 0)
+		m, err := five(t).PutOut(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,23 +124,13 @@ func TestAPlaceIsNotRemoved(t *testing.T) {
 }
 
 func TestTerms(t *testing.T) {
-	terms := Terms{Confirm: 5 * time.Second, Window: time.Minute, Lease: 2 * time.Second, Booked: 2 * time.Minute}
-	fenced, err := terms.Fenced()
-	if err != nil || fenced != 5050*time.Millisecond {
-		t.Errorf("fenced after %v (%v)", fenced, err)
+	if got := Fenced(5 * time.Second); got != 5050*time.Millisecond {
+		t.Errorf("fenced after %v", got)
 	}
-	given, err := terms.GivenUp()
-	if err != nil || given != 188_870*time.Millisecond { // 187 s and 1 %
-		t.Errorf("given up after %v (%v)", given, err)
+	if got := GivenUp(5*time.Second, 182*time.Second); got != 188_870*time.Millisecond { // 187 s and 1 %
+		t.Errorf("given up after %v", got)
 	}
 	if got := drifted(time.Nanosecond); got != time.Microsecond {
 		t.Errorf("a nanosecond may take %v", got)
-	}
-	for _, bad := range []Terms{{}, {Confirm: 1}, {Window: 1}, {Confirm: -1, Window: 1},
-		{Confirm: 1, Window: 1, Booked: 3},
-		{Confirm: 1, Window: maxTerm + 1}} {
-		if _, err := bad.GivenUp(); !errors.Is(err, ErrTerms) {
-			t.Errorf("%+v: %v", bad, err)
-		}
 	}
 }

@@ -1,54 +1,16 @@
 package majority
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
-// maxTerm is the longest of the times that make a term.
-const maxTerm = 366 * 24 * time.Hour
+// Fenced is after how long a node that was put out grants nothing more, counted from when the
+// generation that put it out was chosen. For so long after a read began, a process relies on what
+// it found.
+func Fenced(confirm time.Duration) time.Duration { return drifted(confirm) }
 
-// ErrTerms: a time of Terms is below 0 or too long.
-var ErrTerms = errors.New("invalid terms")
-
-// Terms are the times after which a node that was put out matters no more. All of them are counted
-// from when the generation that put it out was chosen.
-type Terms struct {
-	Confirm time.Duration // for so long after a read began, a process relies on it
-	Window  time.Duration // of the limit, the longest that was in force on the node
-	Lease   time.Duration // the longest lease
-	Booked  time.Duration // how far ahead permits may be dated: at most two windows
-}
-
-// Fenced is after how long the node grants nothing more.
-func (t Terms) Fenced() (time.Duration, error) {
-	if err := t.validate(); err != nil {
-		return 0, err
-	}
-	return drifted(t.Confirm), nil
-}
-
-// GivenUp is after how long nothing that the node granted is in a window any more. From then on
-// what its shards had counts as given up, and may be raised elsewhere.
-func (t Terms) GivenUp() (time.Duration, error) {
-	if err := t.validate(); err != nil {
-		return 0, err
-	}
-	return drifted(t.Confirm + t.Window + t.Lease + t.Booked), nil
-}
-
-func (t Terms) validate() error {
-	for _, d := range []time.Duration{t.Confirm, t.Window, t.Lease, t.Booked} {
-		if d < 0 || d > maxTerm {
-			return fmt.Errorf("%w: %v", ErrTerms, d)
-		}
-	}
-	if t.Window == 0 || t.Confirm == 0 || t.Booked > 2*t.Window {
-		return fmt.Errorf("%w: window %v, relied on for %v, booked %v ahead", ErrTerms, t.Window, t.Confirm, t.Booked)
-	}
-	return nil
-}
+// GivenUp is after how long nothing that the node granted matters any more: lasts is how long that
+// may be, with leases and bookings. From then on what its shards had counts as given up, and may be
+// raised elsewhere.
+func GivenUp(confirm, lasts time.Duration) time.Duration { return drifted(confirm + lasts) }
 
 // drifted is how long a time may take by one clock that was measured with another: 1 % longer, and
 // rounded up to the microseconds of the nodes' clocks.

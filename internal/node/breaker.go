@@ -23,6 +23,7 @@ type breaker struct {
 	open     atomic.Bool
 	probeAt  atomic.Int64
 	timeouts atomic.Int32 // in a row
+	since    atomic.Int64 // when it opened, after calls had succeeded; 0: they do
 
 	mu      sync.Mutex
 	pause   time.Duration // until the next probe
@@ -64,6 +65,7 @@ func (b *breaker) succeeded() bool {
 	}
 	b.timeouts.Store(0)
 	b.pause = 0
+	b.since.Store(0)
 	return false
 }
 
@@ -94,5 +96,15 @@ func (b *breaker) trip(now int64) bool {
 	spread := time.Duration(rand.Int64N(int64(b.pause)/4 + 1))
 	b.probeAt.Store(now + int64(b.pause+spread))
 	b.probing = false
+	b.since.CompareAndSwap(0, now)
 	return !b.open.Swap(true)
+}
+
+// silentFor is how long no call was served, 0 while calls may be sent.
+func (b *breaker) silentFor(now int64) time.Duration {
+	since := b.since.Load()
+	if since == 0 || b.ready() {
+		return 0
+	}
+	return max(time.Duration(now-since), 0)
 }

@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -50,4 +52,19 @@ func IsAnswer(err error) bool {
 		ok = ok && !strings.HasPrefix(text, unfit)
 	}
 	return ok
+}
+
+// SilentFor is for how long nothing of the node has served a call of this process: 0 while any part
+// of it may be asked. Nobody need have called meanwhile.
+func (n *Node) SilentFor() time.Duration {
+	now := n.env.Clock.Now()
+	c := n.client.Load()
+	if c == nil {
+		return n.dialing.silentFor(now)
+	}
+	least := time.Duration(math.MaxInt64)
+	for _, e := range c.ranges {
+		least = min(least, e.breaker.silentFor(now))
+	}
+	return least
 }

@@ -143,7 +143,7 @@ func (r *Register) takeOver(ctx context.Context, found []reading, layout shard.L
 		return true, nil
 	}
 	home := found[at]
-	r.warn("the layout of a limiter is anchored on a node that is not in Config.Nodes; it is anchored anew",
+	r.warn("the layout of a limiter is anchored on a node that is lost, or not in Config.Nodes; it is anchored anew",
 		"node", layout.Anchor.Node)
 	best, others := r.foremost(found, layout)
 	next, err := r.union(best, home.place, append(others, layoutsOf(rivalsOf(found, layout))...))
@@ -157,7 +157,8 @@ func (r *Register) takeOver(ctx context.Context, found []reading, layout shard.L
 // anchorFor is where the layout that follows another is to be anchored: where that one is, unless
 // the node is to go.
 func (r *Register) anchorFor(layout shard.Layout) shard.Location {
-	if at := r.anchorOf(layout); r.env.Nodes.Roster().Keeps(at.Node) {
+	at, f := r.anchorOf(layout), r.fenceOf(layout)
+	if r.env.Nodes.Roster().Keeps(at.Node) && (f == nil || !f.Fenced(at.Node)) {
 		return at
 	}
 	return r.homes()[0]

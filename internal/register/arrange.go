@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -11,10 +12,10 @@ import (
 // them yet.
 const newLimitParticipants = 16
 
-// arrange places the shards of a limit that so many participants are expected to share.
-func (r *Register) arrange(ctx context.Context, want Wanted, participants int64) []shard.Shard {
-	nodes := r.env.Nodes.Roster()
-	open := nodes.Open()
+// arrange places the shards of a limit that so many participants are expected to share; under a
+// fence over the nodes that are in.
+func (r *Register) arrange(ctx context.Context, want Wanted, participants int64, f *fence.Fence) []shard.Shard {
+	nodes, open := r.env.Nodes.Roster(), r.open(f)
 	n := want.Shards
 	if n == 0 {
 		servers := 0
@@ -23,7 +24,7 @@ func (r *Register) arrange(ctx context.Context, want Wanted, participants int64)
 		}
 		n = min(shard.Auto(want.Permits, servers, participants), shard.MaxLive)
 	}
-	return want.over(r.ID, n, open)
+	return inLife(f, want.over(r.ID, n, open))
 }
 
 // over places n shards, or fewer if there would be no permit, or no part of the burst, for each.

@@ -55,7 +55,12 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 			want.Auto = false
 		}
 		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-		next, err := r.known(old).Change(r.nextEpoch(old), want.Spec, r.arrange(ctx, want, r.participants.Load()))
+		under, f, err := r.fenceFor(ctx, want, &old)
+		if err != nil {
+			return nil, errors.Join(ErrUnavailable, err)
+		}
+		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), want.Spec,
+			r.arrange(ctx, want, r.participants.Load(), f))
 		if err == nil && r.Family {
 			if next.Keys, err = r.keysFor(old, want.Spec, nil); err == nil {
 				err = r.possible(next)
@@ -71,11 +76,13 @@ func (r *Register) Rebalance(ctx context.Context) error {
 		if r.Family {
 			return r.rearrange(old)
 		}
-		same := Wanted{Spec: old.Spec(), Shards: len(old.Live())}
-		if same.Auto {
-			same.Shards = 0
+		same := sameOf(old)
+		under, f, err := r.fenceFor(ctx, same, &old)
+		if err != nil {
+			return nil, errors.Join(ErrUnavailable, err)
 		}
-		next, err := r.known(old).Change(r.nextEpoch(old), same.Spec, r.arrange(ctx, same, r.participants.Load()))
+		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), same.Spec,
+			r.arrange(ctx, same, r.participants.Load(), f))
 		if err == nil && next.Settled && r.anchorFor(old) == old.Anchor {
 			return nil, nil // everything is where it should be
 		}
@@ -85,6 +92,15 @@ func (r *Register) Rebalance(ctx context.Context) error {
 		return err
 	}
 	return r.putInForce(ctx, *next)
+}
+
+// sameOf is the limit of a layout, to be arranged anew.
+func sameOf(old shard.Layout) Wanted {
+	same := Wanted{Spec: old.Spec(), Shards: len(old.Live()), Failover: old.Fence != nil}
+	if same.Auto {
+		same.Shards = 0
+	}
+	return same
 }
 
 // nextEpoch is the epoch of a change that follows a layout: the time of the node that anchors it.
@@ -110,6 +126,11 @@ func (r *Register) succeed(ctx context.Context,
 		defer func() { <-r.proposing }()
 	case <-ctx.Done():
 		return nil, clock.Ended(ctx)
+	}
+	if f := r.fence(); f != nil {
+		if err := f.Follow(ctx, livesOf(*r.Limit.Layout())...); err != nil { // else this process may be the one that is cut off
+			return nil, errors.Join(ErrUnavailable, err)
+		}
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		sent := r.elapsed()

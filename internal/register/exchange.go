@@ -113,8 +113,11 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 		}
 	} else {
 		want := r.Limit.Declared()
-		var err error
-		layout, err = shard.New(anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants))
+		under, f, err := r.fenceFor(ctx, want, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		layout, err = shard.NewUnder(under, anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants, f))
 		if err != nil {
 			return nil, false, err
 		}

@@ -45,7 +45,7 @@ func (r *Register) everyPlace() []shard.Location {
 
 // homes are the first of the places: where the record is kept.
 func (r *Register) homes() []shard.Location {
-	return shard.Anchors(r.ID, r.env.Nodes.Roster().Open())
+	return shard.Anchors(r.ID, r.open(r.fence()))
 }
 
 // anchor is where the record is believed to be replaced.
@@ -114,6 +114,10 @@ const anchorHops = 4
 // behind.
 func (r *Register) read(ctx context.Context, place shard.Location, participate bool) reading {
 	got := reading{place: place}
+	if f := r.fence(); f != nil && f.Fenced(place.Node) { // nobody relies on what it holds any more
+		got.err = node.ErrStranger
+		return got
+	}
 	req := script.ReadRecordRequest{}
 	if participate && !r.deletion.is() {
 		req.Participant = r.env.Participant

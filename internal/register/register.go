@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -66,6 +67,8 @@ type Register struct {
 	proposing    chan struct{} // holds one token: one change at a time
 	token        chan struct{} // holds one token: one exchange at a time
 	deletion     deletion      // never of a family
+	// the layout is being made to follow the nodes
+	reconsidering atomic.Bool
 	// why the limit could not be looked up when that was last tried; nil: it could
 	failure atomic.Pointer[error]
 	// whether a place that cannot be reached is waited for; only of who holds the token
@@ -80,6 +83,7 @@ type Env struct {
 	Nodes       *node.Fleet // with its clock, log and key prefix
 	Participant string      // the process, as records count it
 	Closed      *atomic.Bool
+	Fences      *fence.Fences // by which layouts hold
 }
 
 // Patience is how long one exchange may take that declares, changes, resets or deletes a limit:

@@ -17,12 +17,13 @@ const (
 	ReadRecord
 	WriteRecord
 	DropRecord
+	Vote // of a place of a membership
 	operations
 )
 
 var operationNames = [operations]string{
 	"take", "propose", "reserve", "peek", "probe", "refund", "clear", "drop", "participants",
-	"read_record", "write_record", "drop_record",
+	"read_record", "write_record", "drop_record", "vote",
 }
 
 func (o Operation) String() string { return operationNames[o] }

@@ -46,7 +46,7 @@ func sampled(span trace.Span) *trace.Link {
 // Call is one script call as it is reported.
 type Call struct {
 	Operation Operation
-	Limiter   *Limiter
+	Limiter   *Limiter // nil: it is for none
 	Node      *Node
 	Shard     string // hash tag of its keys
 	Serves    int64  // how many callers; 0 if it is for none of them in particular
@@ -80,7 +80,7 @@ func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (con
 		attribute.String("db.stored_procedure.name", name),
 		attribute.String("ratelimit.node", c.Node.name),
 	}
-	if len(c.Served) <= 1 {
+	if len(c.Served) <= 1 && c.Limiter != nil {
 		attrs = append(attrs, attribute.String("ratelimit.limiter", c.Limiter.name))
 	}
 	if c.Shards > 1 {

@@ -1,0 +1,210 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// This file is about limits whose lost nodes are taken over: how a layout follows the membership of
+// the nodes (internal/fence).
+
+// reconsiderSpread is over how long the processes that hear of a lost node begin to do something
+// about it: one of them is enough.
+const reconsiderSpread = 300 * time.Millisecond
+
+// fence is that of the layout that the process works with, nil if there is none.
+func (r *Register) fence() *fence.Fence {
+	t := r.Limit.Layout()
+	if t == nil {
+		return nil
+	}
+	return r.fenceOf(*t)
+}
+
+func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
+	if layout.Fence == nil {
+		return nil
+	}
+	return r.env.Fences.Of(layout.Fence.Places)
+}
+
+// fenceFor is the fence under which the layout of a wanted limit is to be, confirmed; nil: under
+// none. A limit keeps the fence that it has.
+func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout) (*shard.Fence, *fence.Fence, error) {
+	if !want.Failover {
+		return nil, nil, nil
+	}
+	under := &shard.Fence{Lasts: lastsOf(old, want.Spec)}
+	if old != nil && old.Fence != nil {
+		under.Places, under.Lost = old.Fence.Places, old.Fence.Lost
+	} else if under.Places = fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open()); under.Places == nil {
+		return nil, nil, nil // too few nodes for a majority without one of them
+	}
+	f := r.env.Fences.Of(under.Places)
+	if f == nil {
+		return nil, nil, fmt.Errorf("%w: a membership at %d places", ErrUnreadable, len(under.Places))
+	}
+	if err := r.admit(ctx, f); err != nil {
+		return nil, nil, err
+	}
+	return under, f, nil
+}
+
+// lastsOf is for how long what was granted may matter under a limit that follows a layout.
+func lastsOf(old *shard.Layout, spec shard.Spec) time.Duration {
+	lasts := lastsUnder(spec)
+	if old != nil {
+		lasts = max(lasts, lastsUnder(old.Spec()))
+	}
+	if old != nil && !old.Settled && old.Fence != nil {
+		lasts = max(lasts, old.Fence.Lasts)
+	}
+	return min(lasts, shard.MaxLasts)
+}
+
+func livesOf(l shard.Layout) (lives []string) {
+	for _, s := range l.Shards {
+		lives = append(lives, s.Life)
+	}
+	return lives
+}
+
+// admit confirms a membership, and has the nodes of this process in it that it does not know.
+func (r *Register) admit(ctx context.Context, f *fence.Fence) error {
+	if err := f.Confirm(ctx); err != nil {
+		return err
+	}
+	var names []string
+	for _, n := range r.env.Nodes.Roster().Open() {
+		names = append(names, n.Name)
+	}
+	return f.Admit(ctx, names...)
+}
+
+// open are the nodes on which shards can be placed: of a limit under a fence those that are in.
+func (r *Register) open(f *fence.Fence) []shard.Node {
+	nodes := r.env.Nodes.Roster().Open()
+	if f == nil {
+		return nodes
+	}
+	in := slices.DeleteFunc(slices.Clone(nodes), func(n shard.Node) bool { return f.Life(n.Name) == "" })
+	if len(in) == 0 {
+		return nodes // the layout says what is wrong with them
+	}
+	return in
+}
+
+// inLife returns shards with the lives that their nodes are in.
+func inLife(f *fence.Fence, shards []shard.Shard) []shard.Shard {
+	if f != nil {
+		for i := range shards {
+			shards[i].Life = f.Life(shards[i].Node)
+		}
+	}
+	return shards
+}
+
+// ReconsiderSoon has the layout follow the nodes in the background if one of them has gone out, or
+// is back.
+func (r *Register) ReconsiderSoon() {
+	if !r.displaced() || !r.reconsidering.CompareAndSwap(false, true) {
+		return
+	}
+	if !r.env.Nodes.Spawn(r.reconsiderOn) {
+		r.reconsidering.Store(false)
+	}
+}
+
+func (r *Register) reconsiderOn(ctx context.Context) {
+	defer r.reconsidering.Store(false)
+	for pause := reconsiderSpread; clock.Sleep(ctx, rand.N(pause)); pause = min(2*pause, 4*time.Second) {
+		if !r.displaced() {
+			return
+		}
+		r.fence().Refresh()
+		within, cancel := context.WithTimeout(ctx, 2*r.env.Patience())
+		err := r.reconsider(within)
+		cancel()
+		if errors.Is(err, ErrDeleted) {
+			return
+		}
+		if err != nil {
+			r.warn("the layout of a limiter could not follow the nodes", "err", err)
+		}
+	}
+}
+
+// displaced reports whether the layout has shards in a life of a node that is over, or may have
+// shards again on one that is back.
+func (r *Register) displaced() bool {
+	t := r.Limit.Layout()
+	if t == nil {
+		return false
+	}
+	f := r.fenceOf(*t)
+	return f != nil && f.Generation() > 0 && (ended(f, *t) || returned(f, *t))
+}
+
+// ended reports whether a live shard is of a life that is over.
+func ended(f *fence.Fence, l shard.Layout) bool {
+	return slices.ContainsFunc(l.Live(), func(s shard.Shard) bool { return f.Bars(s.Node, s.Life) })
+}
+
+// returned reports whether a node is back from which shares were taken over, and the layout is
+// settled: so nothing of its life before is left to be moved.
+func returned(f *fence.Fence, l shard.Layout) bool {
+	return l.Settled && slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
+}
+
+// reconsider replaces the layout by one over the nodes that are in.
+func (r *Register) reconsider(ctx context.Context) error {
+	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
+		f := r.fenceOf(old)
+		if f == nil || !ended(f, old) && !returned(f, old) {
+			return nil, nil // somebody was faster
+		}
+		same := sameOf(old)
+		under := &shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old), Lasts: lastsOf(&old, same.Spec)}
+		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), same.Spec,
+			r.arrange(ctx, same, r.participants.Load(), f))
+		return &next, err
+	})
+	if err != nil || next == nil {
+		return err
+	}
+	if len(next.Fence.Lost) > 0 {
+		r.warn("what a lost node has of a limiter is taken over", "lost", next.Fence.Lost, "epoch", next.Epoch)
+	}
+	return r.putInForce(ctx, *next)
+}
+
+// lostOf are the nodes from which the layout after this one has taken over, and that are not back.
+func lostOf(f *fence.Fence, l shard.Layout) []string {
+	lost := slices.DeleteFunc(slices.Clone(l.Fence.Lost), func(name string) bool { return f.Life(name) != "" })
+	for _, s := range l.Live() {
+		if f.Out(s.Node) {
+			lost = append(lost, s.Node)
+		}
+	}
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+// givenUpIn is how long it takes until a leaving shard, whose node is out, can have nothing in use
+// any more. It is false while the shard has to be asked.
+func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
+	f := r.fenceOf(layout)
+	if f == nil || s.Share > 0 {
+		return 0, false
+	}
+	f.Refresh()
+	return f.GivenUpIn(s.Node, s.Life, layout.Fence.Lasts)
+}

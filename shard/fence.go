@@ -1,0 +1,86 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxPlaces is how many nodes can keep a membership.
+	maxPlaces = 9
+	maxLife   = 64 // bytes
+)
+
+// Fence says by which membership of nodes a layout holds. A process asks a live shard for permits
+// only while a majority of Places confirms that its node is in the life that the shard is of. So
+// what a lost node had can be given to others, although nobody can ask it: its life is over, and
+// when it is back it begins another one, with other shards.
+type Fence struct {
+	Places []string // the nodes that keep the membership, in order; never changed in place
+	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
+	// they are back.
+	Lost []string
+	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
+	// before, under a layout that had not settled.
+	Lasts time.Duration
+}
+
+// MaxLasts bounds for how long what was granted may matter.
+const MaxLasts = 100 * 366 * 24 * time.Hour
+
+// Under returns l for [Layout.Change]: the layout that follows is under the fence, nil for none, and
+// its live shards must have a life, or none.
+func (l Layout) Under(f *Fence) Layout {
+	l.Fence = f
+	return l
+}
+
+func (f *Fence) validate() error {
+	if f == nil {
+		return nil
+	}
+	for _, names := range [][]string{f.Places, f.Lost} {
+		if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) ||
+			slices.ContainsFunc(names, func(n string) bool { return n == "" || !text(n) }) {
+			return fmt.Errorf("fence: %.200q are not names in order", strings.Join(names, ","))
+		}
+	}
+	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
+		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
+	}
+	if f.Lasts < 0 || f.Lasts > MaxLasts {
+		return fmt.Errorf("fence: grants that matter for %v", f.Lasts)
+	}
+	return nil
+}
+
+// lives reports whether a shard can have this life: letters, digits and dashes, as it stands in
+// keys.
+func lives(life string) bool {
+	return len(life) <= maxLife && !strings.ContainsFunc(life, func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+	})
+}
+
+// fenceJSON is the stored form of a Fence.
+type fenceJSON struct {
+	Places []string `json:"places"`
+	Lost   []string `json:"lost,omitempty"`
+	Lasts  int64    `json:"lasts_ns"`
+}
+
+func (f *Fence) stored() *fenceJSON {
+	if f == nil {
+		return nil
+	}
+	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts)}
+}
+
+func (f *fenceJSON) fence() *Fence {
+	if f == nil {
+		return nil
+	}
+	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts)}
+}
