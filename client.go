@@ -76,6 +76,9 @@ func (c *Client) reconsider() {
 		for _, co := range c.cores() {
 			co.reconsider()
 		}
+		for _, f := range c.everyFamily() {
+			f.core.reconsider()
+		}
 	})
 }
 

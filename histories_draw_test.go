@@ -17,7 +17,7 @@ type drawing struct {
 
 // themes are what a history is mostly about.
 var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places"}
+	"places", "lost"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -39,6 +39,9 @@ func (d *drawing) oneIn(n int) bool { return d.IntN(n) == 0 }
 func (d *drawing) world() {
 	p := d.plan
 	p.Nodes = pick(d, 1, 2, 2, 3)
+	if d.theme == "lost" {
+		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
+	}
 	partial := p.Nodes == 3 && d.theme == "mixed" && d.oneIn(4)
 	outage := shardlimit.FailClosed
 	if d.theme == "crowd" || d.oneIn(5) {
@@ -75,6 +78,10 @@ func (d *drawing) limit() shardlimit.Limit {
 	}
 	if d.oneIn(3) {
 		l.Algorithm = shardlimit.SlidingCounter
+	}
+	if d.theme == "lost" {
+		l.Failover, l.Per = true, pick(d, 100*time.Millisecond, time.Second, time.Second, 5*time.Second)
+		l.Shards = pick(d, 1, 2, 3, 4, 6)
 	}
 	if d.keyed() {
 		l.Shards = pick(d, 1, 2, 4, 8, 16)

@@ -16,6 +16,8 @@ type plan struct {
 	Procs  []processPlan
 	Limits []limitPlan
 	Steps  []step
+	// Scripts is how many script calls the history may make; 0: as many as any.
+	Scripts int64 `json:",omitempty"`
 }
 
 // processPlan is the configuration of one process.
@@ -89,7 +91,11 @@ func (s step) String() string {
 }
 
 func describe(l shardlimit.Limit) string {
-	return fmt.Sprintf("%v, %v, Shards %d, Lease %s", l, l.Algorithm, l.Shards, l.Lease)
+	text := fmt.Sprintf("%v, %v, Shards %d, Lease %s", l, l.Algorithm, l.Shards, l.Lease)
+	if l.Failover {
+		text += ", Failover"
+	}
+	return text
 }
 
 func (p *plan) String() string {

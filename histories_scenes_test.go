@@ -33,9 +33,59 @@ func (d *drawing) scene() {
 		d.rest(p, l)
 	case "places":
 		d.places(p, l)
+	case "lost":
+		d.lost(l)
 	default:
 		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
 			d.bookings)(p, l)
+	}
+}
+
+// lost is a node that cannot be reached for long enough to be taken over, by all or by some, and what
+// goes on meanwhile.
+func (d *drawing) lost(l int) {
+	d.everybody(l)
+	d.busy(l)
+	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second, 5*time.Minute)
+	switch d.IntN(6) {
+	case 0, 1:
+		d.add(step{Do: "down", Node: node, For: long})
+	case 2:
+		d.add(step{Do: "suspend", P: d.who(), For: long})
+		d.add(step{Do: "down", Node: node, For: pick(d, long, 8*time.Second)})
+	case 3, 4:
+		for p := range d.plan.Procs {
+			for n := range d.plan.Nodes {
+				if n == node && d.oneIn(2) || d.oneIn(6) {
+					d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: n, For: long})
+				}
+			}
+		}
+	case 5:
+		d.add(step{Do: pick(d, "restart", "flush"), Node: node})
+		d.add(step{Do: "down", Node: node, For: long})
+	}
+	for range 2 + d.IntN(5) {
+		d.busy(l)
+		if d.oneIn(6) {
+			d.alter(d.who(), l)
+		}
+		if d.oneIn(8) {
+			p := d.who()
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+		d.add(step{Do: "rest", For: pick(d, time.Second, time.Second, 4*time.Second, 8*time.Second, long)})
+		d.everybody(l)
+	}
+}
+
+// busy is a few seconds of calls by all processes, which notice by that what is wrong.
+func (d *drawing) busy(l int) {
+	per := max(d.plan.Limits[l].Limit.Per/8, 50*time.Millisecond)
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: pick(d, "allow", "upto"), P: p, L: l, N: 2, Times: 10 + d.IntN(60), Size: 1 + d.Int64N(4),
+			For: per, Aside: p < len(d.plan.Procs)-1 || d.oneIn(3)})
 	}
 }
 

@@ -46,7 +46,7 @@ var deeds = map[string]func(*world, step){
 // play carries the plan out and judges what came of it.
 func (w *world) play() {
 	for _, s := range w.plan.Steps {
-		if w.scripts() >= mostScripts {
+		if w.over() {
 			w.stat.Cut++
 			break
 		}
@@ -243,7 +243,7 @@ func (w *world) settle(s step) {
 		w.ask(p, l, h, "allow", 1)
 	}
 	w.rest(2*window + time.Second)
-	l.fresh = w.scripts() < mostScripts
+	l.fresh = !w.over()
 }
 
 // free tells whether what is free is had: after a rest, by a process that is alone.
@@ -254,7 +254,7 @@ func (w *world) free(s step) {
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
-	if !p.works() || !p.lists() || w.scripts() >= mostScripts {
+	if !p.works() || !p.lists() || w.over() {
 		return
 	}
 	if p.suspended != 0 {
@@ -267,7 +267,7 @@ func (w *world) free(s step) {
 		w.rest(time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}
-	if d.Granted == 0 && w.scripts() < mostScripts { // else nodes answer no more
+	if d.Granted == 0 && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
 			max(2*l.longest(), s.For), time.Duration(at))
 		return
@@ -283,7 +283,7 @@ func (w *world) free(s step) {
 		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
 	}
 	wg.Wait()
-	if got.Load() < limit.Permits-1 && p.near(l) && w.scripts() < mostScripts {
+	if got.Load() < limit.Permits-1 && p.near(l) && !w.over() {
 		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
 			limit.Permits, l.number, time.Duration(at))
 	}

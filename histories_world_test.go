@@ -35,8 +35,11 @@ type world struct {
 	findings []finding
 }
 
-// mostScripts is after how many script calls a history is over.
+// mostScripts is after how many script calls a history is over, unless its plan says more.
 const mostScripts = 400
+
+// over reports whether the history has made so many that it ends.
+func (w *world) over() bool { return w.scripts() >= max(mostScripts, w.plan.Scripts) }
 
 // finding is something that must not be.
 type finding struct{ Kind, Text string }
@@ -106,7 +109,7 @@ func (w *world) scripts() (n int64) {
 // rest lets time pass; not all of it when a history has become too long: some processes never stop
 // asking.
 func (w *world) rest(d time.Duration) {
-	for d > 0 && w.scripts() < mostScripts {
+	for d > 0 && !w.over() {
 		part := min(d, 2*time.Second)
 		time.Sleep(part)
 		d -= part
@@ -163,8 +166,8 @@ func (p *process) start() {
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
 	cfg := shardlimit.Config{
 		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
-		CallTimeout: p.plan.Timeout,
-		KeyPrefix:   "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
+		CallTimeout: p.plan.Timeout, Failover: time.Second,
+		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 	}
 	cfg.Nodes = p.listed(p.plan.Nodes)
 	client, err := shardlimit.New(cfg)

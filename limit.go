@@ -99,7 +99,7 @@ type Limit struct {
 	// (of five where there are eight or more) agrees; what it granted must have left the window,
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although
-	// shards may be there. With fewer than three nodes it does nothing, and families have none.
+	// shards may be there. With fewer than three nodes it does nothing.
 	Failover bool
 }
 

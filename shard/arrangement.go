@@ -63,7 +63,8 @@ func (a Arrangement) place(id string, n int, shares []int64) []Shard {
 	shards := make([]Shard, 0, n)
 	for i, share := range shares {
 		if share > 0 {
-			shards = append(shards, Shard{Slot: slots[i], Node: a.Nodes[hosts[i]].Name, Share: share})
+			shards = append(shards, Shard{Slot: slots[i], Node: a.Nodes[hosts[i]].Name,
+				Life: a.Nodes[hosts[i]].Life, Share: share})
 		}
 	}
 	return shards
@@ -106,6 +107,9 @@ func normal(nodes []Node) []Node {
 	return nodes
 }
 
+// fenced reports whether the shards of keys have lives: those of all nodes or of none.
+func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Life != "" }
+
 func (a Arrangement) validate() error {
 	if a.Shards < 1 || a.Shards > Slots {
 		return fmt.Errorf("%d shards", a.Shards)
@@ -124,6 +128,8 @@ func (a Arrangement) validate() error {
 			return fmt.Errorf("node %q is not in order", n.Name)
 		case !(n.Weight > 0) || math.IsInf(n.Weight, 1):
 			return fmt.Errorf("node %q has a weight of %g", n.Name, n.Weight)
+		case !lives(n.Life) || (n.Life != "") != a.fenced():
+			return fmt.Errorf("node %q has the life %.80q, others have: %v", n.Name, n.Life, a.fenced())
 		}
 	}
 	return nil

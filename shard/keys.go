@@ -62,7 +62,7 @@ func (l Layout) ForKey(id string) (Layout, error) {
 	var at Layout
 	fell := false
 	for _, p := range l.pasts(id) {
-		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec), fell)
+		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec), l.fenceOf(p.Arrangement), fell)
 		if err != nil {
 			return Layout{}, err
 		}
@@ -70,6 +70,17 @@ func (l Layout) ForKey(id string) (Layout, error) {
 		at = next
 	}
 	return at, nil
+}
+
+// fenceOf is the fence of a key under an arrangement: that of the layout, if its shards have lives.
+func (l Layout) fenceOf(a Arrangement) *Fence {
+	switch {
+	case !a.fenced():
+		return nil
+	case l.Fence == nil: // the family is under none any more
+		return &Fence{Places: []string{"none"}}
+	}
+	return l.Fence
 }
 
 // falls reports whether a shard has less under the next layout. What is in use above that stays.
@@ -86,10 +97,10 @@ func falls(l, next Layout) bool {
 // keyAfter returns the layout of a key that follows l; the zero layout is that of a new key. It is
 // settled at once if its shards can change over one by one. fell tells that shards may hold more
 // than l says: their shares fell lately, and what was in use then may be in use.
-func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard, fell bool) (Layout, error) {
-	if l.Epoch == 0 {
+func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard, under *Fence, fell bool) (Layout, error) {
+	if l.Fence = under; l.Epoch == 0 {
 		next := s.layout(epoch)
-		next.Settled, next.Shards = true, shards
+		next.Settled, next.Shards, next.Fence = true, shards, under
 		return next.checked()
 	}
 	if epoch <= l.Epoch {
@@ -234,11 +245,11 @@ func (p Past) changesOneByOne(s Spec, to Arrangement) bool {
 	if p.Spec.fits(p.Arrangement) != s.fits(to) {
 		return false
 	}
-	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec), false)
+	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec), nil, false)
 	if err != nil {
 		return false
 	}
-	next, err := at.keyAfter(2, s, to.shards("", s), false)
+	next, err := at.keyAfter(2, s, to.shards("", s), nil, false)
 	return err == nil && next.Settled
 }
 
@@ -282,7 +293,7 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	return merged, nil
 }
 
-func (k *Keys) validate(epoch int64, s Spec) error {
+func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 	if k == nil {
 		return nil
 	}
@@ -291,6 +302,9 @@ func (k *Keys) validate(epoch int64, s Spec) error {
 	}
 	if err := k.Arrangement.validate(); err != nil {
 		return err
+	}
+	if k.fenced() != under {
+		return fmt.Errorf("nodes with lives: %v, under a fence: %v", k.fenced(), under)
 	}
 	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) {
 		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)

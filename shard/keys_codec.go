@@ -23,6 +23,7 @@ type arrangementJSON struct {
 type nodeJSON struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"`
+	Life   string  `json:"life,omitempty"`
 }
 
 // pastJSON is the stored form of a Past. Of its spec it has what a key may still hold depends on.

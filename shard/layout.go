@@ -244,7 +244,7 @@ func (l Layout) validate() error {
 	if err := l.Fence.validate(); err != nil {
 		return err
 	}
-	if err := l.Keys.validate(l.Epoch, l.Spec()); err != nil {
+	if err := l.Keys.validate(l.Epoch, l.Spec(), l.Fence != nil); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return l.validateShards()

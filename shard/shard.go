@@ -52,4 +52,5 @@ type Location struct {
 type Node struct {
 	Name   string  // stable identity; equal names are the same node
 	Weight float64 // relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1
+	Life   string  // of a family under a [Fence]: the life that the shards of keys there are of
 }

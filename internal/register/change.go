@@ -62,7 +62,11 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), want.Spec,
 			r.arrange(ctx, want, r.participants.Load(), f))
 		if err == nil && r.Family {
-			if next.Keys, err = r.keysFor(old, want.Spec, nil); err == nil {
+			var nodes []shard.Node // those that it has
+			if (old.Fence != nil) != (next.Fence != nil) {
+				nodes = r.open(f)
+			}
+			if next.Keys, err = r.keysFor(old, want.Spec, nodes); err == nil {
 				err = r.possible(next)
 			}
 		}
@@ -74,6 +78,11 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 func (r *Register) Rebalance(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
 		if r.Family {
+			if f := r.fenceOf(old); f != nil {
+				if err := r.admit(ctx, f); err != nil {
+					return nil, errors.Join(ErrUnavailable, err)
+				}
+			}
 			return r.rearrange(old)
 		}
 		same := sameOf(old)

@@ -20,13 +20,20 @@ import (
 // about it: one of them is enough.
 const reconsiderSpread = 300 * time.Millisecond
 
-// fence is that of the layout that the process works with, nil if there is none.
+// fence is that of the layout that the process works with or, before there is one, that under which
+// it would declare the limit; nil if there is none.
 func (r *Register) fence() *fence.Fence {
-	t := r.Limit.Layout()
-	if t == nil {
+	if t := r.Limit.Layout(); t != nil {
+		return r.fenceOf(*t)
+	}
+	if !r.Limit.Declared().Failover {
 		return nil
 	}
-	return r.fenceOf(*t)
+	places := fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open())
+	if places == nil {
+		return nil
+	}
+	return r.env.Fences.Of(places)
 }
 
 func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
@@ -89,17 +96,17 @@ func (r *Register) admit(ctx context.Context, f *fence.Fence) error {
 	return f.Admit(ctx, names...)
 }
 
-// open are the nodes on which shards can be placed: of a limit under a fence those that are in.
+// open are the nodes on which shards can be placed: of a limit under a fence those that are in, with
+// the lives that they are in.
 func (r *Register) open(f *fence.Fence) []shard.Node {
 	nodes := r.env.Nodes.Roster().Open()
 	if f == nil {
 		return nodes
 	}
-	in := slices.DeleteFunc(slices.Clone(nodes), func(n shard.Node) bool { return f.Life(n.Name) == "" })
-	if len(in) == 0 {
-		return nodes // the layout says what is wrong with them
+	for i := range nodes { // a list of its own
+		nodes[i].Life = f.Life(nodes[i].Name)
 	}
-	return in
+	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Life == "" })
 }
 
 // inLife returns shards with the lives that their nodes are in.
@@ -153,15 +160,26 @@ func (r *Register) displaced() bool {
 	return f != nil && f.Generation() > 0 && (ended(f, *t) || returned(f, *t))
 }
 
-// ended reports whether a live shard is of a life that is over.
+// ended reports whether a live shard, or the shards of keys on a node, are of a life that is over.
 func ended(f *fence.Fence, l shard.Layout) bool {
-	return slices.ContainsFunc(l.Live(), func(s shard.Shard) bool { return f.Bars(s.Node, s.Life) })
+	return slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return f.Bars(n.Name, n.Life) })
 }
 
-// returned reports whether a node is back from which shares were taken over, and the layout is
-// settled: so nothing of its life before is left to be moved.
+// hosts are the nodes that have live shards of a limit, or shards of a family's keys.
+func hosts(l shard.Layout) (nodes []shard.Node) {
+	if l.Keys != nil {
+		return l.Keys.Nodes
+	}
+	for _, s := range l.Live() {
+		nodes = append(nodes, shard.Node{Name: s.Node, Life: s.Life})
+	}
+	return nodes
+}
+
+// returned reports whether a node is back from which shares were taken over, and a limit has nothing
+// left to be moved from there.
 func returned(f *fence.Fence, l shard.Layout) bool {
-	return l.Settled && slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
 }
 
 // reconsider replaces the layout by one over the nodes that are in.
@@ -173,6 +191,9 @@ func (r *Register) reconsider(ctx context.Context) error {
 		}
 		same := sameOf(old)
 		under := &shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old), Lasts: lastsOf(&old, same.Spec)}
+		if r.Family {
+			return r.rearrange(old.Under(under))
+		}
 		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), same.Spec,
 			r.arrange(ctx, same, r.participants.Load(), f))
 		return &next, err
@@ -189,9 +210,9 @@ func (r *Register) reconsider(ctx context.Context) error {
 // lostOf are the nodes from which the layout after this one has taken over, and that are not back.
 func lostOf(f *fence.Fence, l shard.Layout) []string {
 	lost := slices.DeleteFunc(slices.Clone(l.Fence.Lost), func(name string) bool { return f.Life(name) != "" })
-	for _, s := range l.Live() {
-		if f.Out(s.Node) {
-			lost = append(lost, s.Node)
+	for _, n := range hosts(l) {
+		if f.Out(n.Name) {
+			lost = append(lost, n.Name)
 		}
 	}
 	slices.Sort(lost)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -117,12 +118,12 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 // layout is the last one, it raises those that may be raised, and settles the layout.
 func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
 	seen := make([]shard.Observation, len(layout.Shards))
-	err := offer(ctx, k, layout, seen, nil)
+	err := r.offer(ctx, k, layout, seen, nil)
 	step := layout.Plan(seen)
 	if doubt != nil {
 		err = doubt
 	} else if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		if e := offer(ctx, k, layout, seen, step.Raise); e != nil {
+		if e := r.offer(ctx, k, layout, seen, step.Raise); e != nil {
 			err = e
 		}
 		step = layout.Plan(seen)
@@ -147,7 +148,7 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 
 // offer proposes the layout to its shards at once, with the floors if there are any, and notes
 // what they hold. It returns why one did not answer.
-func offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation, floors []int64) error {
+func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation, floors []int64) error {
 	var wg sync.WaitGroup
 	failures := make([]error, len(layout.Shards))
 	for i, s := range layout.Shards {
@@ -156,6 +157,12 @@ func offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observa
 			if o.Floor = floors[i]; o.Floor == 0 {
 				continue
 			}
+		}
+		if left, known := r.givenUpIn(layout, s); known {
+			if seen[i] = (shard.Observation{Seen: true, Epoch: layout.Epoch}); left > 0 {
+				seen[i], failures[i] = shard.Observation{}, k.FailedAt(s.Site().Location, node.ErrAway)
+			}
+			continue
 		}
 		wg.Go(func() {
 			reply, err := k.Propose(ctx, o)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -24,9 +25,9 @@ func (r *Register) withKeys(layout shard.Layout) (shard.Layout, error) {
 }
 
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
-func (r *Register) firstKeys(want Wanted) *shard.Keys {
+func (r *Register) firstKeys(want Wanted, f *fence.Fence) *shard.Keys {
 	keys, _ := shard.Layout{}.KeysAfter(want.Spec,
-		shard.Arrangement{Shards: want.Shards, Slots: shard.KeySlots, Nodes: r.env.Nodes.Roster().Open()})
+		shard.Arrangement{Shards: want.Shards, Slots: shard.KeySlots, Nodes: r.open(f)})
 	return keys // there is nothing before it, so there is no error
 }
 
@@ -45,7 +46,7 @@ func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.N
 // rearrange is what follows a family's layout when its keys are to be placed over the nodes of
 // this process that do not drain; nil if they are.
 func (r *Register) rearrange(layout shard.Layout) (*shard.Layout, error) {
-	keys, err := r.keysFor(layout, layout.Spec(), r.env.Nodes.Roster().Open())
+	keys, err := r.keysFor(layout, layout.Spec(), r.open(r.fenceOf(layout)))
 	if err != nil {
 		return nil, err
 	}

@@ -48,5 +48,5 @@ func (r *Register) Tell(ctx context.Context, k Key) error {
 	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout)
 	defer cancel()
 	l := k.Layout()
-	return offer(ctx, k, *l, make([]shard.Observation, len(l.Shards)), nil)
+	return r.offer(ctx, k, *l, make([]shard.Observation, len(l.Shards)), nil)
 }

@@ -45,7 +45,13 @@ func (r *Register) everyPlace() []shard.Location {
 
 // homes are the first of the places: where the record is kept.
 func (r *Register) homes() []shard.Location {
-	return shard.Anchors(r.ID, r.open(r.fence()))
+	nodes := r.env.Nodes.Roster().Open()
+	if f := r.fence(); f != nil {
+		if in := slices.DeleteFunc(slices.Clone(nodes), func(n shard.Node) bool { return f.Out(n.Name) }); len(in) > 0 {
+			nodes = in
+		}
+	}
+	return shard.Anchors(r.ID, nodes)
 }
 
 // anchor is where the record is believed to be replaced.
