@@ -61,7 +61,7 @@ func (d *drawing) world() {
 		p.Procs = append(p.Procs, proc)
 	}
 	for range pick(d, 1, 1, 1, 2) {
-		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed()})
+		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed() || d.theme == "lost" && d.oneIn(3)})
 	}
 }
 

@@ -283,7 +283,7 @@ func (w *world) free(s step) {
 		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
 	}
 	wg.Wait()
-	if got.Load() < limit.Permits-1 && p.near(l) && !w.over() {
+	if got.Load() < limit.Permits-1 && p.near(l) && !p.cut() && !w.over() {
 		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
 			limit.Permits, l.number, time.Duration(at))
 	}

@@ -344,6 +344,18 @@ func (p *process) near(l *watched) bool {
 	return slices.Max(p.plan.Latency)*time.Duration(shards+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
 }
 
+// cut reports whether something is wrong right now on the way to a node: what it has is taken over
+// once a process has noticed, and that it is back is noticed after a while, too.
+func (p *process) cut() bool {
+	now := p.world.now()
+	for i, n := range p.world.nodes {
+		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" || n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
+			return p.world.plan.Scripts > 0
+		}
+	}
+	return false
+}
+
 // ofARecord matches the keys of the records of layouts.
 func ofARecord(key string) bool {
 	return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:")

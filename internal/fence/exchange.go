@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -117,10 +116,8 @@ func (f *Fence) Follow(ctx context.Context, lives ...string) error {
 	}
 	generation := int64(0)
 	for _, life := range lives {
-		if since, mine := strings.CutPrefix(life, f.id+"-"); mine {
-			if n, err := strconv.ParseInt(since, 36, 64); err == nil && n < majority.MaxNumber {
-				generation = max(generation, n)
-			}
+		if began, mine := f.began(life); mine {
+			generation = max(generation, began)
 		}
 	}
 	if f.Generation() >= generation {

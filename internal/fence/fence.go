@@ -17,6 +17,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,7 @@ type Fence struct {
 
 	known    atomic.Pointer[knowledge] // nil: nothing was ever confirmed
 	reading  atomic.Bool               // in the background
+	lookedAt atomic.Int64              // when that began last, as time elapsed; 0: never
 	failedAt atomic.Int64              // when the last try failed, as time elapsed; 0: it did not
 
 	token    chan struct{} // holds one token: one exchange at a time
@@ -179,10 +181,23 @@ func (f *Fence) Life(name string) string {
 	return ""
 }
 
-// over reports whether a life of a node was of this membership, and the node is out since: no other
-// membership can tell when nothing matters any more that it granted.
+// over reports whether a life of a node was of this membership, and the node went out after it
+// began: one that others have begun since is not over.
 func (f *Fence) over(name, life string) bool {
-	return f.Out(name) && strings.HasPrefix(life, f.id+"-")
+	k := f.known.Load()
+	if k == nil {
+		return false
+	}
+	n, _ := k.membership.Node(name)
+	began, mine := f.began(life)
+	return n.Out && mine && began < n.Since
+}
+
+// began is the generation in which a life began; mine is false for one of another membership.
+func (f *Fence) began(life string) (generation int64, mine bool) {
+	since, mine := strings.CutPrefix(life, f.id+"-")
+	generation, err := strconv.ParseInt(since, 36, 64)
+	return generation, mine && err == nil && generation >= 1 && generation < majority.MaxNumber
 }
 
 // Out reports whether a node is out.
@@ -230,16 +245,18 @@ func (f *Fence) Membership() (majority.Membership, bool) {
 
 // Refresh has the places read again in the background in good time.
 func (f *Fence) Refresh() {
-	k, now := f.known.Load(), f.env.Nodes.Clock.Elapsed()
-	if k != nil && now-k.began < int64(confirmEvery) || !f.reading.CompareAndSwap(false, true) {
+	now := f.env.Nodes.Clock.Elapsed()
+	if at := f.lookedAt.Load(); at != 0 && now-at < int64(confirmEvery) || !f.reading.CompareAndSwap(false, true) {
 		return
 	}
-	if k == nil && now-f.failedAt.Load() < int64(confirmPause) && f.failedAt.Load() != 0 ||
-		!f.env.Nodes.Spawn(f.look) {
+	f.lookedAt.Store(now)
+	if !f.env.Nodes.Spawn(f.look) {
 		f.reading.Store(false)
 	}
 }
 
+// look reads the places, and looks after the nodes: also where calls come so seldom that each of
+// them has to confirm what is known.
 func (f *Fence) look(ctx context.Context) {
 	defer f.reading.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, f.patience())

@@ -111,10 +111,15 @@ func (l *Lane) Ready(now int64) bool {
 
 // Usable is ready, and has a node that is away looked at again if it is time for that.
 func (l *Lane) Usable(now int64) bool {
+	if t := l.terms(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {
+		return false
+	}
+	return l.Reachable(now)
+}
+
+// Reachable reports whether other calls than for permits may be made to the shard now.
+func (l *Lane) Reachable(now int64) bool {
 	if l.Node.Ready(l.Slot) {
-		if t := l.terms(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {
-			return false
-		}
 		return now >= l.shunUntil.Load()
 	}
 	l.Node.Revive(l.Slot, l.about(telemetry.Probe, 0), l)

@@ -131,7 +131,7 @@ func (s *Seat) Reserve(ctx context.Context,
 // tells that the command surely was not executed. A node whose breaker is open is not asked.
 func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err error) {
 	l := s.Lane
-	if !l.Usable(l.env.Clock.Now()) {
+	if !l.Reachable(l.env.Clock.Now()) {
 		return true, l.Node.Away(l.Slot)
 	}
 	ctx, c, err := l.begin(ctx, telemetry.Refund, 0, l.haste(), nil)

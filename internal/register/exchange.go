@@ -51,9 +51,7 @@ func (r *Register) syncHolding(ctx context.Context) error {
 // exchange is one round of sync. If it finds that the places of the record do not agree, it does
 // what it can about that and reports false: only the next round can tell.
 func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
-	if f := r.fence(); f != nil && f.Generation() == 0 {
-		_ = f.Confirm(ctx) // which nodes are out, if that can be told
-	}
+	r.lookAround(ctx)
 	sent, heard := r.elapsed(), r.highest.Load() // what shards show later may be in the record by then
 	found, at := r.survey(ctx)
 	anchor := &found[at]

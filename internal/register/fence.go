@@ -43,6 +43,19 @@ func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
 	return r.env.Fences.Of(layout.Fence.Places)
 }
 
+// lookAround learns which nodes are out before the places of a record are read, if that can be told:
+// the record of a limit that has none yet is not begun on one of them.
+func (r *Register) lookAround(ctx context.Context) {
+	f := r.fence()
+	if f == nil {
+		return
+	}
+	if f.Generation() == 0 {
+		_ = f.Confirm(ctx)
+	}
+	f.Refresh()
+}
+
 // fenceFor is the fence under which the layout of a wanted limit is to be, confirmed; nil: under
 // none. A limit keeps the fence that it has.
 func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout) (*shard.Fence, *fence.Fence, error) {
@@ -77,9 +90,13 @@ func lastsOf(old *shard.Layout, spec shard.Spec) time.Duration {
 	return min(lasts, shard.MaxLasts)
 }
 
-func livesOf(l shard.Layout) (lives []string) {
-	for _, s := range l.Shards {
-		lives = append(lives, s.Life)
+// livesOf are the lives that a layout names; nil names none.
+func livesOf(l *shard.Layout) (lives []string) {
+	if l == nil {
+		return nil
+	}
+	for _, n := range hosts(*l) {
+		lives = append(lives, n.Life)
 	}
 	return lives
 }
