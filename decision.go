@@ -67,6 +67,9 @@ type State struct {
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64
 	Shards       []ShardState
+	// Lost are the nodes that are lost: what they have is being taken over, or was if Settled. Only
+	// of a limit with Failover.
+	Lost []string
 
 	releases []forecast.Release // how what is free changes and when, counted from the Peek, in order of time
 }

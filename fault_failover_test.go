@@ -55,7 +55,8 @@ func lostNodeIsTakenOver(t *testing.T, f failure) {
 	}
 	within(t, takenOverWithin, "the others have all of it", func() bool { return served(lost) })
 	for _, l := range limiters {
-		within(t, takenOverWithin, "each process has heard of it", func() bool { return sumOn(peek(t, l), lost) == limit.Permits })
+		within(t, takenOverWithin, "each process has heard of it",
+			func() bool { return sumOn(peek(t, l), lost) == limit.Permits })
 	}
 	f.cure(posts[0])
 	within(t, takenOverWithin, "it has a part again", func() bool {
@@ -91,8 +92,8 @@ func within(tb testing.TB, most time.Duration, what string, holds func() bool) {
 	}
 }
 
-// A limit with one shard, and the keys of a family, are served elsewhere when their node is lost; the
-// limit can be changed although its record was anchored there.
+// A limit with one shard, and the keys of a family, are served elsewhere when their node is lost;
+// the limit can be changed although its record was anchored there.
 func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 3)
@@ -129,7 +130,8 @@ func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 		})
 	}
 	for node, l := range byNode {
-		if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 7, Per: time.Second, Shards: 1, Failover: true}); err != nil {
+		if err := l.SetLimit(t.Context(),
+			shardlimit.Limit{Permits: 7, Per: time.Second, Shards: 1, Failover: true}); err != nil {
 			t.Errorf("the limit of %s cannot be changed: %v", node, err)
 		}
 	}

@@ -41,12 +41,13 @@ func (d *drawing) scene() {
 	}
 }
 
-// lost is a node that cannot be reached for long enough to be taken over, by all or by some, and what
-// goes on meanwhile.
+// lost is a node that cannot be reached for long enough to be taken over, by all or by some, and
+// what goes on meanwhile.
 func (d *drawing) lost(l int) {
 	d.everybody(l)
 	d.busy(l)
-	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second, 5*time.Minute)
+	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second,
+		5*time.Minute)
 	switch d.IntN(6) {
 	case 0, 1:
 		d.add(step{Do: "down", Node: node, For: long})
@@ -84,8 +85,9 @@ func (d *drawing) lost(l int) {
 func (d *drawing) busy(l int) {
 	per := max(d.plan.Limits[l].Limit.Per/8, 50*time.Millisecond)
 	for p := range d.plan.Procs {
-		d.add(step{Do: "call", Mode: pick(d, "allow", "upto"), P: p, L: l, N: 2, Times: 10 + d.IntN(60), Size: 1 + d.Int64N(4),
-			For: per, Aside: p < len(d.plan.Procs)-1 || d.oneIn(3)})
+		d.add(step{Do: "call", Mode: pick(d, "allow", "upto"), P: p, L: l, N: 2, Times: 10 + d.IntN(60),
+			Size: 1 + d.Int64N(4),
+			For:  per, Aside: p < len(d.plan.Procs)-1 || d.oneIn(3)})
 	}
 }
 

@@ -267,7 +267,7 @@ func (w *world) free(s step) {
 		w.rest(time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}
-	if d.Granted == 0 && !w.over() { // else nodes answer no more
+	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
 			max(2*l.longest(), s.For), time.Duration(at))
 		return

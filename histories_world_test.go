@@ -349,7 +349,8 @@ func (p *process) near(l *watched) bool {
 func (p *process) cut() bool {
 	now := p.world.now()
 	for i, n := range p.world.nodes {
-		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" || n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
+		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" ||
+			n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
 			return p.world.plan.Scripts > 0
 		}
 	}

@@ -99,7 +99,8 @@ type Limit struct {
 	// (of five where there are eight or more) agrees; what it granted must have left the window,
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although
-	// shards may be there. With fewer than three nodes it does nothing.
+	// shards may be there. With fewer than three nodes it does nothing. A key
+	// of a Family has what its family has.
 	Failover bool
 }
 
@@ -125,6 +126,9 @@ func (l Limit) String() string {
 		s += " on 1 shard"
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
+	}
+	if l.Failover {
+		s += " with failover"
 	}
 	return s
 }

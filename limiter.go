@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -240,6 +241,9 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	}
 	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
 		Participants: c.record().Participants()}
+	if f := r.layout.Fence; f != nil {
+		st.Lost = slices.Clone(f.Lost)
+	}
 	st.Shards = make([]ShardState, len(r.layout.Shards))
 	ahead := make([][]forecast.Release, len(st.Shards))
 	resets := make([]time.Duration, len(st.Shards))

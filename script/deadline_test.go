@@ -126,9 +126,11 @@ func TestNothingIsDoneAfterTheFence(t *testing.T) {
 			}
 			before, now := command(t, client, "GET", ref.Head()), nodeTime(t, client)
 			next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
-			request, book := ones(next, 1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10}
+			request, book := ones(next,
+				1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10}
 			request.Fence, book.Fence = now-second, now-second
-			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Fenced || late.Granted != 0 ||
+			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Fenced ||
+				late.Granted != 0 ||
 				late.At < now {
 				t.Fatalf("%v: %+v %v", a, late, err)
 			}

@@ -30,10 +30,12 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		load := slices.Concat([]string{"packed_names", "packed"}, own.rule, []string{"packed_load"})
 		with := func(parts ...string) []string { return slices.Concat(load, parts) }
 		add(takeProgram, "take",
-			with("fenced", "packed_adopt", "packed_take", "fair", "packed_grant", "packed_reply", own.taken, "fair_settle",
+			with("fenced", "packed_adopt", "packed_take", "fair", "packed_grant", "packed_reply", own.taken,
+				"fair_settle",
 				"reply")...)
 		add(reserveProgram, "reserve",
-			with("fenced", "packed_adopt", "packed_ahead", "fair_charge", "packed_reserve", "packed_reply", "packed_reserved",
+			with("fenced", "packed_adopt", "packed_ahead", "fair_charge", "packed_reserve", "packed_reply",
+				"packed_reserved",
 				"fair_charged")...)
 		add(refundProgram, "refund", with("packed_refund")...)
 		add(peekProgram, "peek", with("packed_peek")...)

@@ -42,7 +42,8 @@ var recipes = withPacked([programCount]recipe{
 		"slidinglog_enter", "slidinglog_taken", "fair_settle", "reply",
 	}},
 	reserveProgram: {name: "reserve", file: "slidinglog_reserve", parts: []string{
-		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead", "fair_charge",
+		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead",
+		"fair_charge",
 		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
 	}},
 	refundProgram: {name: "refund", file: "slidinglog_refund",

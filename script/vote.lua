@@ -9,7 +9,7 @@
 -- 1), votes (0, 1), age of the value us, now us, promised, accepted, mark, value
 --
 -- Ballots are compared as text, which their leading zeros allow.
-local HEAD, NONE = 89, string.rep('0', 32)
+local HEAD, NONE = 89, '00000000000000000000000000000000'
 local sub, format = string.sub, string.format
 local time, info = redis.call('TIME'), redis.pcall('INFO', 'server')
 local now = time[1] * 1000000 + time[2]

@@ -47,7 +47,8 @@ func testVotes(t *testing.T, client rueidis.Client) {
 		}
 		marks := []string{"", "other"}
 		ballots := rapid.Custom(func(t *rapid.T) majority.Ballot {
-			return majority.Ballot{Round: rapid.Int64Range(1, 4).Draw(t, "round"), Proposer: rapid.Int64Range(9, 11).Draw(t, "proposer")}
+			return majority.Ballot{Round: rapid.Int64Range(1, 4).Draw(t, "round"),
+				Proposer: rapid.Int64Range(9, 11).Draw(t, "proposer")}
 		})
 		for range rapid.IntRange(1, 20).Draw(t, "messages") {
 			switch rapid.IntRange(0, 12).Draw(t, "event") {
@@ -63,8 +64,10 @@ func testVotes(t *testing.T, client rueidis.Client) {
 					put(p)
 				}
 			}
-			m := majority.Message{Kind: majority.Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Ballot: ballots.Draw(t, "ballot"),
-				Mark: rapid.SampledFrom(marks).Draw(t, "mark"), Value: rapid.SampledFrom([]string{"a", "b\x00b", ""}).Draw(t, "value")}
+			m := majority.Message{Kind: majority.Kind(rapid.IntRange(1, 4).Draw(t, "kind")),
+				Ballot: ballots.Draw(t, "ballot"),
+				Mark:   rapid.SampledFrom(marks).Draw(t, "mark"),
+				Value:  rapid.SampledFrom([]string{"a", "b\x00b", ""}).Draw(t, "value")}
 			if place.Promised != (majority.Ballot{}) && rapid.Bool().Draw(t, "fitting") {
 				m.Ballot, m.Mark = place.Promised, place.Mark
 			}
@@ -77,7 +80,8 @@ func testVotes(t *testing.T, client rueidis.Client) {
 			if place.Mark == "" {
 				place.Run = ""
 			}
-			if answer := (majority.Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark, Promised: majority.Ballot(got.Promised),
+			if answer := (majority.Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark,
+				Promised: majority.Ballot(got.Promised),
 				Accepted: majority.Ballot(got.Accepted), Value: got.Value, Age: got.Age}); answer != want {
 				t.Fatalf("%+v: answered %+v, want %+v", m, answer, want)
 			}

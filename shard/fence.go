@@ -30,8 +30,8 @@ type Fence struct {
 // MaxLasts bounds for how long what was granted may matter.
 const MaxLasts = 100 * 366 * 24 * time.Hour
 
-// Under returns l for [Layout.Change]: the layout that follows is under the fence, nil for none, and
-// its live shards must have a life, or none.
+// Under returns l for [Layout.Change]: the layout that follows is under the fence, nil for none,
+// and its live shards must have a life, or none.
 func (l Layout) Under(f *Fence) Layout {
 	l.Fence = f
 	return l

@@ -27,6 +27,8 @@ func setCommand(con console) *cli.Command {
 			&cli.BoolFlag{Name: "unset", Usage: "with --key: the key has its family's limit again"},
 			&cli.StringFlag{Name: "rate", Usage: rateHelp + "; left out: as it is"},
 			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards, 0 to have it chosen; left out: as it is"},
+			&cli.BoolFlag{Name: "failover", Usage: "what a lost node has is taken over by the others, of three or " +
+				"more; =false: not; left out: as it is"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return set(ctx, cmd, con) },
 	}
@@ -39,8 +41,10 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 		return usagef("--unset goes with --key, and not with --rate")
 	case ofFamily && cmd.IsSet("shards"):
 		return usagef("how many shards the keys of a family have cannot be changed")
-	case !cmd.IsSet("rate") && !cmd.IsSet("shards") && !cmd.Bool("unset"):
-		return usagef("nothing to set; give --rate 500/s or --shards 8 or both")
+	case cmd.IsSet("key") && cmd.IsSet("failover"):
+		return usagef("--failover goes with a limit or a whole family, not with --key")
+	case !cmd.IsSet("rate") && !cmd.IsSet("shards") && !cmd.IsSet("failover") && !cmd.Bool("unset"):
+		return usagef("nothing to set; give --rate 500/s, --shards 8 or --failover")
 	}
 	change, err := readChange(cmd)
 	if err != nil {
@@ -84,6 +88,9 @@ func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, erro
 		}
 		if cmd.IsSet("shards") {
 			l.Shards = cmd.Int("shards")
+		}
+		if cmd.IsSet("failover") {
+			l.Failover = cmd.Bool("failover")
 		}
 		return l
 	}, nil

@@ -65,6 +65,8 @@ type stateJSON struct {
 	Remaining    int64       `json:"remaining"`
 	RetryAfterUS int64       `json:"retry_after_us"`
 	ResetAfterUS int64       `json:"reset_after_us"`
+	Failover     bool        `json:"failover"`
+	Lost         []string    `json:"lost,omitempty"`
 	Shards       []shardJSON `json:"shards"`
 	crowd
 }
@@ -88,7 +90,7 @@ func printJSON(w io.Writer, name string, s shardlimit.State, who crowd) error {
 		Scope: s.Limit.Scope.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
-		Shards: []shardJSON{}, crowd: who,
+		Failover: s.Limit.Failover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,
@@ -124,6 +126,9 @@ func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
 	if s.ResetAfter > 0 {
 		fmt.Fprintf(&b, ", all free in %s", short(s.ResetAfter))
 	}
+	if len(s.Lost) > 0 {
+		fmt.Fprintf(&b, "\nlost: %s; what the limit had there %s", strings.Join(s.Lost, ", "), takenOver(s))
+	}
 	nodeWidth := len("node")
 	for _, sh := range s.Shards {
 		nodeWidth = max(nodeWidth, len(sh.Node))
@@ -150,6 +155,13 @@ func moving(s shardlimit.State) string {
 		return ""
 	}
 	return " (capacity is still moving)"
+}
+
+func takenOver(s shardlimit.State) string {
+	if s.Settled {
+		return "is served by the others"
+	}
+	return "goes to the others once nothing of it can be in use"
 }
 
 // remark says what is unusual about a shard of a limit that is counted like that.

@@ -77,8 +77,8 @@ func (f *Fence) read(ctx context.Context) error {
 // due reports, once in a while, that a blank place is to be restored.
 func (f *Fence) due() bool { return rand.IntN(4) == 0 }
 
-// begin is the membership that goes on: what was found, or what this process knows if that is later,
-// or, if there is none, one in which all nodes of this process are in.
+// begin is the membership that goes on: what was found, or what this process knows if that is
+// later, or, if there is none, one in which all nodes of this process are in.
 func (f *Fence) begin(found majority.Found) (m majority.Membership, err error) {
 	if found.Exists {
 		if m, err = majority.DecodeMembership(found.Value); err != nil {

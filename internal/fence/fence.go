@@ -1,9 +1,9 @@
-// Package fence tells which nodes of a key prefix are in, and for how long that may be relied on.
-// A majority of places keeps that as a membership (internal/majority): its generation grows with
-// each change. A process asks a node for permits only while it has confirmed a generation under
-// which the node is in, and each call carries that time as its end. So once a later generation has
-// put a node out, the node grants nothing more after a time that everybody can work out, and what it
-// had can be taken over.
+// Package fence tells which nodes of a key prefix are in, and for how long that may be relied on. A
+// majority of places keeps that as a membership (internal/majority): its generation grows with each
+// change. A process asks a node for permits only while it has confirmed a generation under which
+// the node is in, and each call carries that time as its end. So once a later generation has put a
+// node out, the node grants nothing more after a time that everybody can work out, and what it had
+// can be taken over.
 //
 // This file is what a process knows; exchange.go asks the places, watch.go puts nodes out and has
 // them in again.

@@ -15,8 +15,8 @@ func NewFences(env *Env) *Fences { return &Fences{env: env, all: make(map[string
 // mostFences bounds how many memberships a process keeps track of: a stored layout names one.
 const mostFences = 64
 
-// Of returns the fence of the membership at these places; nil if there can be none, or there are too
-// many.
+// Of returns the fence of the membership at these places; nil if there can be none, or there are
+// too many.
 func (f *Fences) Of(places []string) *Fence {
 	id := ID(places)
 	f.mu.Lock()

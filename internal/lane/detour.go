@@ -27,8 +27,8 @@ type detour struct {
 	over   atomic.Bool // answered, or given up
 }
 
-// detour sends a batch alone. If its shard was asked already and did nothing, callers are what it was
-// told of those who ask.
+// detour sends a batch alone. If its shard was asked already and did nothing, callers are what it
+// was told of those who ask.
 func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	d := &detour{section: section{lane: l, batch: b, callers: callers}, before: before}
 	d.ctx.done = make(chan struct{})

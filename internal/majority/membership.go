@@ -139,7 +139,8 @@ func (m Membership) next(held time.Duration) Membership {
 	return next
 }
 
-// maxOutFor is longer than anything that is waited for: to have been out longer makes no difference.
+// maxOutFor is longer than anything that is waited for: to have been out longer makes no
+// difference.
 const maxOutFor = 10 * 366 * 24 * time.Hour
 
 // OutFor is for how long at least a node has been out, given that m has been held for so long: 0

@@ -137,7 +137,8 @@ func (r *Register) succeed(ctx context.Context,
 		return nil, clock.Ended(ctx)
 	}
 	if f := r.fence(); f != nil {
-		if err := f.Follow(ctx, livesOf(r.Limit.Layout())...); err != nil { // else this process may be the one that is cut off
+		if err := f.Follow(ctx, livesOf(r.Limit.Layout())...); err != nil {
+			// else this process may be the one that is cut off
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 	}

@@ -43,8 +43,8 @@ func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
 	return r.env.Fences.Of(layout.Fence.Places)
 }
 
-// lookAround learns which nodes are out before the places of a record are read, if that can be told:
-// the record of a limit that has none yet is not begun on one of them.
+// lookAround learns which nodes are out before the places of a record are read, if that can be
+// told: the record of a limit that has none yet is not begun on one of them.
 func (r *Register) lookAround(ctx context.Context) {
 	f := r.fence()
 	if f == nil {
@@ -113,8 +113,8 @@ func (r *Register) admit(ctx context.Context, f *fence.Fence) error {
 	return f.Admit(ctx, names...)
 }
 
-// open are the nodes on which shards can be placed: of a limit under a fence those that are in, with
-// the lives that they are in.
+// open are the nodes on which shards can be placed: of a limit under a fence those that are in,
+// with the lives that they are in.
 func (r *Register) open(f *fence.Fence) []shard.Node {
 	nodes := r.env.Nodes.Roster().Open()
 	if f == nil {
@@ -193,10 +193,11 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 	return nodes
 }
 
-// returned reports whether a node is back from which shares were taken over, and a limit has nothing
-// left to be moved from there.
+// returned reports whether a node is back from which shares were taken over, and a limit has
+// nothing left to be moved from there.
 func returned(f *fence.Fence, l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
+	return (l.Settled || l.Keys != nil) &&
+		slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
 }
 
 // reconsider replaces the layout by one over the nodes that are in.
@@ -244,5 +245,11 @@ func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration,
 		return 0, false
 	}
 	f.Refresh()
-	return f.GivenUpIn(s.Node, s.Life, layout.Fence.Lasts)
+	lasts := layout.Fence.Lasts
+	if t := r.Limit.Layout(); r.Family && t != nil { // keys may have, or have had, limits of their own
+		for _, spec := range t.Specs() {
+			lasts = max(lasts, lastsUnder(spec))
+		}
+	}
+	return f.GivenUpIn(s.Node, s.Life, lasts)
 }

@@ -148,7 +148,8 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 
 // offer proposes the layout to its shards at once, with the floors if there are any, and notes
 // what they hold. It returns why one did not answer.
-func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation, floors []int64) error {
+func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation,
+	floors []int64) error {
 	var wg sync.WaitGroup
 	failures := make([]error, len(layout.Shards))
 	for i, s := range layout.Shards {

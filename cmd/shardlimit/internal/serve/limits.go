@@ -42,10 +42,11 @@ type declarationJSON struct {
 	Lease    string `json:"lease"`
 	Revision int64  `json:"revision"`
 	Scope    string `json:"scope"`
+	Failover bool   `json:"failover"`
 }
 
 // ParseFile reads a file of limits: a JSON array of objects with name and rate, and
-// if wanted per_key, shards, lease, revision and scope.
+// if wanted per_key, shards, lease, revision, scope and failover.
 func ParseFile(content []byte) ([]Declaration, error) {
 	var all []declarationJSON
 	decoder := json.NewDecoder(bytes.NewReader(content))
@@ -76,7 +77,8 @@ func (j declarationJSON) declaration() (Declaration, error) {
 	if err != nil {
 		return d, err
 	}
-	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Shards: j.Shards, Revision: j.Revision}
+	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Shards: j.Shards, Revision: j.Revision,
+		Failover: j.Failover}
 	if j.Lease != "" {
 		if d.Limit.Lease, err = time.ParseDuration(j.Lease); err != nil {
 			return d, fmt.Errorf("lease: %q is not a time such as 10ms", j.Lease)
