@@ -88,6 +88,9 @@ func (l *watched) changes(limit shardlimit.Limit) *version {
 // process has not used it for 15 seconds, so that of a family does not end.
 func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Duration) {
 	end := l.world.now() + int64(late)
+	if l.plan.Limit.Failover { // a takeover that begins before the change has settled is another change
+		end += int64(20 * time.Second)
+	}
 	for _, v := range l.versions {
 		if v == done {
 			return

@@ -48,9 +48,11 @@ func (d *drawing) lost(l int) {
 	d.busy(l)
 	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second,
 		5*time.Minute)
-	switch d.IntN(6) {
+	switch d.IntN(8) {
 	case 0, 1:
 		d.add(step{Do: "down", Node: node, For: long})
+	case 6, 7:
+		d.parted(node, long)
 	case 2:
 		d.add(step{Do: "suspend", P: d.who(), For: long})
 		d.add(step{Do: "down", Node: node, For: pick(d, long, 8*time.Second)})
@@ -78,6 +80,18 @@ func (d *drawing) lost(l int) {
 		}
 		d.add(step{Do: "rest", For: pick(d, time.Second, time.Second, 4*time.Second, 8*time.Second, long)})
 		d.everybody(l)
+	}
+}
+
+// parted is a partition: one process reaches only the node, the others only the rest.
+func (d *drawing) parted(node int, long time.Duration) {
+	alone := d.who()
+	for p := range d.plan.Procs {
+		for n := range d.plan.Nodes {
+			if (p == alone) != (n == node) {
+				d.add(step{Do: "link", Mode: pick(d, "stuck", "cut"), P: p, Node: n, For: long})
+			}
+		}
 	}
 }
 

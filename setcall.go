@@ -164,7 +164,7 @@ func (c *setCall) result() (Decision, error) {
 		return Decision{}, clock.Ended(c.ctx)
 	}
 	if !refused {
-		return Decision{}, errors.Join(errs...)
+		return Decision{}, allOf(errs)
 	}
 	for i := range c.votes {
 		if v := &c.votes[i]; !v.asked {
@@ -252,4 +252,14 @@ func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Du
 		return max(0, time.Duration(o.when(n, r.limit.Per)-now))
 	}
 	return max(0, c.forecast(ctx, r, n, since))
+}
+
+// allOf joins the errors of a call. Where some tell of limits that are unavailable for now and
+// others of what waiting does not mend, only these are told.
+func allOf(errs []error) error {
+	lasting := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, ErrUnavailable) })
+	if len(lasting) > 0 {
+		return errors.Join(lasting...)
+	}
+	return errors.Join(errs...)
 }

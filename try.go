@@ -17,7 +17,9 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int64, most time.Duration) (
 	within, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := l.WaitN(within, n)
-	if errors.Is(err, ErrWaitTooLong) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, ErrUnavailable): // a node that is silent ends a call by a deadline, too
+	case errors.Is(err, ErrWaitTooLong), ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return false, nil
 	}
 	return err == nil, err

@@ -52,7 +52,7 @@ func (c *call) shun(err error) {
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.lane.known.learn(c.Sent, received, c.lane.env.Clock.Elapsed(), t.Window, r)
+	c.lane.known.learn(c.Sent, received, c.Began, t.Window, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 

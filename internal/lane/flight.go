@@ -140,7 +140,8 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	f.sent.Store(true)
 	err = n.Scripts.TakeAll(ctx, f.asks)
 	received = n.Finish(ctx, f.verdict(first, err))
-	for _, l := range f.ranges()[1:] {
+	f.served = f.ranges(f.served[:0])
+	for _, l := range f.served[1:] {
 		l.Node.Heard(l.Slot, f.verdict(l, err))
 	}
 	for i, s := range f.sections {
@@ -183,15 +184,13 @@ func verdict(whole error, each []error) (err error) {
 	return err
 }
 
-// ranges returns a lane of each part of the node that fails by itself, the first section's first.
-func (f *flight) ranges() []*Lane {
-	lanes := f.served[:0]
+// ranges appends a lane of each part of the node that fails by itself, the first section's first.
+func (f *flight) ranges(lanes []*Lane) []*Lane {
 	for _, s := range f.sections {
 		if !slices.ContainsFunc(lanes, func(l *Lane) bool { return l.Node.Together(l.Slot, s.lane.Slot) }) {
 			lanes = append(lanes, s.lane)
 		}
 	}
-	f.served = lanes
 	return lanes
 }
 
@@ -224,7 +223,7 @@ func (f *flight) ring() {
 	err := node.ErrAway
 	if f.sent.Load() {
 		err = context.DeadlineExceeded
-		for _, l := range f.ranges() {
+		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
 			l.Node.Silence(l.Slot)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type Call struct {
 	Scripts *script.Endpoint // what carries it
 	Sent    int64            // when it began, on the clock of the process
+	Began   int64            // likewise, as time elapsed
 
 	about    telemetry.Call
 	least    time.Duration
@@ -47,7 +48,8 @@ func (n *Node) begin(ctx context.Context, e *Endpoint, about telemetry.Call, lea
 	about.Node = n.sets
 	c := Call{Scripts: e.scripts, about: about, least: least, node: n, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
-	c.Sent = n.env.Clock.Now()
+	now, asleep := n.env.Clock.Look()
+	c.Sent, c.Began = now, now+asleep
 	return ctx, c
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -265,8 +264,10 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 // ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is
 // believed to be away.
 func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
-	if left, known := d.register.givenUpIn(d.layout, s); known {
-		return d.lost(i, left)
+	left, out := d.register.givenUpIn(d.layout, s)
+	if out && left == 0 {
+		d.seen[i], d.pause[i], d.due[i] = shard.Observation{Seen: true, Epoch: d.layout.Epoch}, 0, never
+		return nil
 	}
 	o := &Offer{Layout: d.layout, Shard: s, Floor: floor, Forced: forced}
 	if d.gifts != nil {
@@ -289,24 +290,15 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 	case wait < 0:
 		d.pause[i] = d.longer(d.pause[i])
 		d.due[i] = now + int64(d.pause[i])
+		if out { // until nothing of it can be in use any more, whether it answers or not
+			d.due[i] = now + int64(min(d.pause[i], max(left, d.register.rhythm(d.layout.Window, true))))
+		}
 	case wait == never:
 		d.pause[i], d.due[i] = 0, never
 	default:
 		d.pause[i], d.due[i] = 0, now+int64(max(wait, d.register.rhythm(d.layout.Window, true)))
 	}
 	return err
-}
-
-// lost notes what is known of a leaving shard whose node is out: nothing of it can be in use once
-// so much time is left no more.
-func (d *driver) lost(i int, left time.Duration) error {
-	d.pause[i] = 0
-	if left > 0 {
-		d.due[i] = d.register.now() + int64(min(left, leadMost))
-		return node.ErrAway
-	}
-	d.seen[i], d.due[i] = shard.Observation{Seen: true, Epoch: d.layout.Epoch}, never
-	return nil
 }
 
 // longer is the pause after another failure: twice the last one, spread by a quarter, so that

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -159,10 +158,8 @@ func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen [
 				continue
 			}
 		}
-		if left, known := r.givenUpIn(layout, s); known {
-			if seen[i] = (shard.Observation{Seen: true, Epoch: layout.Epoch}); left > 0 {
-				seen[i], failures[i] = shard.Observation{}, k.FailedAt(s.Site().Location, node.ErrAway)
-			}
+		if left, out := r.givenUpIn(layout, s); out && left == 0 {
+			seen[i] = shard.Observation{Seen: true, Epoch: layout.Epoch}
 			continue
 		}
 		wg.Go(func() {

@@ -48,5 +48,8 @@ func (r *Register) Tell(ctx context.Context, k Key) error {
 	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout)
 	defer cancel()
 	l := k.Layout()
+	if l == nil {
+		return ErrDeleted // just now
+	}
 	return r.offer(ctx, k, *l, make([]shard.Observation, len(l.Shards)), nil)
 }
