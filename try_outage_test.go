@@ -8,7 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A node that is silent is an outage for TryAcquire, as for AllowN, and not permits that do not come.
+// A node that is silent is an outage for TryAcquire, as for AllowN; it does not mean that permits do not
+// come.
 func TestTryAcquireTellsOfAnOutage(t *testing.T) {
 	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t, patientFor(100*time.Millisecond)), "l", each(5, time.Second))

@@ -36,6 +36,9 @@ type Keys struct {
 	// force there; 0: not yet known.
 	Since   int64
 	SinceAt string
+	// Upto is the epoch of the record then: what was before that is forgotten once its time is over,
+	// whatever has changed since. 0: all of it.
+	Upto int64
 }
 
 // Moving reports whether all keys may still have to be moved.
@@ -181,8 +184,15 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		return next, nil
 	}
 	past := Past{from, l.Epoch, l.Spec()}
+	most := maxBefore
 	if l.Keys != nil {
 		next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
+		if l.Keys.Changing() {
+			next.Since, next.SinceAt, next.Upto = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto
+		}
+		if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
+			most = maxMerged
+		}
 	}
 	if err := next.ownUnder(s, l.Epoch); err != nil {
 		return nil, err
@@ -191,9 +201,10 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		past.changesOneByOne(s, to)
 	if oneByOne {
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
+		next.Since, next.SinceAt, next.Upto = 0, "", 0 // it fell just now
 		return next, nil
 	}
-	if next.Before = next.before(append(next.Before, past)); len(next.Before) > maxBefore {
+	if next.Before = next.before(append(next.Before, past)); len(next.Before) > most {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
@@ -306,7 +317,8 @@ func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 	if k.fenced() != under {
 		return fmt.Errorf("nodes with lives: %v, under a fence: %v", k.fenced(), under)
 	}
-	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) {
+	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) || k.Upto < 0 ||
+		k.Upto > epoch {
 		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)
 	}
 	if len(k.Before) > maxMerged {

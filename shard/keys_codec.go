@@ -9,6 +9,7 @@ type keysJSON struct {
 	Own     []ownJSON  `json:"own,omitempty"`
 	Since   int64      `json:"since_us,omitempty"`
 	SinceAt string     `json:"since_at,omitempty"`
+	Upto    int64      `json:"upto,omitempty"`
 }
 
 // arrangementJSON is the stored form of an Arrangement.
@@ -88,7 +89,8 @@ func (k *Keys) stored() *keysJSON {
 	if k == nil {
 		return nil
 	}
-	stored := &keysJSON{arrangementJSON: k.Arrangement.stored(), Since: k.Since, SinceAt: k.SinceAt}
+	stored := &keysJSON{arrangementJSON: k.Arrangement.stored(), Since: k.Since, SinceAt: k.SinceAt,
+		Upto: k.Upto}
 	for _, p := range k.Before {
 		stored.Before = append(stored.Before, pastJSON{
 			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst,
@@ -114,7 +116,7 @@ func (j *keysJSON) keys() *Keys {
 	if j == nil {
 		return nil
 	}
-	k := &Keys{Arrangement: j.arrangement(), Since: j.Since, SinceAt: j.SinceAt}
+	k := &Keys{Arrangement: j.arrangement(), Since: j.Since, SinceAt: j.SinceAt, Upto: j.Upto}
 	for _, p := range j.Before {
 		k.Before = append(k.Before, Past{p.arrangement(), p.Epoch, Spec{
 			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,

@@ -280,8 +280,7 @@ func TestMergedLayoutsForgetNoArrangement(t *testing.T) {
 	if data, err := json.Marshal(merged.Settle()); err != nil || json.Unmarshal(data, &back) != nil {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
-	if _, err := merged.KeysAfter(spec(10), shard.Arrangement{Shards: 1, Nodes: someNodes(2)}); !errors.Is(err,
-		shard.ErrTooManyMoves) {
+	if _, err := merged.KeysAfter(spec(10), shard.Arrangement{Shards: 1, Nodes: someNodes(2)}); err != nil {
 		t.Errorf("arranged anew: %v", err)
 	}
 	for i := 4; i < 8; i++ {

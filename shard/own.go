@@ -81,13 +81,29 @@ func (k *Keys) ownChanging() bool {
 	return k != nil && slices.ContainsFunc(k.Own, func(o Own) bool { return len(o.Before) > 0 })
 }
 
-// Forget returns the keys without what they may have held before.
+// Forget returns the keys without what they may have held before, as far as that was known when
+// Since was noted.
 func (k *Keys) Forget() *Keys {
+	upto := k.Upto
+	if upto == 0 {
+		upto = MaxEpoch + 1
+	}
 	next := &Keys{Arrangement: k.Arrangement}
-	next.Fell = false
+	for _, p := range k.Before {
+		if p.Epoch >= upto {
+			next.Before = append(next.Before, p)
+		}
+	}
+	next.Fell = next.Fell && len(next.Before) > 0
 	for _, o := range k.Own {
-		if o.Terms != (Terms{}) {
-			next.Own = append(next.Own, Own{ID: o.ID, Terms: o.Terms})
+		kept := Own{ID: o.ID, Terms: o.Terms}
+		for _, b := range o.Before {
+			if b.Epoch >= upto {
+				kept.Before = append(kept.Before, b)
+			}
+		}
+		if o.Terms != (Terms{}) || len(kept.Before) > 0 {
+			next.Own = append(next.Own, kept)
 		}
 	}
 	return next
@@ -171,6 +187,9 @@ func (o Own) at(p Past) Spec {
 func (l Layout) KeysWith(id string, t Terms) (*Keys, error) {
 	i, ok := slices.BinarySearchFunc(l.Keys.Own, id, func(o Own, id string) int { return cmp.Compare(o.ID, id) })
 	next := &Keys{Arrangement: l.Keys.Arrangement, Before: l.Keys.Before, Own: slices.Clone(l.Keys.Own)}
+	if l.Keys.Changing() {
+		next.Since, next.SinceAt, next.Upto = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto
+	}
 	if !ok {
 		next.Own = slices.Insert(next.Own, i, Own{ID: id})
 	}
@@ -184,23 +203,28 @@ func (l Layout) KeysWith(id string, t Terms) (*Keys, error) {
 	o.Before = append(slices.Clone(o.Before),
 		OwnPast{l.Epoch, termsOf(o.Terms.Over(l.Spec())), o.Terms == Terms{}})
 	o.Terms = t
-	return next, next.room()
+	return next, next.room(i)
 }
 
-// room reports whether a change leaves no more to remember than a record may hold.
-func (k *Keys) room() error {
-	ids, pasts := 0, 0
+// room reports whether a change of one key leaves no more to remember than a record may hold. What
+// the others have is theirs, also after layouts became one.
+func (k *Keys) room(changed int) error {
+	own, ids, pasts := 0, 0, 0
 	for _, o := range k.Own {
 		ids += len(o.ID)
 		pasts += len(o.Before)
-		if len(o.Before) > maxBefore {
-			return ErrTooManyMoves
+		if o.Terms != (Terms{}) {
+			own++
 		}
 	}
+	before, most := len(k.Own[changed].Before), maxBefore
+	if before-1 > maxBefore { // they come of layouts that became one
+		most = maxMerged
+	}
 	switch {
-	case len(k.Own) > MaxOwn || ids > maxOwnBytes:
+	case own > MaxOwn || len(k.Own) > 2*MaxOwn || ids > maxOwnBytes:
 		return ErrTooManyOwn
-	case pasts > maxOwnPasts:
+	case before > most || pasts > maxOwnPasts:
 		return ErrTooManyMoves
 	}
 	return nil

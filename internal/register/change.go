@@ -146,7 +146,9 @@ func (r *Register) succeed(ctx context.Context,
 		sent := r.elapsed()
 		if err := r.sync(ctx); errors.Is(err, ErrDeleted) {
 			return nil, err
-		} else if err != nil && !errors.Is(err, errOvertaken) { // a change is later than whatever shards obey
+		} else if err != nil && (r.Family || !errors.Is(err, errOvertaken)) {
+			// A change of a limit is later than whatever its shards obey, and asks all of them. Keys would
+			// settle without shards that the record forgot.
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		t := r.Limit.Layout()

@@ -78,7 +78,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 		return layout, true, nil
 	case keys.SinceAt != anchor.place.Node:
 		since := *keys
-		since.Since, since.SinceAt = anchor.record.Now, anchor.place.Node
+		since.Since, since.SinceAt, since.Upto = anchor.record.Now, anchor.place.Node, layout.Epoch
 		next.Keys = &since
 	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
 		return layout, true, nil
