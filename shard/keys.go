@@ -36,8 +36,8 @@ type Keys struct {
 	// force there; 0: not yet known.
 	Since   int64
 	SinceAt string
-	// Upto is the epoch of the record then: what was before that is forgotten once its time is over,
-	// whatever has changed since. 0: all of it.
+	// Upto is the epoch of the record then: what was before that is forgotten once its time is
+	// over, whatever has changed since. 0: all of it.
 	Upto int64
 }
 

@@ -147,8 +147,8 @@ func (r *Register) succeed(ctx context.Context,
 		if err := r.sync(ctx); errors.Is(err, ErrDeleted) {
 			return nil, err
 		} else if err != nil && (r.Family || !errors.Is(err, errOvertaken)) {
-			// A change of a limit is later than whatever its shards obey, and asks all of them. Keys would
-			// settle without shards that the record forgot.
+			// A change of a limit is later than whatever its shards obey, and asks all of them.
+			// Keys would settle without shards that the record forgot.
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		t := r.Limit.Layout()
