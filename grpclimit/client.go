@@ -1,0 +1,270 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// Waiter waits for permits. *shardlimit.Limiter and *shardlimit.Set do.
+type Waiter = httplimit.Waiter
+
+// WaitOne has all calls wait for permits of one limit. It panics if that is nil.
+func WaitOne(w Waiter) func(context.Context, Call) Waiter {
+	mustBe(w, "WaitOne needs a Waiter")
+	return func(context.Context, Call) Waiter { return w }
+}
+
+// WaitPerKey has calls wait for permits of the limit that their key has, such as Target. It panics
+// if family or key is nil.
+func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) Waiter {
+	if family == nil || key == nil {
+		panic("grpclimit: WaitPerKey needs a Family and a key")
+	}
+	return func(ctx context.Context, call Call) Waiter { return family.Limiter(key(ctx, call)) }
+}
+
+// Client is interceptors for a fleet of clients: each call or stream waits for a permit, and for
+// the end of a pause that its server has asked any of the fleet for.
+//
+// A server asks for a pause with RetryInfo in a status RESOURCE_EXHAUSTED or UNAVAILABLE. Calls
+// under way when it asks are not held back. A permit that a call got before it ran into a pause is
+// lost, so that the calls that were held do not exceed the limit when it ends.
+//
+// The interceptors return errors of the Waiter as a status that unwraps to them: DEADLINE_EXCEEDED
+// for ErrWaitTooLong, which comes at once also if a pause outlasts the deadline of the call;
+// UNAVAILABLE in an outage; and that of the context if it ended. The zero value is ready for use;
+// fields must not change once it is in use, and it must not be copied. It is safe for concurrent
+// use.
+type Client struct {
+	// Permits is what a call waits for; nil, or a nil Waiter, means nothing but pauses. It must
+	// return the same Waiter for a call that is retried.
+	Permits func(context.Context, Call) Waiter
+	// Cost is how many permits a call takes; nil means one. One that costs 0 takes none.
+	Cost func(context.Context, Call) int64
+	// Key says which calls a pause holds back; nil means Target.
+	Key Key
+	// Pauses are those of the fleet, of httplimit.SharedPauses. nil means pauses of this Client
+	// alone, of at most a minute.
+	Pauses *httplimit.Pauses
+	// Retries is how often a unary call is made again after the pause that its own answer asked
+	// for, or the longest pause if that is shorter; 0 never. The answer is returned as it is if
+	// the call has not so much time. Streams are not made again.
+	Retries int
+	// Idempotent says of which calls UNAVAILABLE is retried, too; nil means none.
+	Idempotent func(context.Context, Call) bool
+	// OnPause hears of every answer that asked for a pause, before it is returned. err is why the
+	// fleet may not know of it. It is called by many goroutines at the same time.
+	OnPause func(ctx context.Context, call Call, code codes.Code, pause time.Duration, err error)
+	// OnWaited hears how long each call waited, before it is made, for permits and pauses.
+	OnWaited func(ctx context.Context, call Call, waited time.Duration)
+
+	once   sync.Once
+	shared *httplimit.Pauses // Pauses, or those of this Client alone
+	heard  *httplimit.Pauses // what this Client knows without asking Redis
+}
+
+// Unary is a grpc.UnaryClientInterceptor.
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	call := Call{Method: method, Request: req, Target: target(cc)}
+	for attempt := 0; ; attempt++ {
+		if err := c.admit(ctx, call); err != nil {
+			return err
+		}
+		err := invoker(ctx, method, req, reply, cc, opts...)
+		pause, asked := c.hear(ctx, call, err)
+		if !asked || attempt >= c.Retries || !c.repeatable(ctx, call, err) {
+			return err
+		}
+		if at, ok := ctx.Deadline(); ok && time.Until(at) < pause {
+			return err
+		}
+	}
+}
+
+// Stream is a grpc.StreamClientInterceptor.
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	call := Call{Method: method, Target: target(cc)}
+	if err := c.admit(ctx, call); err != nil {
+		return nil, err
+	}
+	cs, err := streamer(ctx, desc, cc, method, opts...)
+	if err != nil {
+		c.hear(ctx, call, err)
+		return nil, err
+	}
+	return &clientStream{ClientStream: cs, client: c, ctx: ctx, call: call}, nil
+}
+
+// clientStream is a stream whose end may ask for a pause.
+type clientStream struct {
+	grpc.ClientStream
+	client *Client
+	ctx    context.Context
+	call   Call
+}
+
+// RecvMsg receives a message, or the status.
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.client.hear(s.ctx, s.call, err)
+	}
+	return err
+}
+
+func target(cc *grpc.ClientConn) string {
+	if cc == nil { // as in tests of one's own
+		return ""
+	}
+	return cc.Target()
+}
+
+// admit returns when the call may be made. Only when a call has its permit is Redis asked for
+// pauses, because one can have begun meanwhile.
+func (c *Client) admit(ctx context.Context, call Call) error {
+	c.once.Do(c.begin)
+	key, began := c.keyOf(ctx, call), time.Now()
+	for {
+		if err := c.sitOut(ctx, key); err != nil {
+			return waitFailed(ctx, err)
+		}
+		if err := c.permits(ctx, call); err != nil {
+			return waitFailed(ctx, err)
+		}
+		left, _ := c.shared.Left(ctx, key) // with an error it is what this process knows
+		if left == 0 {
+			break
+		}
+		c.note(ctx, key, left)
+	}
+	if c.OnWaited != nil {
+		c.OnWaited(ctx, call, time.Since(began))
+	}
+	if ctx.Err() != nil {
+		return waitFailed(ctx, context.Cause(ctx))
+	}
+	return nil
+}
+
+// longestHeard bounds what one Client remembers; shared pauses are no longer.
+const longestHeard = 24 * time.Hour
+
+func (c *Client) begin() {
+	c.heard = httplimit.NewPauses(longestHeard)
+	if c.shared = c.Pauses; c.shared == nil {
+		c.shared = httplimit.NewPauses(time.Minute)
+	}
+}
+
+func (c *Client) keyOf(ctx context.Context, call Call) string {
+	if c.Key != nil {
+		return c.Key(ctx, call)
+	}
+	return Target(ctx, call)
+}
+
+// note remembers a pause that the fleet knows of. Pauses of a process alone have no errors.
+func (c *Client) note(ctx context.Context, key string, left time.Duration) {
+	_ = c.heard.Begin(ctx, key, left)
+}
+
+// sitOut sleeps until no pause is known of, without asking Redis.
+func (c *Client) sitOut(ctx context.Context, key string) error {
+	for {
+		left, _ := c.heard.Left(ctx, key)
+		if left == 0 {
+			return nil
+		}
+		if at, ok := ctx.Deadline(); ok && time.Until(at) < left {
+			return fmt.Errorf("%w: the server asked for a pause, which lasts another %s", shardlimit.ErrWaitTooLong,
+				left)
+		}
+		if !sleep(ctx, left) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// permits waits for the permits of a call.
+func (c *Client) permits(ctx context.Context, call Call) error {
+	if c.Permits == nil {
+		return nil
+	}
+	cost := int64(1)
+	if c.Cost != nil {
+		cost = c.Cost(ctx, call)
+	}
+	if w := c.Permits(ctx, call); w != nil && cost != 0 {
+		return w.WaitN(ctx, cost)
+	}
+	return nil
+}
+
+// hear begins the pause that an answer asks for, and tells how long it is.
+func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Duration, bool) {
+	code, pause := pauseOf(answer)
+	if pause <= 0 {
+		return 0, false
+	}
+	key, ctx := c.keyOf(ctx, call), context.WithoutCancel(ctx)
+	err := c.shared.Begin(ctx, key, pause)
+	left, _ := c.shared.Left(ctx, key)
+	c.note(ctx, key, left)
+	if c.OnPause != nil {
+		c.OnPause(ctx, call, code, pause, err)
+	}
+	return left, true
+}
+
+// maxDetails bounds how many details of a status are looked at.
+const maxDetails = 16
+
+// pauseOf is the pause that an answer asks for, 0 if none.
+func pauseOf(answer error) (codes.Code, time.Duration) {
+	st, ok := status.FromError(answer)
+	if !ok || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
+		return codes.OK, 0
+	}
+	details := st.Proto().GetDetails()
+	for _, detail := range details[:min(len(details), maxDetails)] {
+		info := &errdetails.RetryInfo{}
+		if detail.UnmarshalTo(info) == nil && info.GetRetryDelay().CheckValid() == nil {
+			return st.Code(), info.GetRetryDelay().AsDuration()
+		}
+	}
+	return st.Code(), 0
+}
+
+// repeatable reports whether a call may be made again after such an answer.
+func (c *Client) repeatable(ctx context.Context, call Call, answer error) bool {
+	return status.Code(answer) == codes.ResourceExhausted || c.Idempotent != nil && c.Idempotent(ctx, call)
+}
+
+// waitFailed is the status of a call that was not made.
+func waitFailed(ctx context.Context, err error) error {
+	code := codes.Unavailable
+	switch {
+	case errors.Is(err, shardlimit.ErrWaitTooLong):
+		code = codes.DeadlineExceeded
+	case ctx.Err() != nil:
+		code = status.FromContextError(ctx.Err()).Code()
+	case errors.Is(err, shardlimit.ErrExceedsLimit), errors.Is(err, shardlimit.ErrInvalidName),
+		errors.Is(err, shardlimit.ErrInvalidPermits):
+		code = codes.InvalidArgument
+	}
+	return &refusal{status: status.New(code, err.Error()), cause: err}
+}

@@ -1,0 +1,228 @@
+// Package grpclimit limits the rate of gRPC calls with shardlimit: of those that a server handles,
+// and of those that a fleet of clients makes (Client). It reads like httplimit, its sibling.
+//
+// Make one limit for the server, or for each group of methods that shall have one of its own, and
+// name its interceptors:
+//
+//	limit := grpclimit.New(grpclimit.PerKey(users, grpclimit.Metadata("x-api-key")), grpclimit.Options{})
+//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
+//
+// A call that the limit refuses is answered with RESOURCE_EXHAUSTED. Its details are RetryInfo, the
+// time after which another try can succeed, and QuotaFailure, which names the policy. The trailer
+// grpc-retry-pushback-ms (gRFC A6) tells the same time to the retry policies of gRPC clients.
+//
+// What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal
+// calls pass; with FailClosed they are answered with UNAVAILABLE.
+package grpclimit
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// Limiter decides about calls. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+type Limiter = httplimit.Limiter
+
+// Call is what an interceptor knows of a call, beside its context.
+type Call struct {
+	// Method is the whole name of the method, as /package.Service/Method.
+	Method string
+	// Request is the message of a unary call, or the one that a stream received
+	// (Options.EachMessage); nil at the begin of a stream.
+	Request any
+	// Target is what a client dialled; "" on a server.
+	Target string
+}
+
+// Chooser says which limiter a call belongs to; nil lets the call pass unlimited. It is called by
+// many goroutines at the same time.
+type Chooser func(context.Context, Call) Limiter
+
+// Denial is a call that was refused, or would have been if it were not for Options.Shadow.
+type Denial = httplimit.Denial
+
+// Options are what else can be said of a limit. The zero value is ready for use.
+type Options struct {
+	// Policy is the name of the limit in QuotaFailure, valid UTF-8; "" means "default". Policies
+	// have names of their own.
+	Policy string
+	// Cost is how many permits a call takes; nil means one. A call that costs 0 passes without
+	// asking; a negative cost is ErrInvalidPermits. Call.Request is nil at the begin of a stream.
+	Cost func(context.Context, Call) int64
+	// TooCostly is the code of a call that costs more than its whole limit has, which no waiting
+	// helps: InvalidArgument, which 0 means, or ResourceExhausted.
+	TooCostly codes.Code
+	// EachMessage has each message that a stream receives take permits, too, beside those of its
+	// begin. RecvMsg returns the refusal of a message, which is lost; a handler that returns that
+	// error ends its call so, one that reads on gets the next message.
+	EachMessage bool
+	// Shadow lets every call pass, at once. Calls take their permits, and OnDenied and OnFailed
+	// hear what would have happened.
+	Shadow bool
+	// OnDenied hears of every call or message that is refused, or in shadow would be, before it is
+	// answered. It is called by many goroutines at the same time, and the call waits for it.
+	OnDenied func(context.Context, Call, Denial)
+	// OnFailed hears of calls and messages about which nothing could be decided, and why; clients
+	// are not told. It is called like OnDenied.
+	OnFailed func(context.Context, Call, error)
+}
+
+// Interceptor is a limit for a server. Its methods Unary and Stream are what grpc.NewServer wants.
+// It is safe for concurrent use.
+type Interceptor struct {
+	o      Options
+	choose Chooser
+}
+
+// New returns the interceptors of a limit. It panics if choose is nil, Policy is not UTF-8, or
+// TooCostly has no such value, because these are mistakes of the program.
+func New(choose Chooser, o Options) *Interceptor {
+	if choose == nil {
+		panic("grpclimit: no Chooser")
+	}
+	switch o.TooCostly {
+	case codes.OK:
+		o.TooCostly = codes.InvalidArgument
+	case codes.InvalidArgument, codes.ResourceExhausted:
+	default:
+		panic("grpclimit: TooCostly must be InvalidArgument or ResourceExhausted")
+	}
+	if o.Policy == "" {
+		o.Policy = "default"
+	}
+	if !utf8.ValidString(o.Policy) {
+		panic("grpclimit: the name of a policy must be UTF-8")
+	}
+	return &Interceptor{o: o, choose: choose}
+}
+
+// Unary is a grpc.UnaryServerInterceptor.
+func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
+	ctx, err := i.pass(ctx, Call{Method: info.FullMethod, Request: req})
+	if err != nil {
+		pushBack(ctx, err)
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+// Stream is a grpc.StreamServerInterceptor.
+func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
+	ctx, err := i.pass(ss.Context(), Call{Method: info.FullMethod})
+	if err != nil {
+		pushBack(ctx, err)
+		return err
+	}
+	return handler(srv, &stream{ServerStream: ss, ctx: ctx, limit: i, method: info.FullMethod})
+}
+
+// stream is a stream that passed.
+type stream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	limit  *Interceptor
+	method string
+}
+
+// Context is that of the call, by which Refund finds what its begin took.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// RecvMsg receives a message that may pass.
+func (s *stream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil || !s.limit.o.EachMessage {
+		return err
+	}
+	_, err := s.limit.pass(s.ServerStream.Context(), Call{Method: s.method, Request: m})
+	return err
+}
+
+// pass decides about a call or message: the context for its handler, or the status that answers it.
+func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, error) {
+	limiter := i.choose(ctx, call)
+	cost := int64(1)
+	if limiter != nil && i.o.Cost != nil {
+		cost = i.o.Cost(ctx, call)
+	}
+	if limiter == nil || cost == 0 {
+		return ctx, nil
+	}
+	d, err := limiter.AllowN(ctx, cost)
+	if err != nil {
+		return i.undecided(ctx, call, err)
+	}
+	if !d.Allowed && i.o.OnDenied != nil {
+		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Shadow: i.o.Shadow, Decision: d})
+	}
+	p := &passed{Context: ctx, limiter: limiter, decision: d}
+	if i.o.Shadow {
+		return p, nil
+	}
+	if !d.Allowed {
+		return ctx, i.denied(limiter, &d)
+	}
+	if d.Delay > 0 && !sleep(ctx, d.Delay) {
+		_ = p.refund(ctx) // it may be away; then the permit leaves the window by itself
+		return i.undecided(ctx, call, context.Cause(ctx))
+	}
+	return p, nil
+}
+
+// undecided is what becomes of a call about which nothing could be decided.
+func (i *Interceptor) undecided(ctx context.Context, call Call, err error) (context.Context, error) {
+	if i.o.OnFailed != nil {
+		i.o.OnFailed(ctx, call, err)
+	}
+	if i.o.Shadow {
+		return ctx, nil
+	}
+	return ctx, i.failed(ctx, err)
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Policy is a limit with the name under which QuotaFailure tells of it.
+type Policy = httplimit.Policy
+
+// Policies is a Limiter: several limits that a call must pass together, as shardlimit.All has them,
+// each with its name. It is safe for concurrent use.
+type Policies struct {
+	*httplimit.Policies
+	all []Policy
+}
+
+// All returns limits that a call must pass together. QuotaFailure names the one that has least
+// left; of two with the same number of permits the first. A Chooser may make it for each call, such
+// as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty,
+// has been there, or is not printable ASCII.
+func All(policies ...Policy) *Policies {
+	return &Policies{Policies: httplimit.All(policies...), all: policies}
+}
+
+// named is the name of the limit that a decision tells of.
+func (p *Policies) named(d *shardlimit.Decision) (string, bool) {
+	for _, policy := range p.all {
+		if policy.Limiter.Limit().Permits == d.Limit {
+			return policy.Name, true
+		}
+	}
+	return "", false
+}

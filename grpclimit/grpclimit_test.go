@@ -1,0 +1,286 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestWhatAnAnswerSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		says     says
+		o        grpclimit.Options
+		code     codes.Code
+		pushback string
+	}{
+		"allowed":               {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10}}},
+		"denied":                {says: says{d: shardlimit.Decision{RetryAfter: time.Second + 1}}, code: 8, pushback: "1001"},
+		"denied for an instant": {says: says{d: shardlimit.Decision{RetryAfter: 1}}, code: 8, pushback: "1"},
+		"denied without a time": {says: says{}, code: 8, pushback: "1"},
+		"denied for long": {says: says{d: shardlimit.Decision{RetryAfter: 1 << 62}}, code: 8,
+			pushback: "2147483647"},
+		"nobody answered": {says: says{err: fmt.Errorf("%w: why %w", shardlimit.ErrUnavailable,
+			context.DeadlineExceeded)}, code: codes.Unavailable},
+		"no key":                {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidName)}, code: 3},
+		"a negative cost":       {says: says{err: shardlimit.ErrInvalidPermits}, code: 3},
+		"more than there is":    {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrExceedsLimit)}, code: 3, pushback: "-1"},
+		"the client was closed": {says: says{err: shardlimit.ErrClosed}, code: codes.Unavailable},
+		"more, in another way": {says: says{err: shardlimit.ErrExceedsLimit},
+			o: grpclimit.Options{TooCostly: codes.ResourceExhausted}, code: 8, pushback: "-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failed error
+			c.o.OnFailed = func(_ context.Context, _ grpclimit.Call, err error) { failed = err }
+			s := &service{}
+			client := serve(t, s, one(&c.says, c.o))
+			var trailer metadata.MD
+			err := call(t.Context(), client, grpc.Trailer(&trailer))
+			if status.Code(err) != c.code || s.served.Load() == 1 != (c.code == codes.OK) {
+				t.Errorf("%v, served %d", err, s.served.Load())
+			}
+			if got := strings.Join(trailer["grpc-retry-pushback-ms"], ","); got != c.pushback {
+				t.Errorf("the pushback is %q, want %q", got, c.pushback)
+			}
+			if err != nil && strings.Contains(err.Error(), "why") {
+				t.Errorf("the cause is told to the client: %v", err)
+			}
+			if !errors.Is(failed, c.says.err) {
+				t.Errorf("OnFailed heard %v", failed)
+			}
+			stream, err := client.FullDuplexCall(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = stream.CloseSend()
+			if _, err = stream.Recv(); c.code != codes.OK && status.Code(err) != c.code {
+				t.Errorf("a stream: %v", err)
+			}
+			if got := strings.Join(stream.Trailer()["grpc-retry-pushback-ms"], ","); got != c.pushback {
+				t.Errorf("the pushback of a stream is %q, want %q", got, c.pushback)
+			}
+		})
+	}
+}
+
+func TestDetailsName(t *testing.T) {
+	client, _ := open(t)
+	few := declare(t, client, "few", shardlimit.PerHour(1))
+	most := declare(t, client, "most", shardlimit.PerHour(100))
+	for name, c := range map[string]struct {
+		l    grpclimit.Limiter
+		o    grpclimit.Options
+		want string
+	}{
+		"one":   {l: few, want: "default"},
+		"named": {l: few, o: grpclimit.Options{Policy: "per-user"}, want: "per-user"},
+		"all": {l: grpclimit.All(grpclimit.Policy{Name: "m", Limiter: most}, grpclimit.Policy{Name: "f", Limiter: few}),
+			want: "f"},
+	} {
+		api := serve(t, &service{}, one(c.l, c.o))
+		_ = call(t.Context(), api)
+		err := call(t.Context(), api)
+		retry, quota := details(t, err)
+		if retry <= 59*time.Minute || retry > time.Hour {
+			t.Errorf("%s: RetryInfo is %s", name, retry)
+		}
+		if quota.GetSubject() != c.want || quota.GetQuotaId() != c.want || quota.GetQuotaValue() != 1 {
+			t.Errorf("%s: QuotaFailure is %v", name, quota)
+		}
+	}
+	if st, err := most.Peek(t.Context()); err != nil || st.Used != 0 {
+		t.Errorf("%d permits were kept of the limit that did not refuse, %v", st.Used, err)
+	}
+}
+
+// Whoever sleeps RetryInfo is served, and so is the retry policy of a gRPC client.
+func TestWhoSleepsRetryInfoIsServed(t *testing.T) {
+	nodes := map[string]func(t *testing.T) *shardlimit.Client{
+		"embedded": func(t *testing.T) *shardlimit.Client {
+			c, _ := open(t)
+			return c
+		},
+		"Redis": func(t *testing.T) *shardlimit.Client {
+			return connect(t, []shardlimit.Node{{Redis: redistest.Standalone(t).ClientOption()}})
+		},
+	}
+	for name, client := range nodes {
+		t.Run(name, func(t *testing.T) {
+			l := declare(t, client(t), "l", shardlimit.Limit{Permits: 2, Per: 200 * time.Millisecond})
+			api := serve(t, &service{}, one(l, grpclimit.Options{}))
+			for range 4 {
+				err := call(t.Context(), api)
+				for ; err == nil; err = call(t.Context(), api) {
+				}
+				retry, _ := details(t, err)
+				time.Sleep(retry)
+				if err := call(t.Context(), api); err != nil {
+					t.Errorf("refused after a sleep of %s: %v", retry, err)
+				}
+			}
+			patient := serve(t, &service{}, one(l, grpclimit.Options{}), grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+				"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "3600s", "maxBackoff": "3600s",
+				"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
+			for range 5 {
+				if err := call(t.Context(), patient); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestRefundGivesBackOfEveryLimit(t *testing.T) {
+	client, _ := open(t)
+	outer, inner := declare(t, client, "o", shardlimit.PerHour(5)), declare(t, client, "i", shardlimit.PerHour(5))
+	s := &service{do: func(ctx context.Context) error {
+		if d, ok := grpclimit.DecisionOf(ctx); !ok || d.Limit != 5 || d.Remaining != 4 {
+			return fmt.Errorf("the decision is %v, %v", d, ok)
+		}
+		return errors.Join(grpclimit.Refund(ctx), grpclimit.Refund(ctx))
+	}}
+	api := serve(t, s, []*grpclimit.Interceptor{grpclimit.New(grpclimit.One(outer), grpclimit.Options{}),
+		grpclimit.New(grpclimit.One(grpclimit.All(grpclimit.Policy{Name: "i", Limiter: inner})), grpclimit.Options{})})
+	if err := call(t.Context(), api); err != nil {
+		t.Error(err)
+	}
+	stream, err := api.FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.CloseSend()
+	_, _ = stream.Recv()
+	for _, l := range []*shardlimit.Limiter{outer, inner} {
+		if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
+			t.Errorf("%s: %d used, %v", l.Name(), st.Used, err)
+		}
+	}
+	if err := grpclimit.Refund(t.Context()); err != nil {
+		t.Errorf("a call that took nothing: %v", err)
+	}
+	var none error
+	s = &service{do: func(ctx context.Context) error { none = grpclimit.Refund(ctx); return nil }}
+	_ = call(t.Context(), serve(t, s, one(&says{d: shardlimit.Decision{Allowed: true, Granted: 1}}, grpclimit.Options{})))
+	if !errors.Is(none, errors.ErrUnsupported) {
+		t.Errorf("a limiter without Refund: %v", none)
+	}
+}
+
+func TestShadowLetsPassAndTells(t *testing.T) {
+	var denied []grpclimit.Denial
+	var failed []error
+	o := grpclimit.Options{Policy: "p", Shadow: true,
+		OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
+		OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { failed = append(failed, err) },
+	}
+	l := &says{d: shardlimit.Decision{RetryAfter: time.Hour}}
+	api := serve(t, &service{}, one(l, o))
+	if err := call(t.Context(), api); err != nil || len(denied) != 1 || !denied[0].Shadow || denied[0].Policy != "p" {
+		t.Errorf("%v, %v", err, denied)
+	}
+	l.err = shardlimit.ErrUnavailable
+	if err := call(t.Context(), api); err != nil || len(failed) != 1 || !errors.Is(failed[0], l.err) {
+		t.Errorf("%v, %v", err, failed)
+	}
+}
+
+func TestCosts(t *testing.T) {
+	l := &says{d: shardlimit.Decision{Allowed: true}}
+	o := grpclimit.Options{Cost: func(_ context.Context, c grpclimit.Call) int64 {
+		r, _ := c.Request.(*testpb.SimpleRequest)
+		return int64(r.GetResponseSize())
+	}}
+	api := serve(t, &service{}, one(l, o))
+	for _, cost := range []int32{7, 0} {
+		l.asked = 0
+		_, err := api.UnaryCall(t.Context(), &testpb.SimpleRequest{ResponseSize: cost})
+		if err != nil || l.asked != int64(cost) {
+			t.Errorf("asked for %d of %d, %v", l.asked, cost, err)
+		}
+	}
+	nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return nil }, grpclimit.Options{})
+	if err := call(t.Context(), serve(t, &service{}, []*grpclimit.Interceptor{nobody})); err != nil {
+		t.Errorf("without a limiter: %v", err)
+	}
+}
+
+func TestEndedContexts(t *testing.T) {
+	limit := grpclimit.New(grpclimit.One(&says{wait: true}), grpclimit.Options{})
+	turn := grpclimit.New(grpclimit.One(&says{d: shardlimit.Decision{Allowed: true, Delay: time.Hour}}),
+		grpclimit.Options{})
+	for _, i := range []*grpclimit.Interceptor{limit, turn} {
+		canceled, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("why"))
+		late, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		defer stop()
+		for want, ctx := range map[codes.Code]context.Context{codes.Canceled: canceled, codes.DeadlineExceeded: late} {
+			_, err := i.Unary(ctx, nil, &grpc.UnaryServerInfo{}, nil)
+			if status.Code(err) != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+	}
+}
+
+// With FailClosed an outage is UNAVAILABLE, with FailOpen nobody notices.
+func TestOutage(t *testing.T) {
+	for policy, want := range map[shardlimit.OutagePolicy]codes.Code{
+		shardlimit.FailClosed: codes.Unavailable, shardlimit.FailOpen: codes.OK} {
+		_, servers := open(t)
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), OnOutage: policy,
+			CallTimeout: 200 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		api := serve(t, &service{}, one(declare(t, client, "l", shardlimit.PerHour(10)), grpclimit.Options{}))
+		if err := servers.Stop(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), api); status.Code(err) != want {
+			t.Errorf("%v: %v", policy, err)
+		}
+	}
+}
+
+func TestMistakesOfTheProgramPanic(t *testing.T) {
+	var none *shardlimit.Limiter
+	family, key := &shardlimit.Family{}, grpclimit.Method
+	for name, f := range map[string]func(){
+		"no Chooser":    func() { grpclimit.New(nil, grpclimit.Options{}) },
+		"TooCostly":     func() { grpclimit.New(grpclimit.One(&says{}), grpclimit.Options{TooCostly: codes.Aborted}) },
+		"Policy":        func() { grpclimit.New(grpclimit.One(&says{}), grpclimit.Options{Policy: "\xff"}) },
+		"One":           func() { grpclimit.One(nil) },
+		"One, typed":    func() { grpclimit.One(none) },
+		"WaitOne":       func() { grpclimit.WaitOne(none) },
+		"All":           func() { grpclimit.All(grpclimit.Policy{Name: "n"}) },
+		"PerKey":        func() { grpclimit.PerKey(nil, key) },
+		"PerKey, key":   func() { grpclimit.PerKey(family, nil) },
+		"WaitPerKey":    func() { grpclimit.WaitPerKey(nil, key) },
+		"Join":          func() { grpclimit.Join(key, nil) },
+		"FirstOf":       func() { grpclimit.FirstOf(nil) },
+		"User":          func() { grpclimit.User(nil) },
+		"WaitPerKey, 2": func() { grpclimit.WaitPerKey(family, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package grpclimit
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// Key makes the key of a call, for PerKey and Client. It is called by many goroutines at the same
+// time. The empty key means that the call has none; PerKey answers it with INVALID_ARGUMENT.
+//
+// The keys that this package makes are at most shardlimit.MaxName bytes long, whatever clients
+// send: what is longer is a SHA-256 in its place.
+type Key = func(context.Context, Call) string
+
+// One has all calls share one limiter. It panics if that is nil.
+func One(l Limiter) Chooser {
+	mustBe(l, "One needs a Limiter")
+	return func(context.Context, Call) Limiter { return l }
+}
+
+// PerKey gives every key a limit of its own: users, API keys, addresses. A call whose key is empty
+// or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to treat it
+// in another way. It panics if family or key is nil.
+func PerKey(family *shardlimit.Family, key Key) Chooser {
+	if family == nil || key == nil {
+		panic("grpclimit: PerKey needs a Family and a key")
+	}
+	return func(ctx context.Context, call Call) Limiter { return family.Limiter(key(ctx, call)) }
+}
+
+// mustBe panics if v is nil, or a nil pointer.
+func mustBe(v any, why string) {
+	if p := reflect.ValueOf(v); v == nil || p.Kind() == reflect.Pointer && p.IsNil() {
+		panic("grpclimit: " + why)
+	}
+}
+
+// Metadata is the value of a key of the metadata that the client sent, such as an API key; of
+// several values the first. Take only what was verified, or what clients gain nothing by changing:
+// who makes up a new value has a fresh limit.
+func Metadata(name string) Key {
+	return func(ctx context.Context, _ Call) string {
+		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
+			return bounded(values[0])
+		}
+		return ""
+	}
+}
+
+// User is what id makes of a call, such as the subject of a verified token, within the bounds of
+// Key. It panics if id is nil.
+func User(id func(context.Context, Call) string) Key {
+	if id == nil {
+		panic("grpclimit: no function that tells the user")
+	}
+	return func(ctx context.Context, call Call) string { return bounded(id(ctx, call)) }
+}
+
+// Method is the whole name of the method. Behind a grpc.UnknownServiceHandler clients make it up.
+func Method(_ context.Context, call Call) string { return bounded(call.Method) }
+
+// Target is what the client dialled, in lower case.
+func Target(_ context.Context, call Call) string { return bounded(strings.ToLower(call.Target)) }
+
+// metadataOf are the names that metadata has for the fields of proxies.
+var metadataOf = map[httplimit.AddressField][2]string{
+	httplimit.XForwardedFor: {"x-forwarded-for", "X-Forwarded-For"},
+	httplimit.Forwarded:     {"forwarded", "Forwarded"},
+	httplimit.XRealIP:       {"x-real-ip", "X-Real-Ip"},
+}
+
+// Address is the key of the client's address behind trusted proxies, by the rules of
+// httplimit.Address: an IPv6 address stands for its network of 64 bits, and an IPv4 address has one
+// key as such or within IPv6. What proxies say is read in the metadata. It panics as that does.
+func Address(o httplimit.AddressOptions) Key {
+	address, field := httplimit.Address(o), metadataOf[o.Field]
+	return func(ctx context.Context, _ Call) string {
+		from, ok := peer.FromContext(ctx)
+		if !ok || from.Addr == nil {
+			return ""
+		}
+		r := &http.Request{RemoteAddr: from.Addr.String()}
+		if len(o.Trusted) > 0 {
+			r.Header = http.Header{field[1]: metadata.ValueFromIncomingContext(ctx, field[0])}
+		}
+		return address(r)
+	}
+}
+
+// peerIP is what PeerIP is.
+var peerIP = Address(httplimit.AddressOptions{})
+
+// PeerIP is the address that the connection comes from. Behind a proxy that is the proxy's; Address
+// finds the client's then.
+func PeerIP(ctx context.Context, call Call) string { return peerIP(ctx, call) }
+
+// Join makes one key of several, such as user and method. Different parts never make the same key.
+// It is empty if one part is. It panics if a key is nil.
+func Join(keys ...Key) Key {
+	mustBeKeys(keys)
+	return func(ctx context.Context, call Call) string {
+		var joined strings.Builder
+		for _, key := range keys {
+			part := key(ctx, call)
+			if part == "" {
+				return ""
+			}
+			joined.WriteString(strconv.Itoa(len(part)))
+			joined.WriteByte(':')
+			joined.WriteString(part)
+		}
+		return bounded(joined.String())
+	}
+}
+
+// FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
+// address. Keys of different places are never the same. It panics if a key is nil.
+func FirstOf(keys ...Key) Key {
+	mustBeKeys(keys)
+	return func(ctx context.Context, call Call) string {
+		for i, key := range keys {
+			if part := key(ctx, call); part != "" {
+				return bounded(strconv.Itoa(i) + ":" + part)
+			}
+		}
+		return ""
+	}
+}
+
+func mustBeKeys(keys []Key) {
+	for i, key := range keys {
+		if key == nil {
+			panic("grpclimit: key number " + strconv.Itoa(i+1) + " is nil")
+		}
+	}
+}
+
+// bounded is a key that is not too long, as httplimit makes it.
+func bounded(key string) string {
+	return httplimit.User(func(*http.Request) string { return key })(nil)
+}

@@ -1,0 +1,85 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// refusal is an error that is a status, with what the trailer says.
+type refusal struct {
+	status *status.Status
+	cause  error         // nil of a denial
+	retry  time.Duration // 0: the trailer says nothing; negative: that no retry helps
+}
+
+// Error is the text of the status. On a server it has nothing of the cause.
+func (r *refusal) Error() string { return r.status.Err().Error() }
+
+// GRPCStatus is how gRPC finds the status.
+func (r *refusal) GRPCStatus() *status.Status { return r.status }
+
+// Unwrap returns the cause.
+func (r *refusal) Unwrap() error { return r.cause }
+
+// denied is the answer to a call that the limit refuses.
+func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
+	name := i.o.Policy
+	if p, ok := limiter.(*Policies); ok {
+		if of, found := p.named(d); found {
+			name = of
+		}
+	}
+	retry := max(d.RetryAfter, 1)
+	st := status.New(codes.ResourceExhausted, "too many calls")
+	if detailed, err := st.WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)},
+		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+			Subject: name, Description: "too many calls", QuotaId: name, QuotaValue: d.Limit}}},
+	); err == nil { // it is UTF-8, so there is no error
+		st = detailed
+	}
+	return &refusal{status: st, retry: retry}
+}
+
+// failed is the answer to a call about which nothing could be decided.
+func (i *Interceptor) failed(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return &refusal{status: status.FromContextError(ended), cause: err}
+	}
+	switch {
+	case errors.Is(err, shardlimit.ErrExceedsLimit):
+		st := status.New(i.o.TooCostly, "this call costs more than its whole limit")
+		return &refusal{status: st, cause: err, retry: -1}
+	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
+		return &refusal{status: status.New(codes.InvalidArgument, "this call cannot be rated"), cause: err}
+	}
+	return &refusal{status: status.New(codes.Unavailable, "no decision about this call was possible"), cause: err}
+}
+
+// pushback is the trailer of gRFC A6: milliseconds, or -1 for no retry.
+const pushback = "grpc-retry-pushback-ms"
+
+// pushBack sets the trailer of a call that ends with err. Without a server around it does nothing.
+func pushBack(ctx context.Context, err error) {
+	var r *refusal
+	if !errors.As(err, &r) || r.retry == 0 {
+		return
+	}
+	ms := int64(-1)
+	if r.retry > 0 { // some clients keep it in 32 bits
+		ms = min((int64(r.retry)-1)/int64(time.Millisecond)+1, math.MaxInt32)
+	}
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, strconv.FormatInt(ms, 10)))
+}
