@@ -53,7 +53,8 @@ type Client struct {
 	Permits func(context.Context, Call) Waiter
 	// Cost is how many permits a call takes; nil means one. One that costs 0 takes none.
 	Cost func(context.Context, Call) int64
-	// Key says which calls a pause holds back; nil means Target.
+	// Key says which calls a pause holds back; nil means Target. Pauses of the empty key are not
+	// shared.
 	Key Key
 	// Pauses are those of the fleet, of httplimit.SharedPauses. nil means pauses of this Client
 	// alone, of at most a minute.

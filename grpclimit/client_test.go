@@ -1,0 +1,250 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// asks is a status that asks for a pause.
+func asks(t testing.TB, code codes.Code, pause time.Duration) error {
+	t.Helper()
+	return detailed(t, code, &emptypb.Empty{}, &errdetails.RetryInfo{RetryDelay: durationpb.New(pause)})
+}
+
+func detailed(t testing.TB, code codes.Code, details ...protoadapt.MessageV1) error {
+	t.Helper()
+	st, err := status.New(code, "later").WithDetails(details...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Err()
+}
+
+// through makes a call of a client, answered by answer.
+func through(ctx context.Context, c *grpclimit.Client, answer func() error) error {
+	return c.Unary(ctx, "/s/M", nil, nil, nil,
+		func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return answer() })
+}
+
+func dialled(c *grpclimit.Client) []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithUnaryInterceptor(c.Unary), grpc.WithStreamInterceptor(c.Stream)}
+}
+
+func fine() error { return nil }
+
+// waits is a Waiter that counts, and may fail.
+type waits struct {
+	n   int64
+	err error
+}
+
+func (w *waits) WaitN(ctx context.Context, n int64) error {
+	w.n += n
+	return errors.Join(w.err, context.Cause(ctx))
+}
+
+func TestCallsWaitForPermits(t *testing.T) {
+	w := &waits{}
+	var targets []string
+	c := &grpclimit.Client{Permits: func(ctx context.Context, call grpclimit.Call) grpclimit.Waiter {
+		targets = append(targets, grpclimit.Target(ctx, call)+call.Method)
+		return w
+	}, Cost: func(_ context.Context, call grpclimit.Call) int64 {
+		if call.Request == nil {
+			return 10
+		}
+		return int64(call.Request.(*testpb.SimpleRequest).GetResponseSize())
+	}}
+	api := serve(t, &service{}, nil, dialled(c)...)
+	for _, cost := range []int32{1, 0, 3} {
+		if _, err := api.UnaryCall(t.Context(), &testpb.SimpleRequest{ResponseSize: cost}); err != nil {
+			t.Error(err)
+		}
+	}
+	if answers, _ := talk(t, api, 2); answers != 2 || w.n != 14 {
+		t.Errorf("%d answers, %d permits", answers, w.n)
+	}
+	if len(targets) != 4 || targets[0] != "passthrough:///test/grpc.testing.TestService/UnaryCall" {
+		t.Error(targets)
+	}
+	none := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return nil }}
+	if err := through(t.Context(), none, fine); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCallsThatAreNotMade(t *testing.T) {
+	canceled, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cancel(why)
+	for name, c := range map[string]struct {
+		ctx context.Context
+		err error
+		is  error
+		as  codes.Code
+	}{
+		"too long":    {t.Context(), shardlimit.ErrWaitTooLong, shardlimit.ErrWaitTooLong, codes.DeadlineExceeded},
+		"an outage":   {t.Context(), shardlimit.ErrUnavailable, shardlimit.ErrUnavailable, codes.Unavailable},
+		"no key":      {t.Context(), shardlimit.ErrInvalidName, shardlimit.ErrInvalidName, codes.InvalidArgument},
+		"too much":    {t.Context(), shardlimit.ErrExceedsLimit, shardlimit.ErrExceedsLimit, codes.InvalidArgument},
+		"it ended":    {canceled, nil, why, codes.Canceled},
+		"it ended, 2": {canceled, shardlimit.ErrUnavailable, why, codes.Canceled},
+	} {
+		made := false
+		client := &grpclimit.Client{Permits: grpclimit.WaitOne(&waits{err: c.err})}
+		err := through(c.ctx, client, func() error { made = true; return nil })
+		if !errors.Is(err, c.is) || status.Code(err) != c.as || made {
+			t.Errorf("%s: %v, made %v", name, err, made)
+		}
+		_, err = client.Stream(c.ctx, nil, nil, "/s/M", nil)
+		if !errors.Is(err, c.is) || status.Code(err) != c.as {
+			t.Errorf("%s: a stream %v", name, err)
+		}
+	}
+}
+
+// A pause that one of the fleet is asked for holds back all, calls and streams.
+func TestTheFleetPauses(t *testing.T) {
+	_, servers := open(t)
+	fleet := make([]*grpclimit.Client, 2)
+	for i := range fleet {
+		pauses, err := httplimit.SharedPauses(t.Context(), connect(t, servers.Nodes()), "pauses", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet[i] = &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method}
+	}
+	if err := through(t.Context(), fleet[1], fine); err != nil {
+		t.Error(err)
+	}
+	err := through(t.Context(), fleet[0], func() error { return asks(t, codes.ResourceExhausted, 50*time.Second) })
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i, c := range fleet {
+		for range 2 {
+			err := through(ctx, c, fine)
+			if !errors.Is(err, shardlimit.ErrWaitTooLong) || status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("client %d: %v", i, err)
+			}
+		}
+		if _, err := c.Stream(ctx, nil, nil, "/s/M", nil); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("client %d, a stream: %v", i, err)
+		}
+	}
+}
+
+func TestRetriesAfterThePause(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	for name, c := range map[string]struct {
+		client *grpclimit.Client
+		code   codes.Code
+		calls  int
+	}{
+		"none":                     {&grpclimit.Client{}, codes.ResourceExhausted, 1},
+		"one":                      {&grpclimit.Client{Retries: 1}, codes.ResourceExhausted, 2},
+		"until it succeeds":        {&grpclimit.Client{Retries: 9}, codes.ResourceExhausted, 3},
+		"UNAVAILABLE":              {&grpclimit.Client{Retries: 9}, codes.Unavailable, 1},
+		"UNAVAILABLE, idempotent":  {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Unavailable, 3},
+		"a code that asks nothing": {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Aborted, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, paused, waited, began := 0, 0, 0, time.Now()
+			c.client.OnPause = func(_ context.Context, _ grpclimit.Call, code codes.Code, d time.Duration, err error) {
+				if paused++; code != c.code || d != pause || err != nil {
+					t.Errorf("a pause of %s for %s, %v", d, code, err)
+				}
+			}
+			c.client.OnWaited = func(context.Context, grpclimit.Call, time.Duration) { waited++ }
+			err := through(t.Context(), c.client, func() error {
+				if calls++; calls == 3 {
+					return nil
+				}
+				return asks(t, c.code, pause)
+			})
+			if calls != c.calls || (err == nil) != (calls == 3) || waited != calls {
+				t.Errorf("%d calls, %d waits, %v", calls, waited, err)
+			}
+			if took := time.Since(began); took < time.Duration(calls-1)*pause {
+				t.Errorf("%d calls within %s", calls, took)
+			}
+			if (paused > 0) != (c.code != codes.Aborted) {
+				t.Errorf("%d pauses", paused)
+			}
+		})
+	}
+}
+
+func yes(context.Context, grpclimit.Call) bool { return true }
+
+// A call whose pause outlasts its deadline is answered at once.
+func TestNoRetryAfterTheDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error { return asks(t, codes.ResourceExhausted, time.Hour) })
+	if status.Code(err) != codes.ResourceExhausted || ctx.Err() != nil {
+		t.Error(err)
+	}
+}
+
+// What servers make up is no pause, or one that is bounded.
+func TestHostileDetails(t *testing.T) {
+	many := make([]protoadapt.MessageV1, 0, 101)
+	for range 100 {
+		many = append(many, &emptypb.Empty{})
+	}
+	many = append(many, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"negative":       {asks(t, codes.ResourceExhausted, -time.Hour), false},
+		"nothing":        {asks(t, codes.ResourceExhausted, 0), false},
+		"no delay":       {detailed(t, codes.ResourceExhausted, &errdetails.RetryInfo{}), false},
+		"out of range":   {detailed(t, codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1 << 62}}), false},
+		"behind others":  {detailed(t, codes.ResourceExhausted, many...), false},
+		"another status": {errors.New("a reset"), false},
+		"for centuries":  {asks(t, codes.ResourceExhausted, 1<<62), true},
+	} {
+		heard := false
+		client := &grpclimit.Client{OnPause: func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) {
+			heard = true
+		}}
+		if err := through(t.Context(), client, func() error { return c.err }); !errors.Is(err, c.err) || heard != c.want {
+			t.Errorf("%s: %v, heard %v", name, err, heard)
+		}
+	}
+}
+
+// A stream that the server of this package refuses is a pause, which a call sits out.
+func TestAStreamThatIsRefusedIsAPause(t *testing.T) {
+	client, _ := open(t)
+	l := declare(t, client, "l", shardlimit.Limit{Permits: 1, Per: 300 * time.Millisecond})
+	paused := 0
+	c := &grpclimit.Client{Retries: 3}
+	c.OnPause = func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) { paused++ }
+	api := serve(t, &service{}, one(l, grpclimit.Options{}), dialled(c)...)
+	for i := 0; paused == 0 && i < 100; i++ {
+		_, _ = talk(t, api, 1)
+	}
+	if err := call(t.Context(), api); err != nil || paused == 0 {
+		t.Errorf("%v after %d pauses", err, paused)
+	}
+}

@@ -1,0 +1,110 @@
+package grpclimit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/grpclimit"
+)
+
+// talk sends messages on a stream, and counts the answers until it ends.
+func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err error) {
+	t.Helper()
+	stream, err := api.FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil {
+			break // the status comes with Recv
+		}
+	}
+	_ = stream.CloseSend()
+	for {
+		if _, err = stream.Recv(); err != nil {
+			return answers, err
+		}
+		answers++
+	}
+}
+
+func TestStreams(t *testing.T) {
+	client, _ := open(t)
+	for name, c := range map[string]struct {
+		o       grpclimit.Options
+		reads   bool
+		permits int64
+		answers int
+		used    int64
+		refused bool
+	}{
+		"a permit at its begin":      {permits: 1, answers: 5, used: 1},
+		"one for each message":       {o: grpclimit.Options{EachMessage: true}, permits: 6, answers: 5, used: 6},
+		"too many messages":          {o: grpclimit.Options{EachMessage: true}, permits: 4, answers: 3, used: 4, refused: true},
+		"too many, in shadow":        {o: grpclimit.Options{EachMessage: true, Shadow: true}, permits: 4, answers: 5, used: 4},
+		"a handler that reads on":    {o: grpclimit.Options{EachMessage: true}, reads: true, permits: 4, answers: 3, used: 4},
+		"a message that costs two":   {o: grpclimit.Options{EachMessage: true, Cost: twoForMessages}, permits: 11, answers: 5, used: 11},
+		"a message that costs never": {o: grpclimit.Options{EachMessage: true, Cost: begins}, permits: 1, answers: 5, used: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := declare(t, client, name, shardlimit.PerHour(c.permits))
+			answers, err := talk(t, serve(t, &service{reads: c.reads}, one(l, c.o)), 5)
+			if answers != c.answers || status.Code(err) == codes.ResourceExhausted != c.refused {
+				t.Errorf("%d answers, %v", answers, err)
+			}
+			if c.refused {
+				if retry, quota := details(t, err); retry < 59*time.Minute || quota.GetQuotaValue() != c.permits {
+					t.Errorf("RetryInfo %s, %v", retry, quota)
+				}
+			}
+			if st, err := l.Peek(t.Context()); err != nil || st.Used != c.used {
+				t.Errorf("%d used, %v", st.Used, err)
+			}
+		})
+	}
+}
+
+func twoForMessages(_ context.Context, c grpclimit.Call) int64 {
+	if _, message := c.Request.(*testpb.StreamingOutputCallRequest); message {
+		return 2
+	}
+	return 1
+}
+
+func begins(_ context.Context, c grpclimit.Call) int64 {
+	if c.Request == nil {
+		return 1
+	}
+	return 0
+}
+
+// Many calls and streams at once get as many permits as there are.
+func TestCallsAtOnce(t *testing.T) {
+	client, _ := open(t)
+	l := declare(t, client, "l", shardlimit.PerHour(50))
+	s := &service{}
+	api := serve(t, s, one(l, grpclimit.Options{EachMessage: true,
+		OnDenied: func(context.Context, grpclimit.Call, grpclimit.Denial) {}}))
+	done := make(chan struct{})
+	for range 20 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for range 3 {
+				_ = call(t.Context(), api)
+				_, _ = talk(t, api, 2)
+			}
+		}()
+	}
+	for range 20 {
+		<-done
+	}
+	if st, err := l.Peek(t.Context()); err != nil || st.Used != 50 || s.served.Load() > 50 {
+		t.Errorf("%d used, %d served, %v", st.Used, s.served.Load(), err)
+	}
+}
