@@ -18,7 +18,7 @@ import (
 )
 
 // from is the context of a call from an address, with metadata as pairs.
-func from(t *testing.T, address string, md ...string) context.Context {
+func from(t testing.TB, address string, md ...string) context.Context {
 	t.Helper()
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
