@@ -198,7 +198,9 @@ func yes(context.Context, grpclimit.Call) bool { return true }
 func TestNoRetryAfterTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error { return asks(t, codes.ResourceExhausted, time.Hour) })
+	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error {
+		return asks(t, codes.ResourceExhausted, time.Hour)
+	})
 	if status.Code(err) != codes.ResourceExhausted || ctx.Err() != nil {
 		t.Error(err)
 	}
@@ -215,10 +217,11 @@ func TestHostileDetails(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"negative":       {asks(t, codes.ResourceExhausted, -time.Hour), false},
-		"nothing":        {asks(t, codes.ResourceExhausted, 0), false},
-		"no delay":       {detailed(t, codes.ResourceExhausted, &errdetails.RetryInfo{}), false},
-		"out of range":   {detailed(t, codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1 << 62}}), false},
+		"negative": {asks(t, codes.ResourceExhausted, -time.Hour), false},
+		"nothing":  {asks(t, codes.ResourceExhausted, 0), false},
+		"no delay": {detailed(t, codes.ResourceExhausted, &errdetails.RetryInfo{}), false},
+		"out of range": {detailed(t, codes.ResourceExhausted,
+			&errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1 << 62}}), false},
 		"behind others":  {detailed(t, codes.ResourceExhausted, many...), false},
 		"another status": {errors.New("a reset"), false},
 		"for centuries":  {asks(t, codes.ResourceExhausted, 1<<62), true},
@@ -227,7 +230,8 @@ func TestHostileDetails(t *testing.T) {
 		client := &grpclimit.Client{OnPause: func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) {
 			heard = true
 		}}
-		if err := through(t.Context(), client, func() error { return c.err }); !errors.Is(err, c.err) || heard != c.want {
+		if err := through(t.Context(), client, func() error { return c.err }); !errors.Is(err, c.err) ||
+			heard != c.want {
 			t.Errorf("%s: %v, heard %v", name, err, heard)
 		}
 	}

@@ -4,8 +4,9 @@
 // Make one limit for the server, or for each group of methods that shall have one of its own, and
 // name its interceptors:
 //
-//	limit := grpclimit.New(grpclimit.PerKey(users, grpclimit.Metadata("x-api-key")), grpclimit.Options{})
-//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
+//	limit := grpclimit.New(grpclimit.PerKey(users, apiKey), grpclimit.Options{})
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 //
 // A call that the limit refuses is answered with RESOURCE_EXHAUSTED. Its details are RetryInfo, the
 // time after which another try can succeed, and QuotaFailure, which names the policy. The trailer

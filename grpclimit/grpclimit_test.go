@@ -26,17 +26,19 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		code     codes.Code
 		pushback string
 	}{
-		"allowed":               {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10}}},
-		"denied":                {says: says{d: shardlimit.Decision{RetryAfter: time.Second + 1}}, code: 8, pushback: "1001"},
+		"allowed": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10}}},
+		"denied": {says: says{d: shardlimit.Decision{RetryAfter: time.Second + 1}}, code: 8,
+			pushback: "1001"},
 		"denied for an instant": {says: says{d: shardlimit.Decision{RetryAfter: 1}}, code: 8, pushback: "1"},
 		"denied without a time": {says: says{}, code: 8, pushback: "1"},
 		"denied for long": {says: says{d: shardlimit.Decision{RetryAfter: 1 << 62}}, code: 8,
 			pushback: "2147483647"},
 		"nobody answered": {says: says{err: fmt.Errorf("%w: why %w", shardlimit.ErrUnavailable,
 			context.DeadlineExceeded)}, code: codes.Unavailable},
-		"no key":                {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidName)}, code: 3},
-		"a negative cost":       {says: says{err: shardlimit.ErrInvalidPermits}, code: 3},
-		"more than there is":    {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrExceedsLimit)}, code: 3, pushback: "-1"},
+		"no key":          {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidName)}, code: 3},
+		"a negative cost": {says: says{err: shardlimit.ErrInvalidPermits}, code: 3},
+		"more than there is": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrExceedsLimit)}, code: 3,
+			pushback: "-1"},
 		"the client was closed": {says: says{err: shardlimit.ErrClosed}, code: codes.Unavailable},
 		"more, in another way": {says: says{err: shardlimit.ErrExceedsLimit},
 			o: grpclimit.Options{TooCostly: codes.ResourceExhausted}, code: 8, pushback: "-1"},
@@ -86,7 +88,8 @@ func TestDetailsName(t *testing.T) {
 	}{
 		"one":   {l: few, want: "default"},
 		"named": {l: few, o: grpclimit.Options{Policy: "per-user"}, want: "per-user"},
-		"all": {l: grpclimit.All(grpclimit.Policy{Name: "m", Limiter: most}, grpclimit.Policy{Name: "f", Limiter: few}),
+		"all": {l: grpclimit.All(grpclimit.Policy{Name: "m", Limiter: most},
+			grpclimit.Policy{Name: "f", Limiter: few}),
 			want: "f"},
 	} {
 		api := serve(t, &service{}, one(c.l, c.o))
@@ -130,7 +133,8 @@ func TestWhoSleepsRetryInfoIsServed(t *testing.T) {
 					t.Errorf("refused after a sleep of %s: %v", retry, err)
 				}
 			}
-			patient := serve(t, &service{}, one(l, grpclimit.Options{}), grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+			patient := serve(t, &service{}, one(l, grpclimit.Options{}),
+				grpc.WithDefaultServiceConfig(`{"methodConfig": [{
 				"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "3600s", "maxBackoff": "3600s",
 				"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
 			for range 5 {
@@ -172,9 +176,38 @@ func TestRefundGivesBackOfEveryLimit(t *testing.T) {
 	}
 	var none error
 	s = &service{do: func(ctx context.Context) error { none = grpclimit.Refund(ctx); return nil }}
-	_ = call(t.Context(), serve(t, s, one(&says{d: shardlimit.Decision{Allowed: true, Granted: 1}}, grpclimit.Options{})))
+	once := &says{d: shardlimit.Decision{Allowed: true, Granted: 1}}
+	_ = call(t.Context(), serve(t, s, one(once, grpclimit.Options{})))
 	if !errors.Is(none, errors.ErrUnsupported) {
 		t.Errorf("a limiter without Refund: %v", none)
+	}
+}
+
+// What a call took comes back, though its client has gone, while it ran or while it waited for its
+// turn.
+func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
+	client, _ := open(t)
+	info := &grpc.UnaryServerInfo{}
+	for name, algorithm := range map[string]shardlimit.Algorithm{"while it ran": shardlimit.SlidingLog,
+		"while it waited": shardlimit.LeakyBucket} {
+		l := declare(t, client, name, shardlimit.Limit{Algorithm: algorithm, Permits: 10, Per: time.Hour})
+		limit := grpclimit.New(grpclimit.One(l), grpclimit.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		var err error
+		for err == nil && ctx.Err() == nil { // of a leaky bucket the first has no delay
+			_, err = limit.Unary(ctx, nil, info, func(ctx context.Context, _ any) (any, error) {
+				if algorithm == shardlimit.LeakyBucket {
+					return nil, nil
+				}
+				<-ctx.Done()
+				return nil, grpclimit.Refund(ctx)
+			})
+		}
+		left := map[shardlimit.Algorithm]int64{shardlimit.LeakyBucket: 1}[algorithm]
+		if st, err := l.Peek(t.Context()); err != nil || st.Used != left {
+			t.Errorf("%s: %d used, %v", name, st.Used, err)
+		}
 	}
 }
 
@@ -187,7 +220,8 @@ func TestShadowLetsPassAndTells(t *testing.T) {
 	}
 	l := &says{d: shardlimit.Decision{RetryAfter: time.Hour}}
 	api := serve(t, &service{}, one(l, o))
-	if err := call(t.Context(), api); err != nil || len(denied) != 1 || !denied[0].Shadow || denied[0].Policy != "p" {
+	err := call(t.Context(), api)
+	if err != nil || len(denied) != 1 || !denied[0].Shadow || denied[0].Policy != "p" {
 		t.Errorf("%v, %v", err, denied)
 	}
 	l.err = shardlimit.ErrUnavailable
@@ -210,7 +244,8 @@ func TestCosts(t *testing.T) {
 			t.Errorf("asked for %d of %d, %v", l.asked, cost, err)
 		}
 	}
-	nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return nil }, grpclimit.Options{})
+	nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return nil },
+		grpclimit.Options{})
 	if err := call(t.Context(), serve(t, &service{}, []*grpclimit.Interceptor{nobody})); err != nil {
 		t.Errorf("without a limiter: %v", err)
 	}

@@ -87,7 +87,8 @@ func serve(t testing.TB, s *service, limits []*grpclimit.Interceptor,
 	t.Helper()
 	var options []grpc.ServerOption
 	for _, limit := range limits {
-		options = append(options, grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
+		options = append(options,
+			grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 	}
 	server := grpc.NewServer(options...)
 	testpb.RegisterTestServiceServer(server, s)
@@ -105,7 +106,9 @@ func serve(t testing.TB, s *service, limits []*grpclimit.Interceptor,
 	})
 	conn, err := grpc.NewClient("passthrough:///Test", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
 	}, dial...)...)
 	if err != nil {
 		t.Fatal(err)

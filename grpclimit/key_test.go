@@ -28,7 +28,16 @@ func from(t testing.TB, address string, md ...string) context.Context {
 	return metadata.NewIncomingContext(ctx, metadata.Pairs(md...))
 }
 
+// proxied is the context of a call from a trusted proxy.
+func proxied(t testing.TB, md ...string) context.Context {
+	t.Helper()
+	return from(t, "10.0.0.1:7", md...)
+}
+
 func TestAddress(t *testing.T) {
+	const forwarded = "x-forwarded-for"
+	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})
+	bad := strings.Repeat("\x00,\"", 1<<16)
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	proxies := map[httplimit.AddressField]grpclimit.Key{}
 	for _, field := range []httplimit.AddressField{httplimit.XForwardedFor, httplimit.Forwarded, httplimit.XRealIP} {
@@ -43,18 +52,18 @@ func TestAddress(t *testing.T) {
 		"IPv4":                {grpclimit.PeerIP, from(t, "192.0.2.1:7"), "192.0.2.1"},
 		"IPv4 within IPv6":    {grpclimit.PeerIP, from(t, "[::ffff:192.0.2.1]:7"), "192.0.2.1"},
 		"a network of IPv6":   {grpclimit.PeerIP, from(t, "[2001:db8::1:2]:7"), "2001:db8::/64"},
-		"said, not trusted":   {grpclimit.PeerIP, from(t, "10.0.0.1:7", "x-forwarded-for", "192.0.2.9"), "10.0.0.1"},
-		"behind proxies":      {behind, from(t, "10.0.0.1:7", "X-Forwarded-For", "6.6.6.6, 192.0.2.9, 10.2.2.2"), "192.0.2.9"},
-		"in several values":   {behind, from(t, "10.0.0.1:7", "x-forwarded-for", "6.6.6.6", "x-forwarded-for", "192.0.2.9"), "192.0.2.9"},
-		"not from a proxy":    {behind, from(t, "192.0.2.1:7", "x-forwarded-for", "192.0.2.9"), "192.0.2.1"},
-		"nothing said":        {behind, from(t, "10.0.0.1:7"), "10.0.0.1"},
-		"in another field":    {behind, from(t, "10.0.0.1:7", "forwarded", "for=192.0.2.9"), "10.0.0.1"},
-		"Forwarded":           {proxies[httplimit.Forwarded], from(t, "10.0.0.1:7", "forwarded", "for=192.0.2.9"), "192.0.2.9"},
-		"X-Real-IP":           {proxies[httplimit.XRealIP], from(t, "10.0.0.1:7", "x-real-ip", "192.0.2.9"), "192.0.2.9"},
+		"said, not trusted":   {grpclimit.PeerIP, proxied(t, forwarded, "192.0.2.9"), "10.0.0.1"},
+		"behind proxies":      {behind, proxied(t, "X-Forwarded-For", "6.6.6.6, 192.0.2.9, 10.2.2.2"), "192.0.2.9"},
+		"in several values":   {behind, proxied(t, forwarded, "6.6.6.6", forwarded, "192.0.2.9"), "192.0.2.9"},
+		"not from a proxy":    {behind, from(t, "192.0.2.1:7", forwarded, "192.0.2.9"), "192.0.2.1"},
+		"nothing said":        {behind, proxied(t), "10.0.0.1"},
+		"in another field":    {behind, proxied(t, "forwarded", "for=192.0.2.9"), "10.0.0.1"},
+		"Forwarded":           {proxies[httplimit.Forwarded], proxied(t, "forwarded", "for=192.0.2.9"), "192.0.2.9"},
+		"X-Real-IP":           {proxies[httplimit.XRealIP], proxied(t, "x-real-ip", "192.0.2.9"), "192.0.2.9"},
 		"no peer":             {behind, t.Context(), ""},
 		"a peer without any":  {behind, peer.NewContext(t.Context(), &peer.Peer{}), ""},
-		"a socket of Unix":    {behind, peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}}), "@a"},
-		"a value that is bad": {behind, from(t, "10.0.0.1:7", "x-forwarded-for", strings.Repeat("\x00,\"", 1<<16)), "10.0.0.1"},
+		"a socket of Unix":    {behind, unix, "@a"},
+		"a value that is bad": {behind, proxied(t, forwarded, bad), "10.0.0.1"},
 	} {
 		if got := c.key(c.ctx, grpclimit.Call{}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -95,7 +104,8 @@ func TestHostileMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	user := grpclimit.Metadata("user")
-	api := serve(t, &service{}, []*grpclimit.Interceptor{grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})})
+	limit := grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})
+	api := serve(t, &service{}, []*grpclimit.Interceptor{limit})
 	if err := call(t.Context(), api); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("without a key: %v", err)
 	}

@@ -36,6 +36,9 @@ func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err e
 
 func TestStreams(t *testing.T) {
 	client, _ := open(t)
+	each, shadow := grpclimit.Options{EachMessage: true}, grpclimit.Options{EachMessage: true, Shadow: true}
+	double := grpclimit.Options{EachMessage: true, Cost: twoForMessages}
+	free := grpclimit.Options{EachMessage: true, Cost: begins}
 	for name, c := range map[string]struct {
 		o       grpclimit.Options
 		reads   bool
@@ -45,12 +48,12 @@ func TestStreams(t *testing.T) {
 		refused bool
 	}{
 		"a permit at its begin":      {permits: 1, answers: 5, used: 1},
-		"one for each message":       {o: grpclimit.Options{EachMessage: true}, permits: 6, answers: 5, used: 6},
-		"too many messages":          {o: grpclimit.Options{EachMessage: true}, permits: 4, answers: 3, used: 4, refused: true},
-		"too many, in shadow":        {o: grpclimit.Options{EachMessage: true, Shadow: true}, permits: 4, answers: 5, used: 4},
-		"a handler that reads on":    {o: grpclimit.Options{EachMessage: true}, reads: true, permits: 4, answers: 3, used: 4},
-		"a message that costs two":   {o: grpclimit.Options{EachMessage: true, Cost: twoForMessages}, permits: 11, answers: 5, used: 11},
-		"a message that costs never": {o: grpclimit.Options{EachMessage: true, Cost: begins}, permits: 1, answers: 5, used: 1},
+		"one for each message":       {o: each, permits: 6, answers: 5, used: 6},
+		"too many messages":          {o: each, permits: 4, answers: 3, used: 4, refused: true},
+		"too many, in shadow":        {o: shadow, permits: 4, answers: 5, used: 4},
+		"a handler that reads on":    {o: each, reads: true, permits: 4, answers: 3, used: 4},
+		"a message that costs two":   {o: double, permits: 11, answers: 5, used: 11},
+		"a message that costs never": {o: free, permits: 1, answers: 5, used: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := declare(t, client, name, shardlimit.PerHour(c.permits))

@@ -1,0 +1,280 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// exampleClient is a client of a node in this process, and how to close both.
+func exampleClient() (*shardlimit.Client, func()) {
+	servers, err := embedded.Start(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); servers.Close() }
+}
+
+// exampleLimiter is of one limit of a client, and how to close that.
+func exampleLimiter(limit shardlimit.Limit) (*shardlimit.Limiter, func()) {
+	client, done := exampleClient()
+	l, err := client.Limiter(context.Background(), "example", limit)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return l, done
+}
+
+// handle has an interceptor answer a unary call as a server does.
+func handle(ctx context.Context, limit *grpclimit.Interceptor, handler grpc.UnaryHandler) error {
+	_, err := limit.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/shop.Orders/Place"}, handler)
+	return err
+}
+
+func served(context.Context, any) (any, error) { return "served", nil }
+
+// A server that lets each API key make two calls a minute, and a client of it.
+func Example() {
+	client, done := exampleClient()
+	defer done()
+	keys, err := client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := grpclimit.New(grpclimit.PerKey(keys, grpclimit.Metadata("x-api-key")),
+		grpclimit.Options{Policy: "per-key"})
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-api-key", "ann")
+	for range 3 {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+		for _, detail := range status.Convert(err).Details() {
+			switch d := detail.(type) {
+			case *errdetails.RetryInfo:
+				fmt.Println("try again in", d.GetRetryDelay().AsDuration().Round(time.Minute))
+			case *errdetails.QuotaFailure:
+				fmt.Println("the policy is", d.GetViolations()[0].GetSubject())
+			}
+		}
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+	// try again in 1m0s
+	// the policy is per-key
+}
+
+// A call that costs nothing passes without asking.
+func ExampleNew() {
+	l, done := exampleLimiter(shardlimit.PerMinute(1))
+	defer done()
+	limit := grpclimit.New(grpclimit.One(l), grpclimit.Options{
+		Cost: func(_ context.Context, call grpclimit.Call) int64 {
+			if call.Method == grpc_health_v1.Health_Check_FullMethodName {
+				return 0
+			}
+			return 1
+		},
+	})
+	fmt.Println(handle(context.Background(), limit, served))
+	fmt.Println(status.Code(handle(context.Background(), limit, served)))
+	// Output:
+	// <nil>
+	// ResourceExhausted
+}
+
+// One limit for all calls.
+func ExampleOne() {
+	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{})
+	fmt.Println(handle(context.Background(), limit, served))
+	// Output: <nil>
+}
+
+// Each method has a limit of its own.
+func ExamplePerKey() {
+	client, done := exampleClient()
+	defer done()
+	methods, err := client.Family(context.Background(), "methods", shardlimit.PerMinute(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := grpclimit.New(grpclimit.PerKey(methods, grpclimit.Method), grpclimit.Options{})
+	for range 2 {
+		fmt.Println(status.Code(handle(context.Background(), limit, served)))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}
+
+// A call passes two limits together; the answer names the one that refused it.
+func ExampleAll() {
+	client, done := exampleClient()
+	defer done()
+	var policies []grpclimit.Policy
+	for name, limit := range map[string]shardlimit.Limit{
+		"minute": shardlimit.PerMinute(1), "hour": shardlimit.PerHour(30)} {
+		l, err := client.Limiter(context.Background(), name, limit)
+		if err != nil {
+			log.Fatal(err)
+		}
+		policies = append(policies, grpclimit.Policy{Name: name, Limiter: l})
+	}
+	limit := grpclimit.New(grpclimit.One(grpclimit.All(policies...)), grpclimit.Options{})
+	_ = handle(context.Background(), limit, served)
+	err := handle(context.Background(), limit, served)
+	if quota, ok := status.Convert(err).Details()[1].(*errdetails.QuotaFailure); ok {
+		fmt.Println(quota.GetViolations()[0].GetSubject())
+	}
+	// Output: minute
+}
+
+// A handler tells what is left.
+func ExampleDecisionOf() {
+	l, done := exampleLimiter(shardlimit.PerMinute(10))
+	defer done()
+	limit := grpclimit.New(grpclimit.One(l), grpclimit.Options{})
+	_ = handle(context.Background(), limit, func(ctx context.Context, _ any) (any, error) {
+		d, ok := grpclimit.DecisionOf(ctx)
+		fmt.Println(d.Remaining, ok)
+		return nil, nil
+	})
+	// Output: 9 true
+}
+
+// An answer from the cache costs nothing.
+func ExampleRefund() {
+	l, done := exampleLimiter(shardlimit.PerMinute(1))
+	defer done()
+	limit := grpclimit.New(grpclimit.One(l), grpclimit.Options{})
+	cached := func(ctx context.Context, _ any) (any, error) { return "cached", grpclimit.Refund(ctx) }
+	fmt.Println(handle(context.Background(), limit, cached))
+	fmt.Println(handle(context.Background(), limit, cached))
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+func ExampleInterceptor_Unary() {
+	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{})
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary))
+	defer server.Stop()
+	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
+	// Output: 0 services are limited yet
+}
+
+// Each message that a stream receives takes a permit, too.
+func ExampleInterceptor_Stream() {
+	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{EachMessage: true})
+	server := grpc.NewServer(grpc.ChainStreamInterceptor(limit.Stream))
+	defer server.Stop()
+	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
+	// Output: 0 services are limited yet
+}
+
+// A fleet that shares its pauses; each call waits for a permit.
+func ExampleClient() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	pauses, err := httplimit.SharedPauses(ctx, client, "pauses", 5*time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	targets, err := client.Family(ctx, "targets", shardlimit.PerSecond(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	calls := &grpclimit.Client{Pauses: pauses, Permits: grpclimit.WaitPerKey(targets, grpclimit.Target), Retries: 2}
+	conn, err := grpc.NewClient("dns:///orders.example:443", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(calls.Unary), grpc.WithStreamInterceptor(calls.Stream))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Println(conn.Target())
+	// Output: dns:///orders.example:443
+}
+
+// A call that cannot have its permit in time fails at once.
+func ExampleClient_Unary() {
+	l, done := exampleLimiter(shardlimit.PerHour(1))
+	defer done()
+	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(l)}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
+	for range 2 {
+		err := calls.Unary(ctx, "/shop.Orders/Place", nil, nil, nil, invoke)
+		fmt.Println(status.Code(err), errors.Is(err, shardlimit.ErrWaitTooLong))
+	}
+	// Output:
+	// OK false
+	// DeadlineExceeded true
+}
+
+func ExampleClient_Stream() {
+	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(shardlimit.All())}
+	streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string,
+		...grpc.CallOption) (grpc.ClientStream, error) {
+		return nil, nil
+	}
+	_, err := calls.Stream(context.Background(), nil, nil, "/shop.Orders/Watch", streamer)
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// All calls wait for permits of one limit.
+func ExampleWaitOne() {
+	permits := grpclimit.WaitOne(shardlimit.All())
+	fmt.Println(permits(context.Background(), grpclimit.Call{}).WaitN(context.Background(), 1))
+	// Output: <nil>
+}
+
+// Calls wait for permits of the limit of what they call.
+func ExampleWaitPerKey() {
+	client, done := exampleClient()
+	defer done()
+	targets, err := client.Family(context.Background(), "targets", shardlimit.PerSecond(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	permits := grpclimit.WaitPerKey(targets, grpclimit.Target)
+	w := permits(context.Background(), grpclimit.Call{Target: "dns:///orders.example:443"})
+	fmt.Println(w.WaitN(context.Background(), 1))
+	// Output: <nil>
+}
