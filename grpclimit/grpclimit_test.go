@@ -81,6 +81,9 @@ func TestDetailsName(t *testing.T) {
 	client, _ := open(t)
 	few := declare(t, client, "few", shardlimit.PerHour(1))
 	most := declare(t, client, "most", shardlimit.PerHour(100))
+	if _, err := few.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		l    grpclimit.Limiter
 		o    grpclimit.Options
@@ -93,7 +96,6 @@ func TestDetailsName(t *testing.T) {
 			want: "f"},
 	} {
 		api := serve(t, &service{}, one(c.l, c.o))
-		_ = call(t.Context(), api)
 		err := call(t.Context(), api)
 		retry, quota := details(t, err)
 		if retry <= 59*time.Minute || retry > time.Hour {
