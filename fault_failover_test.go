@@ -49,6 +49,7 @@ func lostNodeIsTakenOver(t *testing.T, f failure) {
 	first := peek(t, limiters[0])
 	lost := posts[0].name
 	f.cause(posts[0])
+	began := time.Now()
 	served := func(without string) bool {
 		st, _ := limiters[1].Peek(t.Context())
 		return st.Settled && st.Epoch > first.Epoch && sumOn(st, without) == limit.Permits
@@ -58,11 +59,14 @@ func lostNodeIsTakenOver(t *testing.T, f failure) {
 		within(t, takenOverWithin, "each process has heard of it",
 			func() bool { return sumOn(peek(t, l), lost) == limit.Permits })
 	}
+	t.Logf("taken over after %v", time.Since(began).Round(time.Millisecond))
 	f.cure(posts[0])
+	began = time.Now()
 	within(t, takenOverWithin, "it has a part again", func() bool {
 		st, _ := limiters[2].Peek(t.Context())
 		return st.Settled && sumOn(st, lost) < limit.Permits && sumOn(st, "") == limit.Permits
 	})
+	t.Logf("in again after %v", time.Since(began).Round(time.Millisecond))
 	ops, err := calls.stop()
 	if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) { // the machine may be busy
 		t.Error(err)

@@ -64,7 +64,8 @@ func (w *town) process(tb testing.TB) *Fence {
 			return &mortal{Conn: conn, down: &w.down[i]}, err
 		}
 		specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
-			InitAddress: []string{fmt.Sprintf("n%d:1", i)}, ForceSingleClient: true, DialCtxFn: dial, DisableCache: true,
+			InitAddress: []string{fmt.Sprintf("n%d:1", i)}, ForceSingleClient: true, DialCtxFn: dial,
+			DisableCache:     true,
 			AlwaysPipelining: true, PipelineMultiplex: -1}})
 	}
 	fleet := node.NewFleet(s, specs)
@@ -196,7 +197,8 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 			time.Sleep(6 * time.Second)
 		}
 		forget()
-		if err := a.Confirm(t.Context()); err != nil || a.Generation() <= generation || !a.Out("n3") || a.Life("n0") != life {
+		if err := a.Confirm(t.Context()); err != nil || a.Generation() <= generation || !a.Out("n3") ||
+			a.Life("n0") != life {
 			t.Fatalf("generation %d after %d, %v", a.Generation(), generation, err)
 		}
 		generation = a.Generation()
