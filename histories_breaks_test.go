@@ -75,6 +75,12 @@ var breakages = []breakage{
 		edits: []edit{{"if family.Keys == nil {", "if BROKEN || family.Keys == nil {"}},
 	},
 	{
+		name: "a takeover waits for nothing", theme: "lost", kind: "over", seeds: []uint64{4},
+		edits: []edit{{"\treturn max(majority.GivenUp(relied, lasts)-f.outFor(name), 0), true\n",
+			"\tif BROKEN {\n\t\treturn 0, true\n\t}\n\treturn max(majority.GivenUp(relied, lasts)-f.outFor(name), 0), " +
+				"true\n"}},
+	},
+	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{100},
 		edits: []edit{{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"}},
 	},

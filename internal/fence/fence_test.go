@@ -129,6 +129,10 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 				t.Fatalf("%+v: left %v, %v", f.known.Load().membership, left, known)
 			}
 		}
+		later := fmt.Sprintf("%s-%d", a.id, a.Generation()+1)
+		if _, known := a.GivenUpIn("n3", later, time.Second); known {
+			t.Error("a life that others began since is not over")
+		}
 		a.calls(t.Context(), 9*time.Second)
 		if left, known := a.GivenUpIn("n3", life, 2*time.Second); !known || left != 0 || !a.Fenced("n3") {
 			t.Errorf("left %v, %v", left, known)
