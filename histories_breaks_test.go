@@ -77,7 +77,8 @@ var breakages = []breakage{
 	{
 		name: "a takeover waits for nothing", theme: "lost", kind: "over", seeds: []uint64{4},
 		edits: []edit{{"\treturn max(majority.GivenUp(relied, lasts)-f.outFor(name), 0), true\n",
-			"\tif BROKEN {\n\t\treturn 0, true\n\t}\n\treturn max(majority.GivenUp(relied, lasts)-f.outFor(name), 0), " +
+			"\tif BROKEN {\n\t\treturn 0, true\n\t}\n\treturn max(majority.GivenUp(relied, lasts)-f.outFor(name), " +
+				"0), " +
 				"true\n"}},
 	},
 	{

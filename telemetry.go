@@ -8,6 +8,9 @@ import (
 
 // gauges reports the state of every limiter. Keys of families are left out: there may be millions.
 func (c *Client) gauges(g telemetry.Gauges) {
+	for node, lost := range c.records.Fences.Nodes() {
+		g.Node(node, lost)
+	}
 	now := c.now()
 	for _, co := range c.cores() {
 		g.Waiters(co.name, co.members.waiters())

@@ -31,3 +31,18 @@ func (f *Fences) Of(places []string) *Fence {
 	f.all[id] = made
 	return made
 }
+
+// Nodes tells of the nodes of all memberships which of them are out, as last heard.
+func (f *Fences) Nodes() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]bool)
+	for _, one := range f.all {
+		if m, known := one.Membership(); known {
+			for _, n := range m.Nodes {
+				out[n.Name] = out[n.Name] || n.Out
+			}
+		}
+	}
+	return out
+}

@@ -34,6 +34,7 @@ type Telemetry struct {
 	remaining metric.Int64ObservableGauge
 	available metric.Int64ObservableGauge
 	waiters   metric.Int64ObservableGauge
+	lost      metric.Int64ObservableGauge
 	observer  metric.Registration
 }
 
@@ -53,7 +54,7 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 	_, off := tracers.(tracenoop.TracerProvider)
 	t.Tracing = !off
 	m := meters.Meter(scope)
-	var errs [11]error
+	var errs [12]error
 	t.decisions, errs[0] = m.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions by outcome and by where they were made."))
 	t.permits, errs[1] = m.Int64Counter("ratelimit.permits", metric.WithUnit("{permit}"),
@@ -77,13 +78,15 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 		metric.WithDescription("1 if calls are sent to the shard, 0 while its node does not answer."))
 	t.waiters, errs[9] = m.Int64ObservableGauge("ratelimit.waiters", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls blocked in Wait."))
+	t.lost, errs[11] = m.Int64ObservableGauge("ratelimit.node.lost",
+		metric.WithDescription("1 while what the node has of limits with Failover is taken over, else 0."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	t.observer, errs[10] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		gauges(Gauges{t, o})
 		return nil
-	}, t.remaining, t.available, t.waiters)
+	}, t.remaining, t.available, t.waiters, t.lost)
 	return t, errs[10]
 }
 
@@ -103,6 +106,15 @@ type Gauges struct {
 // Waiters tells how many calls wait for permits of a limiter.
 func (g Gauges) Waiters(limiter string, n int) {
 	g.o.ObserveInt64(g.t.waiters, int64(n), metric.WithAttributes(attribute.String("limiter", limiter)))
+}
+
+// Node tells whether a node is lost to limits with Failover.
+func (g Gauges) Node(node string, lost bool) {
+	out := int64(0)
+	if lost {
+		out = 1
+	}
+	g.o.ObserveInt64(g.t.lost, out, metric.WithAttributes(attribute.String("node", node)))
 }
 
 // Shard tells whether calls are sent to a shard, and what it had free when it was last heard
