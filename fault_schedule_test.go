@@ -49,7 +49,7 @@ func (s *schedule) play() {
 	var fl fleet
 	fl, s.posts = proxied(s.T, 4)
 	for range 3 {
-		c := fl.client(s.T, patientFor(250*time.Millisecond), wary, afterLoss(shardlimit.Quarantine))
+		c := fl.client(s.T, patientFor(time.Second), wary, afterLoss(shardlimit.Quarantine))
 		s.limiters = append(s.limiters, limiter(s.T, c, "l", s.limit))
 	}
 	for _, l := range s.limiters {
@@ -65,8 +65,15 @@ func (s *schedule) play() {
 	for i := range s.cures {
 		s.cure(i)
 	}
-	within(s.T, 2*takenOverWithin, "the whole limit is there", func() bool {
-		st, err := s.limiters[s.IntN(3)].Peek(s.Context())
+	var st shardlimit.State
+	defer func() {
+		if s.Failed() {
+			s.Logf("at last: %+v", st)
+		}
+	}()
+	within(s.T, 6*takenOverWithin, "the whole limit is there", func() bool {
+		var err error
+		st, err = s.limiters[s.IntN(3)].Peek(s.Context())
 		return err == nil && st.Settled && sumOn(st, "") == s.limit.Permits
 	})
 	ops, err := calls.stop()
