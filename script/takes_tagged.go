@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -28,8 +29,9 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 }
 
 // takeTagged takes from the shards of each tag in a command of its own, all of them in one
-// pipeline. A command that a server surely did not execute, because it lacks the script or its slot
-// is on its way, is sent again alone.
+// pipeline. A command that a server surely did not execute is sent again alone: the server lacks the
+// script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots
+// has no server: then the others are served alone.
 func (e *Endpoint) takeTagged(ctx context.Context, tagged [][]*Section) {
 	commands := make(rueidis.Commands, 0, len(tagged))
 	piped := make([]taggedCall, 0, len(tagged))
@@ -49,7 +51,7 @@ func (e *Endpoint) takeTagged(ctx context.Context, tagged [][]*Section) {
 	} else {
 		for i, result := range e.client.DoMulti(ctx, commands...) {
 			reply, err := piped[i].program.read(result)
-			if noScript(err) || isTorn(err) {
+			if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
 				alone = append(alone, piped[i].sections)
 				continue
 			}
