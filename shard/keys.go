@@ -32,6 +32,9 @@ type Keys struct {
 	Arrangement
 	Before []Past // that keys may still have to be moved from, oldest first
 	Own    []Own  // in order of their ids; never changed in place
+	// Cut tells that some of what was before was forgotten, or had no order: what shards have of the
+	// rest is unknown.
+	Cut bool
 	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
 	// force there; 0: not yet known.
 	Since   int64
@@ -63,14 +66,17 @@ func (l Layout) ForKey(id string) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
 	}
 	var at Layout
-	fell := false
-	for _, p := range l.pasts(id) {
-		next, err := at.keyAfter(p.Epoch, p.Spec, p.shards(id, p.Spec), l.fenceOf(p.Arrangement), fell)
+	fell := l.Keys.Cut
+	for i, p := range l.pasts(id) {
+		next, err := at.keyAfter(int64(i+1), p.Spec, p.shards(id, p.Spec), l.fenceOf(p.Arrangement), fell)
 		if err != nil {
 			return Layout{}, err
 		}
 		fell = p.Fell || next.Settled && (fell || falls(at, next))
 		at = next
+	}
+	if at.Epoch = l.Epoch; at.Changed > 0 {
+		at.Changed = l.Epoch
 	}
 	return at, nil
 }
@@ -188,7 +194,7 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 	if l.Keys != nil {
 		next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
 		if l.Keys.Changing() {
-			next.Since, next.SinceAt, next.Upto = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto
+			next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
 		}
 		if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
 			most = maxMerged
@@ -201,7 +207,6 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 		past.changesOneByOne(s, to)
 	if oneByOne {
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
-		next.Since, next.SinceAt, next.Upto = 0, "", 0 // it fell just now
 		return next, nil
 	}
 	if next.Before = next.before(append(next.Before, past)); len(next.Before) > most {
@@ -212,15 +217,22 @@ func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, erro
 
 // needed leaves out of several arrangements in order what the others say as well. Of those with the
 // same shards, or some of them, the latest and the greatest are enough, as no shard is known to
-// hold what any of them says. The first stays all the same: what follows a single one counts on
-// what that says.
+// hold what any of them says. One that says more than a later one is remembered as long as that.
+// The first stays all the same: what follows a single one counts on what that says.
 func needed(pasts []Past) []Past {
 	last := len(pasts) - 1
-	kept := slices.Clone(pasts[:min(1, last)])
-	for _, p := range pasts[len(kept):last] {
-		if !p.within(pasts[last]) && !slices.ContainsFunc(kept, p.within) {
-			kept = append(kept, p)
+	var kept []Past
+	for _, p := range pasts[:last] {
+		if len(kept) > 0 && p.within(pasts[last]) {
+			continue
 		}
+		if i := slices.IndexFunc(kept, p.within); i >= 0 {
+			p.Arrangement, p.Spec = kept[i].Arrangement, kept[i].Spec
+			if kept = slices.Delete(kept, i, i+1); i == 0 && len(kept) > 0 {
+				kept[0].Fell = true // it follows what is no longer before it
+			}
+		}
+		kept = append(kept, p)
 	}
 	return append(kept, pasts[last])
 }
@@ -271,36 +283,26 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 		return nil, nil
 	}
 	merged := &Keys{Arrangement: l.Keys.Arrangement}
-	var moments []origin
+	var pasts []Past
+	var layouts []Layout
 	for _, of := range append(slices.Clone(others), l) {
 		if of.Keys != nil {
-			for _, p := range of.moments(of.Keys.Own) {
-				moments = append(moments, origin{of, p, p.Epoch})
-			}
+			pasts, layouts = append(pasts, of.moments(nil)...), append(layouts, of)
 		}
 	}
-	if len(moments) == 1 {
+	if len(pasts) == 1 && !l.Keys.ownChanging() {
 		merged.Own = l.Keys.Own
 		return merged, nil
 	}
-	slices.SortStableFunc(moments, func(a, b origin) int { return cmp.Compare(a.epoch, b.epoch) })
-	pasts := make([]Past, len(moments))
-	for i := range moments {
-		pasts[i] = moments[i].at
-		if i > 0 {
-			moments[i].epoch = max(moments[i].epoch, moments[i-1].epoch+1)
-		}
+	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for i := range pasts[1:] {
+		pasts[i+1].Epoch = max(pasts[i+1].Epoch, pasts[i].Epoch+1)
 	}
-	merged.Own = l.mergedOwn(moments)
-	for _, p := range merged.before(pasts) {
-		if last := len(merged.Before) - 1; last >= 0 {
-			p.Epoch = max(p.Epoch, merged.Before[last].Epoch+1)
-		}
-		merged.Before = append(merged.Before, p)
-	}
+	merged.Cut, merged.Before = true, needed(pasts)
 	if len(merged.Before) > maxMerged {
 		return nil, ErrTooManyMoves
 	}
+	merged.Own = mergedOwn(layouts, merged.Before)
 	return merged, nil
 }
 

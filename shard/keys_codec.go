@@ -7,6 +7,7 @@ type keysJSON struct {
 	arrangementJSON
 	Before  []pastJSON `json:"before,omitempty"`
 	Own     []ownJSON  `json:"own,omitempty"`
+	Cut     bool       `json:"cut,omitempty"`
 	Since   int64      `json:"since_us,omitempty"`
 	SinceAt string     `json:"since_at,omitempty"`
 	Upto    int64      `json:"upto,omitempty"`
@@ -89,7 +90,7 @@ func (k *Keys) stored() *keysJSON {
 	if k == nil {
 		return nil
 	}
-	stored := &keysJSON{arrangementJSON: k.Arrangement.stored(), Since: k.Since, SinceAt: k.SinceAt,
+	stored := &keysJSON{arrangementJSON: k.Arrangement.stored(), Cut: k.Cut, Since: k.Since, SinceAt: k.SinceAt,
 		Upto: k.Upto}
 	for _, p := range k.Before {
 		stored.Before = append(stored.Before, pastJSON{
@@ -116,7 +117,7 @@ func (j *keysJSON) keys() *Keys {
 	if j == nil {
 		return nil
 	}
-	k := &Keys{Arrangement: j.arrangement(), Since: j.Since, SinceAt: j.SinceAt, Upto: j.Upto}
+	k := &Keys{Arrangement: j.arrangement(), Cut: j.Cut, Since: j.Since, SinceAt: j.SinceAt, Upto: j.Upto}
 	for _, p := range j.Before {
 		k.Before = append(k.Before, Past{p.arrangement(), p.Epoch, Spec{
 			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,

@@ -50,9 +50,11 @@ func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease}
 
 // Own is a key that has a limit of its own, or had one lately.
 type Own struct {
-	ID     string
-	Terms  Terms
-	Before []OwnPast // what shards of the key may still hold, oldest first
+	ID    string
+	Terms Terms
+	// what shards of the key may still hold, oldest first; of several with one epoch each may have
+	// held up to that
+	Before []OwnPast
 }
 
 // OwnPast is what held for a key up to an epoch.
@@ -94,7 +96,9 @@ func (k *Keys) Forget() *Keys {
 			next.Before = append(next.Before, p)
 		}
 	}
-	next.Fell = next.Fell && len(next.Before) > 0
+	if len(next.Before) == 0 && k.Moving() {
+		next.Fell = false
+	}
 	for _, o := range k.Own {
 		kept := Own{ID: o.ID, Terms: o.Terms}
 		for _, b := range o.Before {
@@ -106,6 +110,7 @@ func (k *Keys) Forget() *Keys {
 			next.Own = append(next.Own, kept)
 		}
 	}
+	next.Cut = next.Changing()
 	return next
 }
 
@@ -138,9 +143,11 @@ func (l Layout) pasts(id string) []Past {
 	if !ok {
 		return l.pastsOfAll()
 	}
-	pasts := l.moments([]Own{o})
-	for i := range pasts {
-		pasts[i].Spec = o.at(pasts[i])
+	var pasts []Past
+	for _, p := range l.moments([]Own{o}) {
+		for _, s := range o.at(p) {
+			pasts = append(pasts, Past{p.Arrangement, p.Epoch, s})
+		}
 	}
 	return pasts
 }
@@ -167,19 +174,23 @@ func (l Layout) pastsOfAll() []Past {
 	return l.moments(nil)
 }
 
-// at returns the spec of the key while its family had p.
-func (o Own) at(p Past) Spec {
-	for _, b := range o.Before {
+// at returns the specs that the key may have had while its family had p.
+func (o Own) at(p Past) (specs []Spec) {
+	first := slices.IndexFunc(o.Before, func(b OwnPast) bool { return b.Epoch >= p.Epoch })
+	if first < 0 {
+		return []Spec{o.Terms.Over(p.Spec)}
+	}
+	for _, b := range o.Before[first:] {
 		switch {
-		case b.Epoch == p.Epoch:
-			return b.Terms.Over(p.Spec)
+		case b.Epoch > o.Before[first].Epoch:
+			return specs
 		case b.Epoch > p.Epoch && b.Follows:
-			return p.Spec
-		case b.Epoch > p.Epoch:
-			return b.Terms.Over(p.Spec)
+			specs = append(specs, p.Spec)
+		default:
+			specs = append(specs, b.Terms.Over(p.Spec))
 		}
 	}
-	return o.Terms.Over(p.Spec)
+	return specs
 }
 
 // KeysWith returns the keys of the layout that follows l when the key of this id gets a limit of
@@ -188,7 +199,7 @@ func (l Layout) KeysWith(id string, t Terms) (*Keys, error) {
 	i, ok := slices.BinarySearchFunc(l.Keys.Own, id, func(o Own, id string) int { return cmp.Compare(o.ID, id) })
 	next := &Keys{Arrangement: l.Keys.Arrangement, Before: l.Keys.Before, Own: slices.Clone(l.Keys.Own)}
 	if l.Keys.Changing() {
-		next.Since, next.SinceAt, next.Upto = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto
+		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
 	}
 	if !ok {
 		next.Own = slices.Insert(next.Own, i, Own{ID: id})
@@ -217,14 +228,16 @@ func (k *Keys) room(changed int) error {
 			own++
 		}
 	}
-	before, most := len(k.Own[changed].Before), maxBefore
-	if before-1 > maxBefore { // they come of layouts that became one
-		most = maxMerged
+	before, last := 0, int64(0)
+	for _, b := range k.Own[changed].Before {
+		if b.Epoch > last { // several with one epoch come of layouts that became one
+			before, last = before+1, b.Epoch
+		}
 	}
 	switch {
 	case own > MaxOwn || len(k.Own) > 2*MaxOwn || ids > maxOwnBytes:
 		return ErrTooManyOwn
-	case before > most || pasts > maxOwnPasts:
+	case before > maxBefore || pasts > maxOwnPasts:
 		return ErrTooManyMoves
 	}
 	return nil
@@ -258,53 +271,66 @@ func (l Layout) moments(own []Own) []Past {
 	return pasts
 }
 
-// origin is a moment of one of several layouts that become one.
-type origin struct {
-	layout Layout
-	at     Past  // in that layout
-	epoch  int64 // in the one that follows them
-}
-
-// mergedOwn returns the own limits of the layout that follows l and others, from all their moments.
-func (l Layout) mergedOwn(moments []origin) []Own {
+// mergedOwn returns the own limits of the layout that follows several, the last one of which it is
+// like. A key that had several limits may have had each under every arrangement before.
+func mergedOwn(layouts []Layout, before []Past) (merged []Own) {
 	var ids []string
-	for _, m := range moments {
-		for _, o := range m.layout.Keys.Own {
+	for _, l := range layouts {
+		for _, o := range l.Keys.Own {
 			ids = append(ids, o.ID)
 		}
 	}
 	slices.Sort(ids)
-	var merged []Own
+	last := layouts[len(layouts)-1]
 	for _, id := range slices.Compact(ids) {
-		is, _ := l.Keys.own(id)
+		is, _ := last.Keys.own(id)
 		next := Own{ID: id, Terms: is.Terms}
-		changed := false
-		for _, m := range moments {
-			o, _ := m.layout.Keys.own(id)
-			past := o.pastAt(m.at, m.epoch)
-			changed = changed || past.Follows != (is.Terms == Terms{}) || !past.Follows && past.Terms != is.Terms
-			next.Before = append(next.Before, past)
+		if !constant(layouts, id) {
+			for _, t := range greatest(layouts, id, before) {
+				next.Before = append(next.Before, OwnPast{Epoch: before[len(before)-1].Epoch, Terms: t})
+			}
 		}
-		if !changed {
-			next.Before = nil
-		}
-		if changed || next.Terms != (Terms{}) {
-			merged = append(merged, next)
-		}
+		merged = append(merged, next)
 	}
 	return merged
 }
 
-// pastAt is what held for the key while its family had p.
-func (o Own) pastAt(p Past, epoch int64) OwnPast {
-	follows := o.Terms == Terms{}
-	for _, b := range o.Before {
-		if b.Epoch >= p.Epoch {
-			follows = b.Follows
-			break
+// constant reports whether a key had the same limit of its own under all layouts.
+func constant(layouts []Layout, id string) bool {
+	first, _ := layouts[0].Keys.own(id)
+	return first.Terms != Terms{} && !slices.ContainsFunc(layouts, func(l Layout) bool {
+		o, _ := l.Keys.own(id)
+		return o.Terms != first.Terms || len(o.Before) > 0
+	})
+}
+
+// greatest returns the limits that a key had under layouts, without those that are within others
+// under each arrangement.
+func greatest(layouts []Layout, id string, before []Past) (terms []Terms) {
+	for _, l := range layouts {
+		for _, p := range l.pasts(id) {
+			t := termsOf(p.Spec)
+			within := func(u Terms) bool { return t.within(u, before) }
+			if slices.ContainsFunc(terms, within) {
+				continue
+			}
+			terms = append(slices.DeleteFunc(terms, func(u Terms) bool { return u.within(t, before) }), t)
 		}
 	}
-	return OwnPast{epoch, termsOf(o.at(p)), follows}
+	return terms
+}
+
+// within reports whether a key has the same shards under t as under u, with as much or less for as
+// long or shorter, under each of the arrangements.
+func (t Terms) within(u Terms, under []Past) bool {
+	fill := func(t Terms) float64 { return float64(t.Burst) / float64(t.Permits) }
+	if t.Permits > u.Permits || t.Over(Spec{}).atOnce() > u.Over(Spec{}).atOnce() || t.Window > u.Window ||
+		t.Lease > u.Lease || fill(t) > fill(u) {
+		return false
+	}
+	return !slices.ContainsFunc(under, func(p Past) bool {
+		return t.Over(p.Spec).fits(p.Arrangement) != u.Over(p.Spec).fits(p.Arrangement)
+	})
 }
 
 func (k *Keys) validateOwn(epoch int64, s Spec) error {
@@ -319,7 +345,7 @@ func (k *Keys) validateOwn(epoch int64, s Spec) error {
 		}
 		last := int64(0)
 		for _, b := range o.Before {
-			if b.Epoch <= last || b.Epoch >= epoch || b.Terms.Permits == 0 {
+			if b.Epoch < max(last, 1) || b.Epoch >= epoch || b.Terms.Permits == 0 {
 				return &OwnError{o.ID, errors.New("what was before is not in order")}
 			}
 			last = b.Epoch

@@ -265,7 +265,7 @@ func TestGoldenOwnLimits(t *testing.T) {
 		"no permits":      {`"permits":40,`, ``},
 		"too many":        {`"permits":40,`, `"permits":9999999999999999,`},
 		"epochs too late": {`"epoch":3,"permits"`, `"epoch":4,"permits"`},
-		"epochs reversed": {`"epoch":3,"permits"`, `"epoch":2,"permits"`},
+		"epochs reversed": {`"epoch":3,"permits"`, `"epoch":1,"permits"`},
 		"nothing before":  {`"permits":7,`, ``},
 		"a key of " +
 			"nothing": {`,"before":[{"epoch":2,"permits":30,"window_ns":1000000000,"follows":true},{"epoch":3,"permits":7,"window_ns":1000000000}]`, ``},
