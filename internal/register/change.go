@@ -155,7 +155,7 @@ func (r *Register) succeed(ctx context.Context,
 		if t == nil {
 			return nil, ErrDeleted // just now
 		}
-		old := *t
+		old := r.asTended(*t)
 		next, err := follow(old)
 		if err != nil || next == nil {
 			return nil, err

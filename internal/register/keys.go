@@ -69,6 +69,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	if !r.Family || anchor.layout == nil || anchor.record.Epoch != layout.Epoch || anchor.layout.Epoch != layout.Epoch {
 		return layout, true, nil
 	}
+	r.tended.Store(anchor.layout)
 	next, keys := *anchor.layout, anchor.layout.Keys
 	var err error
 	switch {
@@ -91,7 +92,19 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	}
 	_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, next)
 	next = r.asStored(next)
+	if agreed {
+		r.tended.Store(&next)
+	}
 	return &next, agreed, err
+}
+
+// asTended is a layout with since when it is in force. Of a layout that a process works with only
+// the epoch counts, so it may have come without.
+func (r *Register) asTended(layout shard.Layout) shard.Layout {
+	if t := r.tended.Load(); t != nil && t.Epoch == layout.Epoch {
+		layout.Keys = t.Keys
+	}
+	return layout
 }
 
 // leftAfter is how long after a change of a family nothing can be held any more where its keys

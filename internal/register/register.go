@@ -53,6 +53,8 @@ type Register struct {
 	bornAt   atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
 	highest  atomic.Int64 // highest epoch that a shard has shown
 	clock    atomic.Int64 // what the anchor's clock said when it was last read, in microseconds
+	// a family's layout as the anchor has it, with since when it is in force; nil: not yet known
+	tended atomic.Pointer[shard.Layout]
 	// since when shards are known to obey a later layout than the record's; 0: they do not; only of
 	// who holds the token
 	outdated     int64
