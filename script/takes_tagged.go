@@ -29,9 +29,9 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 }
 
 // takeTagged takes from the shards of each tag in a command of its own, all of them in one
-// pipeline. A command that a server surely did not execute is sent again alone: the server lacks the
-// script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots
-// has no server: then the others are served alone.
+// pipeline. A command that a server surely did not execute is sent again alone: the server lacks
+// the script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its
+// slots has no server: then the others are served alone.
 func (e *Endpoint) takeTagged(ctx context.Context, tagged [][]*Section) {
 	commands := make(rueidis.Commands, 0, len(tagged))
 	piped := make([]taggedCall, 0, len(tagged))

@@ -32,8 +32,8 @@ type Keys struct {
 	Arrangement
 	Before []Past // that keys may still have to be moved from, oldest first
 	Own    []Own  // in order of their ids; never changed in place
-	// Cut tells that some of what was before was forgotten, or had no order: what shards have of the
-	// rest is unknown.
+	// Cut tells that some of what was before was forgotten, or had no order: what shards have of
+	// the rest is unknown.
 	Cut bool
 	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
 	// force there; 0: not yet known.
