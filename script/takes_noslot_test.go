@@ -34,7 +34,7 @@ func TestASlotWithoutAServerHarmsNoOther(t *testing.T) {
 		}
 	}
 	endpoint = NewEndpoint(cluster.Client(t)) // which never saw a server that had the slot
-	good := 0 // rounds on end: servers hear of it one after the other
+	good := 0                                 // rounds on end: servers hear of it one after the other
 	for round := 0; good < 3; round++ {
 		if err := endpoint.TakeAll(t.Context(), sections); err != nil {
 			t.Fatal(err)
