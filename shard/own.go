@@ -83,6 +83,22 @@ func (k *Keys) ownChanging() bool {
 	return k != nil && slices.ContainsFunc(k.Own, func(o Own) bool { return len(o.Before) > 0 })
 }
 
+// Waits reports whether more has changed since Since was noted, but so little that all of it can be
+// forgotten together, later. To forget a part has the shards of every key asked once more.
+func (k *Keys) Waits() bool {
+	later, all := false, len(k.Before)
+	for _, p := range k.Before {
+		later = later || k.Upto > 0 && p.Epoch >= k.Upto
+	}
+	for _, o := range k.Own {
+		all += len(o.Before)
+		for _, b := range o.Before {
+			later = later || k.Upto > 0 && b.Epoch >= k.Upto
+		}
+	}
+	return later && all <= maxBefore/2
+}
+
 // Forget returns the keys without what they may have held before, as far as that was known when
 // Since was noted.
 func (k *Keys) Forget() *Keys {

@@ -77,7 +77,8 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 		next, err = r.withKeys(next)
 	case !keys.Changing():
 		return layout, true, nil
-	case keys.SinceAt != anchor.place.Node:
+	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= leftAfter(layout).Microseconds() &&
+		keys.Waits():
 		since := *keys
 		since.Since, since.SinceAt, since.Upto = anchor.record.Now, anchor.place.Node, layout.Epoch
 		next.Keys = &since
