@@ -100,7 +100,8 @@ type Limit struct {
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although
 	// shards may be there. With fewer than three nodes it does nothing. A key
-	// of a Family has what its family has.
+	// of a Family has what its family has. A SetLimit that switches it moves the limit to other
+	// shards.
 	Failover bool
 }
 

@@ -59,16 +59,19 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), want.Spec,
-			r.arrange(ctx, want, r.participants.Load(), f))
-		if err == nil && r.Family {
+		from := r.known(old).Under(under)
+		if r.Family {
 			var nodes []shard.Node // those that it has
-			if (old.Fence != nil) != (next.Fence != nil) {
+			if (old.Fence != nil) != (under != nil) {
 				nodes = r.open(f)
 			}
-			if next.Keys, err = r.keysFor(old, want.Spec, nodes); err == nil {
-				err = r.possible(next)
+			if from.Keys, err = r.keysFor(old, want.Spec, nodes); err != nil {
+				return nil, err
 			}
+		}
+		next, err := from.Change(r.nextEpoch(old), want.Spec, r.arrange(ctx, want, r.participants.Load(), f))
+		if err == nil && r.Family {
+			err = r.possible(next)
 		}
 		return &next, err
 	})
