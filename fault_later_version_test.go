@@ -50,6 +50,9 @@ func ofTheFuture(t *testing.T, m *redissim.Server) {
 			return text
 		}
 		now, blob := field("epoch"), field("blob")
+		if strings.Contains(blob, "of_the_future") {
+			continue // the process has copied it from another record meanwhile
+		}
 		epoch, err := strconv.ParseInt(now, 10, 64)
 		if err != nil {
 			t.Fatal(err)
