@@ -69,18 +69,23 @@ func (c *counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// do sends one command to the server itself, past the proxy, and returns the
-// reply if it is a text.
-func (p *proxiedNode) do(tb testing.TB, args ...string) string {
+// do sends one command to the server itself, past the proxy, and returns the reply: a text, or a
+// number as one. If the server was restarted, the first connection is lost, and it is sent again.
+func (p *proxiedNode) do(tb testing.TB, args ...string) (text string) {
 	tb.Helper()
 	if p.admin == nil {
 		p.admin = p.server.Client(tb)
 	}
-	reply, err := p.admin.Do(tb.Context(), p.admin.B().Arbitrary(args...).Build()).ToMessage()
-	if err != nil {
-		tb.Fatalf("%s: %q: %v", p.name, args, err)
-	}
-	text, _ := reply.ToString()
+	awaitThat(tb, fmt.Sprintf("%s answers %q", p.name, args), func() bool {
+		reply, err := p.admin.Do(tb.Context(), p.admin.B().Arbitrary(args...).Build()).ToAny()
+		if _, says := rueidis.IsRedisErr(err); says && !rueidis.IsRedisNil(err) {
+			tb.Fatalf("%s: %q: %v", p.name, args, err)
+		}
+		if text = ""; reply != nil {
+			text = fmt.Sprint(reply)
+		}
+		return err == nil || rueidis.IsRedisNil(err)
+	})
 	return text
 }
 

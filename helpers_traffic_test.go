@@ -36,8 +36,9 @@ type traffic struct {
 	denials  atomic.Int64
 	refunds  atomic.Int64
 	failures atomic.Int64
-	admitted atomic.Int64 // permits, less those given back
-	dying    bool         // a server is killed meanwhile: what it granted cannot be given back
+	admitted atomic.Int64  // permits, less those given back
+	dying    bool          // a server is killed meanwhile: what it granted cannot be given back
+	rest     time.Duration // of a caller after each call, which spares the processor
 
 	mu      sync.Mutex
 	failure error // the first
@@ -69,6 +70,9 @@ func (t *traffic) start(callers int, limiters ...*shardlimit.Limiter) {
 				tally := t.record.Tally()
 				for t.ending.Err() == nil {
 					t.call(l, rng, tally)
+					if t.rest > 0 {
+						t.nap(t.rest)
+					}
 				}
 			})
 		}

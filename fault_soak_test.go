@@ -1,0 +1,210 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+var (
+	soakFor    = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
+	soakReport = flag.String("soak.report", "", "the file that TestSoak writes its report to")
+)
+
+// TestSoak keeps four real servers, three processes, a limit and the keys of a family in use while
+// servers break and are mended, round after round: no window is over, the limit is whole at the end
+// of each round, and neither memory nor goroutines grow.
+func TestSoak(t *testing.T) {
+	if *soakFor == 0 {
+		t.Parallel()
+	}
+	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1))}, began: time.Now()}
+	s.begin(shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4, Failover: true})
+	for _, c := range s.clients {
+		s.families = append(s.families, keyed(t, c, "f", soakedKey))
+	}
+	if *soakFor == 0 {
+		s.round(2)
+		return
+	}
+	// The first rounds fill caches and pools; what the later ones add to them is a leak.
+	for row := 1; time.Since(s.began) < *soakFor && !t.Failed(); row++ {
+		until := s.began.Add(*soakFor * time.Duration(row) / soakRows)
+		for time.Now().Before(until) && !t.Failed() {
+			s.round(4 + s.IntN(6))
+		}
+		s.report()
+	}
+	s.leaks()
+}
+
+// soakRows is how many rows the report of a soak has.
+const soakRows = 12
+
+var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second, Failover: true}
+
+// soak is a soak under way.
+type soak struct {
+	schedule
+	families []*shardlimit.Family
+	began    time.Time
+	carried  [hotKeys + 1][]history.Op // the last window of the limit, and of each hot key
+	row      soakRow
+	rows     []soakRow
+}
+
+const (
+	hotKeys  = 4
+	coolKeys = 10_000
+)
+
+// soakRow is what was seen in a number of rounds.
+type soakRow struct {
+	until          time.Duration
+	rounds         int
+	calls, permits int64
+	errors         int64
+	most           [2]int64      // in any window: of the limit, of a hot key
+	mended         time.Duration // the longest until the limit was whole
+	heap           uint64        // bytes
+	goroutines     int
+	stored         int // keys on all nodes
+}
+
+// round breaks servers and mends them while all are called.
+func (s *soak) round(events int) {
+	calls := [hotKeys + 1]*traffic{}
+	for i := range calls {
+		calls[i] = newTraffic(s.T)
+		calls[i].dying, calls[i].rest = true, 5*time.Millisecond
+	}
+	calls[0].start(3, s.limiters...)
+	for i := range hotKeys {
+		for _, f := range s.families {
+			calls[i+1].start(1, f.Limiter(fmt.Sprint("hot ", i)))
+		}
+	}
+	for range 500 {
+		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(coolKeys))).Allow(s.Context())
+	}
+	s.disturb(events)
+	healing := time.Now()
+	s.heal()
+	s.row.mended = max(s.row.mended, time.Since(healing))
+	for i, c := range calls {
+		limit := soakedKey
+		if i == 0 {
+			limit = s.limit
+		}
+		s.row.most[min(i, 1)] = max(s.row.most[min(i, 1)], s.judge(i, limit, c))
+	}
+	s.row.rounds++
+	s.measure()
+}
+
+// judge ends the traffic and returns the most that any window held. The last window of the round
+// before counts, too.
+func (s *soak) judge(i int, limit shardlimit.Limit, calls *traffic) int64 {
+	ops, err := calls.stop()
+	if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) {
+		s.Error(err)
+	}
+	s.row.calls += calls.calls.Load()
+	s.row.permits += calls.admitted.Load()
+	s.row.errors += calls.failures.Load()
+	worst := keepsTo(s.T, limit, append(s.carried[i], ops...))
+	s.carried[i] = nil
+	for _, op := range ops {
+		if op.End > history.Now()-int64(limit.Per) {
+			s.carried[i] = append(s.carried[i], op)
+		}
+	}
+	return worst.Permits
+}
+
+// measure looks at what is in use once nothing is called.
+func (s *soak) measure() {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	s.row.heap, s.row.goroutines, s.row.stored = m.HeapAlloc, runtime.NumGoroutine(), 0
+	for _, p := range s.posts {
+		s.row.stored += keysOn(s.T, p)
+	}
+}
+
+// keysOn returns how many keys a node has.
+func keysOn(tb testing.TB, p *proxiedNode) (n int) {
+	tb.Helper()
+	if _, err := fmt.Sscan(p.do(tb, "DBSIZE"), &n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// leaks fails the test if the last quarter of the rows needed more than the second did.
+func (s *soak) leaks() {
+	if len(s.rows) < soakRows {
+		return
+	}
+	early, late := s.rows[soakRows/4:soakRows/2], s.rows[3*soakRows/4:]
+	for _, what := range []struct {
+		name string
+		of   func(soakRow) float64
+	}{
+		{"bytes of heap", func(r soakRow) float64 { return float64(r.heap) }},
+		{"goroutines", func(r soakRow) float64 { return float64(r.goroutines) }},
+		{"keys on the nodes", func(r soakRow) float64 { return float64(r.stored) }},
+	} {
+		if was, is := least(early, what.of), least(late, what.of); is > 1.5*was {
+			s.Errorf("%s grew from %.0f to %.0f", what.name, was, is)
+		}
+	}
+}
+
+func least(rows []soakRow, of func(soakRow) float64) float64 {
+	x := of(rows[0])
+	for _, r := range rows {
+		x = min(x, of(r))
+	}
+	return x
+}
+
+// report closes a row and writes all of them.
+func (s *soak) report() {
+	s.row.until = time.Since(s.began)
+	s.rows = append(s.rows, s.row)
+	s.row = soakRow{}
+	var b strings.Builder
+	fmt.Fprintf(&b, `# A soak
+
+Four servers, three processes, nine callers of a limit of %d permits in %v (4 shards, Failover) and
+twelve of %d keys with %d in %v; %d other keys are called now and then. Each round breaks servers at
+random, one or two at a time, moves the limit, and mends all. Each row is several rounds.
+
+Written by: go test -run '^TestSoak$' -timeout 0 -soak %v -soak.report FILE .
+
+| until | rounds | calls | permits | errors | most of %d | most of %d | whole after | heap, MB | goroutines | keys |
+|---|---|---|---|---|---|---|---|---|---|---|
+`, s.limit.Permits, s.limit.Per, hotKeys, soakedKey.Permits, soakedKey.Per, coolKeys, *soakFor,
+		s.limit.Permits, soakedKey.Permits)
+	for _, r := range s.rows {
+		fmt.Fprintf(&b, "| %v | %d | %d | %d | %d | %d | %d | %v | %.1f | %d | %d |\n", r.until.Round(time.Second),
+			r.rounds, r.calls, r.permits, r.errors, r.most[0], r.most[1], r.mended.Round(100*time.Millisecond),
+			float64(r.heap)/1e6, r.goroutines, r.stored)
+	}
+	if *soakReport == "" {
+		s.Log(b.String())
+	} else if err := os.WriteFile(*soakReport, []byte(b.String()), 0o600); err != nil {
+		s.Error(err)
+	}
+}
