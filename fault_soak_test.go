@@ -84,8 +84,9 @@ type soakRow struct {
 func (s *soak) round(events int) {
 	calls := [hotKeys + 1]*traffic{}
 	for i := range calls {
-		calls[i] = newTraffic(s.T)
+		calls[i] = makeTraffic()
 		calls[i].dying, calls[i].rest = true, 5*time.Millisecond
+		defer calls[i].end() // in case the test fails before it has looked
 	}
 	calls[0].start(3, s.limiters...)
 	for i := range hotKeys {

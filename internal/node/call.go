@@ -59,6 +59,9 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
 		c.node.report(c.endpoint, err)
+		if err == nil || isSilence(err) {
+			c.node.timed(c.endpoint, received, took)
+		}
 	}
 	c.node.env.Telemetry.End(ctx, c.span, &c.about, took, err)
 	return received

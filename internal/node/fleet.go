@@ -32,6 +32,7 @@ type Fleet struct {
 	roster    atomic.Pointer[Roster]
 	rostering sync.Mutex // held while the roster is replaced
 	closed    bool
+	fastest   fastest // of all nodes
 
 	watching    sync.Once     // begins when the first node is connected
 	reconnected chan struct{} // holds a token when a node was connected anew

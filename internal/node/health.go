@@ -38,6 +38,22 @@ func (n *Node) report(e *Endpoint, err error) {
 	}
 }
 
+// timed tells the pace of an endpoint how long a call to it took.
+func (n *Node) timed(e *Endpoint, now int64, took time.Duration) {
+	if e.pace.took(now, took, n.best) {
+		n.env.Log.Warn("node answers late: calls go to others while these serve them", "node", n.Name, "took", took)
+	}
+}
+
+// Lag tells a call for the slot whether the node answers it as fast as others do. Whoever gets
+// Sample must send its call.
+func (n *Node) Lag(slot int, now int64) Lag {
+	if e := n.known(slot); e != nil {
+		return e.pace.lag(now)
+	}
+	return InStep
+}
+
 // IsAnswer reports whether the error is what a server in good health says. A reply that makes no
 // sense tells of the state that it came from, and not of the server.
 func IsAnswer(err error) bool {

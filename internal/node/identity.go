@@ -37,6 +37,7 @@ func (f *Fleet) nameKey() string { return f.Prefix + "{node}:i" }
 // newNode makes a node that is asked for its name when it is connected.
 func (f *Fleet) newNode(s Spec) *Node {
 	made := New(s, &f.Settings)
+	made.best = &f.fastest
 	made.vouch = func(client rueidis.Client) error {
 		f.watching.Do(func() { f.Spawn(f.watchNames) })
 		return f.claim(f.Ctx, made.Name, client)

@@ -45,6 +45,7 @@ type Node struct {
 	env    *Settings
 	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
 	sets   *telemetry.Node
+	best   *fastest // of the nodes of the process
 
 	kept    sync.Map // see Kept
 	dialing breaker  // guards connecting
@@ -67,6 +68,7 @@ type connected struct {
 // set, or a range of a cluster's slots.
 type Endpoint struct {
 	breaker breaker
+	pace    pace
 	cause   atomic.Pointer[error] // why the breaker opened when it last did
 	scripts *script.Endpoint
 }
@@ -76,7 +78,8 @@ func (e *Endpoint) because(err error) { e.cause.Store(&err) }
 
 // New returns a node that is connected when it is first used.
 func New(s Spec, env *Settings) *Node {
-	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name)}
+	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name),
+		best: &fastest{}}
 }
 
 // reaches reports whether the node is the one that the other Spec describes.
