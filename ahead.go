@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // reserveAhead reserves what the head of the line wants: n permits, more than one, that are not
@@ -18,7 +20,8 @@ func (q *queue) reserveAhead(ctx context.Context, r *routes, n int64, restarts u
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.member.book(ctx, r, bookCall{n: n, deadline: w.deadline, since: c.client.now(), windows: 2})
+	d, due, err := q.member.book(ctx, r,
+		bookCall{n: n, deadline: w.deadline, since: c.client.now(), windows: register.BookedAhead})
 	if err != nil {
 		if paced := (*pacedError)(nil); errors.As(err, &paced) {
 			return false, paced.until

@@ -23,8 +23,11 @@ type Fence struct {
 	// they are back.
 	Lost []string
 	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
-	// before, under a layout that had not settled.
+	// before, under another layout.
 	Lasts time.Duration
+	// Since is the epoch of the change since which nothing is granted any more that matters for so
+	// long; 0: the layout itself grants so.
+	Since int64
 }
 
 // MaxLasts bounds for how long what was granted may matter.
@@ -50,7 +53,7 @@ func (f *Fence) validate() error {
 	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
 		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
 	}
-	if f.Lasts < 0 || f.Lasts > MaxLasts {
+	if f.Since < 0 || f.Lasts < 0 || f.Lasts > MaxLasts {
 		return fmt.Errorf("fence: grants that matter for %v", f.Lasts)
 	}
 	return nil
@@ -69,18 +72,29 @@ type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
 	Lasts  int64    `json:"lasts_ns"`
+	Since  int64    `json:"since,omitempty"`
 }
 
 func (f *Fence) stored() *fenceJSON {
 	if f == nil {
 		return nil
 	}
-	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts)}
+	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Since}
 }
 
 func (f *fenceJSON) fence() *Fence {
 	if f == nil {
 		return nil
 	}
-	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts)}
+	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Since}
+}
+
+// lastingAs is f for a layout that is to give up shards of another fence, too, from an epoch on.
+func (f *Fence) lastingAs(other *Fence, epoch int64) *Fence {
+	if f == nil || other == nil || other.Lasts <= f.Lasts {
+		return f
+	}
+	longer := *f
+	longer.Lasts, longer.Since = other.Lasts, epoch
+	return &longer
 }

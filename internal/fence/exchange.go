@@ -50,13 +50,7 @@ var errUnsettled = errors.New("the membership is not settled")
 // read asks all places once.
 func (f *Fence) read(ctx context.Context) error {
 	began := f.env.Nodes.Clock.Elapsed()
-	answers := make([]*majority.Answer, len(f.places))
-	errs := f.each(f.all(majority.Message{Kind: majority.Read}), func(m majority.Addressed) error {
-		a, err := f.vote(ctx, f.places[m.Place], m.Message)
-		answers[m.Place] = a
-		return err
-	})
-	got, verdict := majority.Confirm(answers)
+	got, verdict, errs := f.ask(ctx)
 	switch {
 	case verdict == majority.Unknown:
 		return fmt.Errorf("%w: %w", ErrNoMajority, errors.Join(errs...))
@@ -72,6 +66,39 @@ func (f *Fence) read(ctx context.Context) error {
 	}
 	f.learn(m, began, got.Held)
 	return nil
+}
+
+// ask reads all places, and tells what they say as soon as that is clear: one that does not answer
+// holds nobody up.
+func (f *Fence) ask(ctx context.Context) (got majority.Reading, v majority.Verdict, errs []error) {
+	type reply struct {
+		place  int
+		answer *majority.Answer
+		err    error
+	}
+	replies := make(chan reply, len(f.places))
+	for i, name := range f.places {
+		go func() {
+			a, err := f.vote(f.env.Nodes.Ctx, name, majority.Message{Kind: majority.Read}) // it may come late
+			replies <- reply{i, a, err}
+		}()
+	}
+	answers := make([]*majority.Answer, len(f.places))
+	for range f.places {
+		var r reply
+		select {
+		case r = <-replies:
+		case <-ctx.Done():
+			return got, v, append(errs, clock.Ended(ctx))
+		}
+		if answers[r.place] = r.answer; r.err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", f.places[r.place], r.err))
+		}
+		if got, v = majority.Confirm(answers); v == majority.Confirmed {
+			break
+		}
+	}
+	return got, v, errs
 }
 
 // due reports, once in a while, that a blank place is to be restored.
@@ -105,7 +132,10 @@ func (f *Fence) anew() (majority.Membership, error) {
 			names = append(names, p)
 		}
 	}
-	return majority.NewMembership(f.least, f.places, names...)
+	// By the time of day, so that no generation, and no life, comes twice although nobody
+	// remembers.
+	generation := max(f.least, f.env.Nodes.Clock.At(f.env.Nodes.Clock.Now()).UnixMilli())
+	return majority.NewMembership(generation, f.places, names...)
 }
 
 // Follow confirms a generation that is no earlier than those in which these lives began. If every
@@ -223,12 +253,19 @@ func (f *Fence) learn(m majority.Membership, began int64, held time.Duration) {
 		}
 	}
 	f.known.Store(k)
+	close(*f.learned.Swap(news()))
 	if old == nil || old.membership.Generation != m.Generation {
 		f.tell(old, m)
 		if f.env.Changed != nil {
 			f.env.Changed()
 		}
 	}
+}
+
+// news returns a channel that is closed when something was learned.
+func news() *chan struct{} {
+	c := make(chan struct{})
+	return &c
 }
 
 func (f *Fence) all(m majority.Message) (to []majority.Addressed) {

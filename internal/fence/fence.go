@@ -40,7 +40,7 @@ const (
 	confirmPause = 500 * time.Millisecond
 	// placePatience is how long one place may take, unless calls may take longer.
 	placePatience = 250 * time.Millisecond
-	// most and many are how many places there are: more where there are many nodes.
+	// few and more are how many places there are: more where there are many nodes.
 	few, more, many = 3, 5, 8
 )
 
@@ -98,10 +98,11 @@ type Fence struct {
 	slot   int
 	log    *slog.Logger
 
-	known    atomic.Pointer[knowledge] // nil: nothing was ever confirmed
-	reading  atomic.Bool               // in the background
-	lookedAt atomic.Int64              // when that began last, as time elapsed; 0: never
-	failedAt atomic.Int64              // when the last try failed, as time elapsed; 0: it did not
+	known    atomic.Pointer[knowledge]     // nil: nothing was ever confirmed
+	learned  atomic.Pointer[chan struct{}] // closed with the next change of known
+	reading  atomic.Bool                   // in the background
+	lookedAt atomic.Int64                  // when that began last, as time elapsed; 0: never
+	failedAt atomic.Int64                  // when the last try failed, as time elapsed; 0: it did not
 
 	token    chan struct{} // holds one token: one exchange at a time
 	failure  error         // of the last exchange; only of who holds the token
@@ -129,11 +130,13 @@ func New(env *Env, places []string) (*Fence, error) {
 		return nil, err
 	}
 	slot := shard.Slot("membership")
-	return &Fence{
+	f := &Fence{
 		env: env, places: slices.Clone(places), slot: slot, log: env.Nodes.Log,
 		ref: script.VoteKey(env.Nodes.Prefix, shard.Tag(slot), "nodes:"+ID(places)), id: ID(places),
 		token: make(chan struct{}, 1), proposer: proposer, least: 1, nodes: make(map[string]*watched),
-	}, nil
+	}
+	f.learned.Store(news())
+	return f, nil
 }
 
 // ID tells memberships at different places apart.
@@ -273,14 +276,19 @@ func (f *Fence) patience() time.Duration { return max(2*time.Second, f.env.Nodes
 // Confirm makes sure that a generation can be relied on, at most until ctx ends.
 func (f *Fence) Confirm(ctx context.Context) error {
 	elapsed := f.env.Nodes.Clock.Elapsed
-	if f.Until(elapsed()) != 0 {
-		return nil
-	}
-	select {
-	case f.token <- struct{}{}:
-		defer func() { <-f.token }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for has := false; !has; {
+		learned := *f.learned.Load()
+		if f.Until(elapsed()) != 0 {
+			return nil
+		}
+		select {
+		case f.token <- struct{}{}:
+			defer func() { <-f.token }()
+			has = true
+		case <-learned: // by who has the token
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	if f.Until(elapsed()) != 0 {
 		return nil

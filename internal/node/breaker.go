@@ -25,9 +25,10 @@ type breaker struct {
 	timeouts atomic.Int32 // in a row
 	since    atomic.Int64 // when it opened, after calls had succeeded; 0: they do
 
-	mu      sync.Mutex
-	pause   time.Duration // until the next probe
-	probing bool
+	mu       sync.Mutex
+	pause    time.Duration // until the next probe
+	probing  bool
+	closedAt int64 // when a probe closed it last
 }
 
 // ready reports whether calls may be sent.
@@ -52,7 +53,7 @@ func (b *breaker) claimProbe(now int64) bool {
 // a probe has closed is on probation until a call succeeds too: it opens at the
 // next timeout, and its pause goes on doubling. A node may answer probes, which
 // only read, and refuse every call.
-func (b *breaker) succeeded() bool {
+func (b *breaker) succeeded(now int64) bool {
 	if !b.open.Load() && b.timeouts.Load() == 0 {
 		return false
 	}
@@ -60,6 +61,7 @@ func (b *breaker) succeeded() bool {
 	defer b.mu.Unlock()
 	b.probing = false
 	if b.open.Swap(false) {
+		b.closedAt = now
 		b.timeouts.Store(breakerTimeouts - 1)
 		return true
 	}
@@ -96,6 +98,9 @@ func (b *breaker) trip(now int64) bool {
 	spread := time.Duration(rand.Int64N(int64(b.pause)/4 + 1))
 	b.probeAt.Store(now + int64(b.pause+spread))
 	b.probing = false
+	if b.ready() && now-b.closedAt > int64(breakerMaxPause) {
+		b.since.Store(now) // it was not in use meanwhile, but would have answered
+	}
 	b.since.CompareAndSwap(0, now)
 	return !b.open.Swap(true)
 }

@@ -28,7 +28,7 @@ func TestBreakerForgivesOneTimeoutButNotTwoInARow(t *testing.T) {
 		if b.timedOut(0) || !b.ready() {
 			t.Fatal("one timeout opened it")
 		}
-		b.succeeded()
+		b.succeeded(0)
 	}
 	b.timedOut(0)
 	if !b.timedOut(0) || b.ready() {
@@ -62,7 +62,7 @@ func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	if b.ready() {
 		t.Error("calls were let through while it was probed")
 	}
-	if !b.succeeded() || !b.ready() {
+	if !b.succeeded(0) || !b.ready() {
 		t.Error("a probe that was answered did not close it")
 	}
 }
@@ -107,7 +107,7 @@ func TestBreakerKeepsItsPauseUntilACallHasSucceeded(t *testing.T) {
 		if !b.claimProbe(now) {
 			t.Fatal("not probed")
 		}
-		b.succeeded() // the probe
+		b.succeeded(0) // the probe
 		if !b.ready() {
 			t.Fatal("the probe did not close it")
 		}
@@ -118,8 +118,8 @@ func TestBreakerKeepsItsPauseUntilACallHasSucceeded(t *testing.T) {
 	}
 	now += 1250 * ms
 	b.claimProbe(now)
-	b.succeeded() // the probe
-	b.succeeded() // a call
+	b.succeeded(0) // the probe
+	b.succeeded(0) // a call
 	b.broke(now)
 	if !b.claimProbe(now + 63*ms) {
 		t.Error("a call that succeeded did not reset the pause")
@@ -130,8 +130,37 @@ func TestBreakerThatWasClosedByAProbeOpensAtTheNextTimeout(t *testing.T) {
 	var b breaker
 	b.broke(0)
 	b.claimProbe(63 * ms)
-	b.succeeded()
+	b.succeeded(0)
 	if !b.timedOut(64 * ms) {
 		t.Error("the first call after the probe timed out, and more are sent")
+	}
+}
+
+// A node that nobody calls while a probe has found that it answers is not silent meanwhile.
+func TestATimeWithoutCallsIsNoSilence(t *testing.T) {
+	var b breaker
+	b.broke(ms)
+	if !b.claimProbe(200 * ms) {
+		t.Fatal("no probe")
+	}
+	b.succeeded(200 * ms)
+	later := 200*ms + int64(3*time.Minute)
+	b.broke(later)
+	if got := b.silentFor(later + ms); got > time.Second {
+		t.Errorf("silent for %v", got)
+	}
+	// One that answers probes and fails calls at once is.
+	var bad breaker
+	now := ms
+	for range 40 {
+		bad.broke(now)
+		now += int64(2 * time.Second)
+		bad.claimProbe(now)
+		bad.succeeded(now)
+		now += ms
+	}
+	bad.broke(now)
+	if got := bad.silentFor(now); got < time.Minute {
+		t.Errorf("silent for %v", got)
 	}
 }

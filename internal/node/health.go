@@ -17,7 +17,7 @@ func (n *Node) report(e *Endpoint, err error) {
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case err == nil || IsAnswer(err):
-		if b.succeeded() {
+		if b.succeeded(n.env.Clock.Now()) {
 			n.tell("node answers again", nil)
 		}
 	case late && script.NotExecuted(err) && b.ready():

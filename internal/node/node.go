@@ -214,7 +214,7 @@ func (n *Node) dial(attempt chan struct{}) {
 		n.closeClient(client)
 		return
 	}
-	n.dialing.succeeded()
+	n.dialing.succeeded(n.env.Clock.Now())
 	ranges, clocks := 1, 1
 	if client.Mode() == rueidis.ClientModeCluster {
 		ranges, clocks = clusterRanges, shard.Slots

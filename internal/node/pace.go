@@ -19,8 +19,8 @@ const (
 // Lag is how an endpoint keeps pace with the fastest that the process uses.
 type Lag int
 
-// An endpoint is in step, or lags: then calls go elsewhere while another shard serves them. One call
-// after each pause is a sample: it goes there to see whether that is still so.
+// An endpoint is in step, or lags: then calls go elsewhere while another shard serves them. One
+// call after each pause is a sample: it goes there to see whether that is still so.
 const (
 	InStep Lag = iota
 	Lags

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 	if !want.Failover {
 		return nil, nil, nil
 	}
-	under := &shard.Fence{Lasts: lastsOf(old, want.Spec)}
+	var under shard.Fence
 	if old != nil && old.Fence != nil {
 		under.Places, under.Lost = old.Fence.Places, old.Fence.Lost
 	} else if under.Places = fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open()); under.Places == nil {
@@ -75,19 +76,35 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 	if err := r.admit(ctx, f); err != nil {
 		return nil, nil, err
 	}
-	return under, f, nil
+	return r.lasting(under, old, want.Spec), f, nil
 }
 
-// lastsOf is for how long what was granted may matter under a limit that follows a layout.
-func lastsOf(old *shard.Layout, spec shard.Spec) time.Duration {
-	lasts := lastsUnder(spec)
+// lasting completes the fence of a limit that follows a layout: for how long what was granted may
+// matter under it. What an earlier layout granted counts for its time from when it was replaced,
+// although all shards have heard of that: it may be reserved or held.
+func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
+	under.Lasts, under.Since = lastsUnder(spec), 0
 	if old != nil {
-		lasts = max(lasts, lastsUnder(old.Spec()))
+		now := r.nextEpoch(*old)
+		before, since := time.Duration(0), now
+		for _, s := range old.Specs() {
+			before = max(before, lastsUnder(s))
+		}
+		if f := old.Fence; f != nil && f.Lasts > before && (f.Since == 0 || !outlasted(*f, now)) {
+			before, since = f.Lasts, cmp.Or(f.Since, now)
+		}
+		if before > under.Lasts {
+			under.Lasts, under.Since = before, since
+		}
 	}
-	if old != nil && !old.Settled && old.Fence != nil {
-		lasts = max(lasts, old.Fence.Lasts)
-	}
-	return min(lasts, shard.MaxLasts)
+	under.Lasts = min(under.Lasts, shard.MaxLasts)
+	return &under
+}
+
+// outlasted reports whether so much time has passed at an epoch that nothing matters any more that
+// was granted before the layout of that long.
+func outlasted(f shard.Fence, epoch int64) bool {
+	return time.Duration(epoch-f.Since) > (f.Lasts+f.Lasts/100+confirmFor+time.Second)/time.Microsecond
 }
 
 // livesOf are the lives that a layout names; nil names none.
@@ -153,10 +170,16 @@ func (r *Register) reconsiderOn(ctx context.Context) {
 		if !r.displaced() {
 			return
 		}
-		r.fence().Refresh()
+		if f := r.fence(); f != nil { // the limit may have been switched meanwhile
+			f.Refresh()
+		}
+		if !r.env.Fences.Take(ctx) {
+			return
+		}
 		within, cancel := context.WithTimeout(ctx, 2*r.env.Patience())
 		err := r.reconsider(within)
 		cancel()
+		r.env.Fences.Done()
 		if errors.Is(err, ErrDeleted) {
 			return
 		}
@@ -174,7 +197,7 @@ func (r *Register) displaced() bool {
 		return false
 	}
 	f := r.fenceOf(*t)
-	return f != nil && f.Generation() > 0 && (ended(f, *t) || returned(f, *t))
+	return f != nil && f.Generation() > 0 && (ended(f, *t) || r.returned(f, *t))
 }
 
 // ended reports whether a live shard, or the shards of keys on a node, are of a life that is over.
@@ -193,22 +216,23 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 	return nodes
 }
 
-// returned reports whether a node is back from which shares were taken over, and a limit has
-// nothing left to be moved from there.
-func returned(f *fence.Fence, l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) &&
-		slices.ContainsFunc(l.Fence.Lost, func(name string) bool { return f.Life(name) != "" })
+// returned reports whether a node is back from which shares were taken over, this process may place
+// shards there, and a limit has nothing left to be moved from there.
+func (r *Register) returned(f *fence.Fence, l shard.Layout) bool {
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(f), func(n shard.Node) bool {
+		return slices.Contains(l.Fence.Lost, n.Name)
+	})
 }
 
 // reconsider replaces the layout by one over the nodes that are in.
 func (r *Register) reconsider(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
 		f := r.fenceOf(old)
-		if f == nil || !ended(f, old) && !returned(f, old) {
+		if f == nil || !ended(f, old) && !r.returned(f, old) {
 			return nil, nil // somebody was faster
 		}
 		same := sameOf(old)
-		under := &shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old), Lasts: lastsOf(&old, same.Spec)}
+		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)}, &old, same.Spec)
 		if r.Family {
 			return r.rearrange(old.Under(under))
 		}

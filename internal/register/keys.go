@@ -124,10 +124,13 @@ func leftAfter(layout *shard.Layout) time.Duration {
 // was used last has left the window.
 const KeyKeep = time.Second
 
+// BookedAhead is for how many windows' worth of permits shards may be booked at the most.
+const BookedAhead = 2
+
 // lastsUnder is how long what was granted under a limit may matter: while it is in the window,
 // up to which it may have been reserved or held, and until a bucket that it emptied is full.
 func lastsUnder(s shard.Spec) time.Duration {
-	windows := 2.0
+	windows := BookedAhead + 1.0
 	if s.Algorithm == FixedWindow {
 		windows = 9 // one may be reserved seven windows ahead
 	}

@@ -1,0 +1,137 @@
+package shardlimit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// What was reserved under a longer window counts when its node is taken over, although the limit
+// has settled with a shorter one since.
+func TestAReservationOfALongerWindowOutlivesItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 3)
+		fl.punctual = true
+		long := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Failover: true}
+		l := limiter(t, fl.client(t, wary), "l", long)
+		settled(t, l)
+		drain(t, l)
+		r, err := l.Reserve(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short := long
+		short.Per = time.Second
+		if err := l.SetLimit(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, l)
+		for i, n := range fl.nodes {
+			nodes[i].down.Store(n.Name == peek(t, l).Shards[0].Node)
+		}
+		for r.Delay() > 300*time.Millisecond {
+			_, _ = l.Allow(t.Context())
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(r.Delay()) // from now on its permits are used
+		for end := time.Now().Add(900 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if d, err := l.Allow(t.Context()); err == nil && d.Granted > 0 {
+				t.Fatal("a permit beside a reservation for all of them")
+			}
+		}
+	})
+}
+
+// Batches that wait in line are booked two windows ahead. A takeover counts them until they have
+// left the window, although their process cannot be reached either.
+func TestWhatWasBookedAheadOutlivesItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 3)
+		fl.punctual = true
+		var cut atomic.Bool
+		limit := shardlimit.Limit{Permits: 30, Per: time.Minute, Shards: 3, Failover: true}
+		var far []*shardlimit.Limiter
+		for range 2 {
+			far = append(far, limiter(t, fl.cutBy(&cut).client(t, wary, func(c *shardlimit.Config) {
+				c.WaitThroughOutage = true
+			}), "l", limit))
+		}
+		near := limiter(t, fl.client(t, wary), "l", limit)
+		settled(t, near)
+		begun := time.Now()
+		var record history.Recorder
+		tally := record.Tally()
+		granted := func(from time.Time, n int64) { tally.Add(int64(from.Sub(begun)), int64(time.Since(begun)), n) }
+		drain(t, near)
+		granted(begun, limit.Permits)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		var waiting sync.WaitGroup
+		for _, l := range far {
+			waiting.Go(func() {
+				if err := l.WaitN(ctx, limit.Permits); err == nil {
+					granted(time.Now(), limit.Permits)
+				}
+			})
+			time.Sleep(200 * time.Millisecond) // it has booked
+		}
+		cut.Store(true)
+		nodes[0].down.Store(true)
+		for time.Since(begun) < 5*time.Minute {
+			from := time.Now()
+			if d, err := near.Allow(t.Context()); err == nil {
+				granted(from, d.Granted)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		cancel()
+		waiting.Wait()
+		ops := record.Ops()
+		keepsTo(t, limit, ops)
+		if total := history.Total(ops); total < 4*limit.Permits {
+			t.Errorf("%d permits in all: what was booked was not used, or nothing was taken over", total)
+		}
+	})
+}
+
+// cutBy is the fleet for a process that reaches nobody once cut is set.
+func (f fleet) cutBy(cut *atomic.Bool) fleet {
+	far := f
+	far.nodes = append([]shardlimit.Node{}, f.nodes...)
+	for i := range far.nodes {
+		dial := far.nodes[i].Redis.DialCtxFn
+		far.nodes[i].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			cfg *tls.Config) (net.Conn, error) {
+			if cut.Load() {
+				return nil, errCut
+			}
+			conn, err := dial(ctx, addr, d, cfg)
+			return &cutConn{conn, cut}, err
+		}
+	}
+	return far
+}
+
+var errCut = errors.New("cut off")
+
+// cutConn is a connection that fails once cut is set.
+type cutConn struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	if c.cut.Load() {
+		_ = c.Conn.Close()
+		return 0, errCut
+	}
+	return c.Conn.Write(b)
+}
