@@ -82,6 +82,7 @@ func (c *core) declaration() Limit {
 // newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
 func (c *core) newRoutes(p *plan) *routes {
 	c.leave(p.layout)
+	c.forget(p.layout)
 	r := &routes{plan: p, split: len(p.live) > 1, record: c.record()}
 	all := make([]*lane.Lane, len(p.live))
 	for i, s := range p.live {
@@ -178,6 +179,18 @@ func (c *core) leave(layout shard.Layout) {
 			l.Terms.Store(t)
 		}
 	}
+}
+
+// forget drops the lanes that the layout has no shard for, live or leaving, once no call waits there:
+// a node that falls and returns has other shards each time. c.mu is held.
+func (c *core) forget(layout shard.Layout) {
+	listed := make(map[shard.Site]bool, len(layout.Shards))
+	for _, s := range layout.Shards {
+		listed[s.Site()] = true
+	}
+	c.lanes = slices.DeleteFunc(c.lanes, func(l *lane.Lane) bool {
+		return !listed[siteOf(l)] && l.Waiting.Load() == 0
+	})
 }
 
 // proposal offers a layout to one of its shards, with the share that it may put in force at once.

@@ -75,3 +75,11 @@ func Unbookable(cause error) error { return &partError{nil, cause} }
 
 // ErrorCode is what a span says of an error of Redis.
 var ErrorCode = telemetry.ErrorCode
+
+// Lanes is of how many shards the limiter keeps what it has learnt.
+func (l *Limiter) Lanes() int {
+	c := l.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.lanes)
+}

@@ -12,9 +12,9 @@ import (
 )
 
 // takenOverWithin is how long after a node was lost the others have all of a limit a second: until
-// it is noticed, nobody relies on it, and nothing matters that it granted; and as long again for a
+// it is noticed, nobody relies on it, and nothing matters that it granted; and three times that for a
 // busy machine.
-const takenOverWithin = 2 * (failoverAfter + 6*time.Second + 3*time.Second)
+const takenOverWithin = 3 * (failoverAfter + 6*time.Second + 4*time.Second)
 
 const failoverAfter = time.Second
 

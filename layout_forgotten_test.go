@@ -1,0 +1,34 @@
+package shardlimit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// What a process learns of the shards of a layout is forgotten with it, however often a limit moves:
+// the shards of an algorithm that it had before, or of a life of a node that is over, never return.
+func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
+		for i := range 8 {
+			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3, Failover: i%2 == 0,
+				Algorithm: []shardlimit.Algorithm{shardlimit.SlidingCounter, shardlimit.SlidingLog,
+					shardlimit.TokenBucket}[i%3]}
+			if err := l.SetLimit(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				_, _ = l.Allow(t.Context())
+				time.Sleep(500 * time.Millisecond)
+			}
+			settled(t, l)
+		}
+		if got := l.Lanes(); got > 6 {
+			t.Errorf("it remembers %d shards of a limit that has three", got)
+		}
+	})
+}
