@@ -122,6 +122,8 @@ func (s *Service) decide(ctx context.Context, a *ask) {
 		a.remaining = math.MaxUint32
 	case !a.remote(): // nothing may pass; to ask without a hit is no hit
 		a.over, a.reset = a.hits > 0, a.Unit.Duration()
+	case a.hits > uint64(a.Requests) && s.o.Charge == Together: // it never can be granted
+		a.over, a.reset = true, a.Unit.Duration()
 	default:
 		if a.limiter, a.err = a.limit.limiter(ctx, a.Key); a.err != nil {
 			return
@@ -146,7 +148,7 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 	} else {
 		a.decision, a.err = a.limiter.AllowN(ctx, n)
 	}
-	if errors.Is(a.err, shardlimit.ErrExceedsLimit) { // it never can be granted
+	if errors.Is(a.err, shardlimit.ErrExceedsLimit) { // of the limit in force before a change
 		a.err, a.over, a.reset = nil, true, a.Unit.Duration()
 		return
 	}
@@ -164,8 +166,12 @@ func (a *ask) look(ctx context.Context) {
 	if state, a.err = a.limiter.Peek(ctx); a.err != nil {
 		return
 	}
-	a.over, a.remaining, a.reset = state.Remaining == 0, state.Remaining, state.ResetAfter
-	if a.over {
+	a.remaining, a.reset = state.Remaining, state.ResetAfter
+	if len(state.Shards) == 1 && state.Shards[0].Err == nil && state.Limit.Algorithm != shardlimit.TokenBucket {
+		// the shard of a key hears of a changed limit when it is next asked for a permit
+		a.remaining = max(0, int64(a.Requests)-state.Used)
+	}
+	if a.over = a.remaining == 0; a.over {
 		a.reset = state.RetryAfter
 	}
 }
