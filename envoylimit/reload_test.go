@@ -90,7 +90,8 @@ func TestReloadUnderLoad(t *testing.T) {
 			wg.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("user=%d", c), "all=x"))
-					if err != nil || a.GetStatuses()[0].GetCurrentLimit() == nil || a.GetStatuses()[1].GetCurrentLimit() == nil {
+					if err != nil || a.GetStatuses()[0].GetCurrentLimit() == nil ||
+						a.GetStatuses()[1].GetCurrentLimit() == nil {
 						t.Errorf("%v, %v", a, err)
 						return
 					}
@@ -134,7 +135,7 @@ func follow(t *testing.T, s *envoylimit.Service, path string) (hup chan os.Signa
 			select {
 			case <-ended:
 				return
-			case <-loaded:
+			case <-loaded: //nolint:errcheck // what is loaded at the end does not matter
 			}
 		}
 	})
@@ -187,7 +188,8 @@ func TestFollow(t *testing.T) {
 	if err := <-loaded; err != nil {
 		t.Error(err)
 	}
-	write(t, filepath.Join(dir, "b.yml"), "domain: e\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 0}}]")
+	write(t, filepath.Join(dir, "b.yml"),
+		"domain: e\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 0}}]")
 	if err := <-loaded; err != nil {
 		t.Error(err)
 	}

@@ -61,7 +61,8 @@ type Options struct {
 	Charge Charge
 	// Shadow answers every request with OK; the statuses of the descriptors stay what they are.
 	Shadow bool
-	// Headers has Envoy add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the response.
+	// Headers has Envoy add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the
+	// response.
 	Headers bool
 	// NearLimit is the part of a limit above which hits count as near it, more than 0 to 1; 0 means
 	// DefaultNearLimit.

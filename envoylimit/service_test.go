@@ -89,7 +89,8 @@ func TestVerdicts(t *testing.T) {
 			{hits(ask("d", "user=cid"), 0), "OK ok:2"},
 			{hits(ask("d", "user=cid", "all=x"), 2, 1), "OK ok:0 ok:0"},
 			{hits(ask("d", "user=cid"), 0), "OVER_LIMIT over:0"},
-			{&rls.RateLimitRequest{Domain: "d", HitsAddend: 2, Descriptors: ask("d", "user=dan").Descriptors}, "OK ok:0"},
+			{&rls.RateLimitRequest{Domain: "d", HitsAddend: 2, Descriptors: ask("d", "user=dan").Descriptors},
+				"OK ok:0"},
 			{hits(ask("d", "user=eve"), math.MaxUint64), "OVER_LIMIT over:0"},
 			// quotas refuse if all do
 			{ask("d", "quota=a", "quota=b"), "OK ok:0 ok:1"},
@@ -130,7 +131,8 @@ func TestWhatAStatusSays(t *testing.T) {
 			}
 			st := a.GetStatuses()[1]
 			l := st.GetCurrentLimit()
-			if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 || l.GetUnit() != rls.RateLimitResponse_RateLimit_HOUR {
+			if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 ||
+				l.GetUnit() != rls.RateLimitResponse_RateLimit_HOUR {
 				t.Errorf("%v", l)
 			}
 			if d := st.GetDurationUntilReset().AsDuration(); d <= 59*time.Minute || d > time.Hour {
@@ -190,7 +192,8 @@ func TestOverrides(t *testing.T) {
 		s := start(t, client, config, envoylimit.Options{})
 		play(t, s, []step{
 			{hour(), "OK ok:0"}, {hour(), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
-			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"}, {override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
+			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
+			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
 		})
 		for i := range 1100 {
 			q := override(typev3.RateLimitUnit_DAY, 0)
@@ -247,8 +250,8 @@ func TestLongValues(t *testing.T) {
 	})
 }
 
-// Ten thousand rules are loaded at once and each counts for itself, also when asked by many. Nodes in
-// this process take long for so many keys, so not all are asked there.
+// Ten thousand rules are loaded at once and each counts for itself, also when asked by many. Nodes
+// in this process take long for so many keys, so not all are asked there.
 func TestManyDescriptors(t *testing.T) {
 	const many, callers = 10_000, 64
 	var content strings.Builder

@@ -97,8 +97,9 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 		return nil, err
 	}
 	if len(j.declarations) == 0 && j.envoy == nil {
-		return nil, usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, --limits FILE, " +
-			"or --grpc with --config")
+		return nil,
+			usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, --limits FILE, " +
+				"or --grpc with --config")
 	}
 	j.process.config.CallTimeout = cmd.Duration("call-timeout")
 	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen,

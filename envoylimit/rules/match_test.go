@@ -104,8 +104,9 @@ func entries(s string) (all []rules.Entry) {
 
 func TestTheMostSpecificRuleApplies(t *testing.T) {
 	for _, c := range []struct{ domain, descriptor, want string }{
-		{"messaging", "message_type=marketing,to_number=206", "5/day messaging/message_type=marketing/to_number [3:206]" +
-			" message_type_marketing.to_number"},
+		{"messaging", "message_type=marketing,to_number=206",
+			"5/day messaging/message_type=marketing/to_number [3:206]" +
+				" message_type_marketing.to_number"},
 		{"messaging", "to_number=206", "100/day messaging/to_number [3:206] to_number"},
 		{"messaging", "message_type=marketing", "none"},
 		{"messaging", "message_type=other,to_number=206", "none"},
@@ -122,7 +123,8 @@ func TestTheMostSpecificRuleApplies(t *testing.T) {
 		{"stars", "k=value", "1/minute stars/k=value* [5:value] k_value*"},
 		{"stars", "k=value2", "1/minute stars/k=value* [6:value2] k_value*"},
 		{"stars", "k=/api/v1/resource/7/action",
-			"2/minute stars/k=%2Fapi%2F*%2Fresource%2F*%2Faction [25:/api/v1/resource/7/action] k_/api/*/resource/*/action"},
+			"2/minute stars/k=%2Fapi%2F*%2Fresource%2F*%2Faction [25:/api/v1/resource/7/action] " +
+				"k_/api/*/resource/*/action"},
 		{"stars", "k=/api/v1/resource/action", "none"},
 		{"stars", "k=/api/v1/resource/7/other", "none"},
 		{"stars", "files=files/a.pdf", "10/hour stars/files=files%2F* [] files_files/*"},
@@ -202,8 +204,10 @@ descriptors:
 }
 
 func TestDomainsCanBeMerged(t *testing.T) {
-	one := rules.File{Name: "1", Content: []byte("domain: d\ndescriptors:\n- &k {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}")}
-	two := rules.File{Name: "2", Content: []byte("domain: d\ndescriptors:\n- {key: b, rate_limit: {unit: Hour, requests_per_unit: 1}}")}
+	one := rules.File{Name: "1",
+		Content: []byte("domain: d\ndescriptors:\n- &k {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}")}
+	two := rules.File{Name: "2",
+		Content: []byte("domain: d\ndescriptors:\n- {key: b, rate_limit: {unit: Hour, requests_per_unit: 1}}")}
 	c, err := rules.Parse([]rules.File{one, two}, rules.Options{MergeDomains: true})
 	if err != nil || len(c.Rules()) != 2 {
 		t.Fatal(err)
