@@ -14,7 +14,7 @@ import (
 // Bounds of a configuration, so that a small file with aliases cannot become a huge one.
 const (
 	MaxDepth       = 32      // descriptors within each other
-	MaxDescriptors = 1 << 20 // in all files together
+	MaxDescriptors = 1 << 18 // in all files together
 )
 
 // File is a file of a configuration.

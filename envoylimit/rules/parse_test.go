@@ -93,7 +93,7 @@ func TestASmallFileStaysSmall(t *testing.T) {
 		}
 	}
 	_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content.String())}}, rules.Options{})
-	if err == nil || !strings.Contains(err.Error(), "more than 1048576 descriptors") {
+	if err == nil || !strings.Contains(err.Error(), "more than 262144 descriptors") {
 		t.Error(err)
 	}
 }
