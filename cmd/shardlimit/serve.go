@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,19 +35,24 @@ Limits that are stored already are joined as they are. A file of limits is a JSO
   [{"name": "mails", "rate": "500/s", "shards": 8},
    {"name": "users", "rate": "30/m", "per_key": true, "revision": 2}]
 
+With --grpc it is Envoy's rate limit service, too (envoy.service.ratelimit.v3, grpc.health.v1), with
+the YAML of envoyproxy/ratelimit in --config, a file or a folder. That is read again when it changes
+and on SIGHUP; a bad one is reported, and the former one stays in force.
+
 It listens on this machine only unless told otherwise: there is no access control, and
 it believes every participant and weight. Let them come from what you have authenticated.
 
 Example:
 
-  shardlimit serve --limit mails=500/s --per-key users=30/m --redis 10.0.0.1:6379,10.0.0.2:6379`
+  shardlimit serve --limit mails=500/s --per-key users=30/m --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit serve --grpc 127.0.0.1:8081 --config /etc/ratelimit --redis 10.0.0.1:6379,10.0.0.2:6379`
 
 func serveCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:        "serve",
 		Usage:       "answer over HTTP whether a call may pass",
 		Description: serveHelp,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8080",
 				Usage: "`HOST:PORT` to listen on; port 0 has one chosen"},
 			&cli.StringSliceFlag{Name: "limit", Usage: "serve a limit, `NAME=RATE`; may be repeated"},
@@ -57,7 +64,7 @@ func serveCommand(con console) *cli.Command {
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
-		}, processFlags()...),
+		}, envoyFlags(), processFlags()),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)
 			if err != nil {
@@ -74,6 +81,7 @@ type serveJob struct {
 	declarations []serve.Declaration
 	grace        time.Duration
 	process      process
+	envoy        *envoyJob // nil without --grpc
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
@@ -82,8 +90,16 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
 	}
+	if j.envoy, err = readEnvoyJob(cmd); err != nil {
+		return nil, err
+	}
 	if j.declarations, err = readDeclarations(cmd); err != nil {
 		return nil, err
+	}
+	if len(j.declarations) == 0 && j.envoy == nil {
+		return nil,
+			usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, --limits FILE, " +
+				"or --grpc with --config")
 	}
 	j.process.config.CallTimeout = cmd.Duration("call-timeout")
 	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen,
@@ -114,9 +130,6 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 			all = append(all, d)
 		}
 	}
-	if len(all) == 0 {
-		return nil, usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m or --limits FILE")
-	}
 	return all, nil
 }
 
@@ -135,14 +148,25 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 		return err
 	}
 	defer closeAll()
-	interrupts := listen(ctx)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	if j.envoy != nil { // SIGHUP has the configuration read again
+		ends = ends[:2]
+	}
+	interrupts := listenFor(ctx, ends...)
 	defer interrupts.close()
 	limits, err := serve.Declare(interrupts.first, client, j.declarations)
 	if err != nil {
 		return explain(err, "")
 	}
 	server := serve.New(limits, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return j.listenAndServe(interrupts, server, con)
+	if j.envoy == nil {
+		return j.listenAndServe(interrupts, server, con)
+	}
+	running, err := j.envoy.start(interrupts, client, meters, con)
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.listenAndServe(interrupts, server, con), running.stop(interrupts, j.grace))
 }
 
 func (j *serveJob) listenAndServe(interrupts *interrupts, handler *serve.Server, con console) error {

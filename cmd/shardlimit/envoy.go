@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v3"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/envoylimit"
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
+)
+
+// envoyJob is Envoy's rate limit service on a command line of serve.
+type envoyJob struct {
+	listen  string
+	source  envoylimit.Source
+	options envoylimit.Options
+}
+
+func envoyFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "grpc", Usage: "`HOST:PORT` for Envoy's rate limit service; needs --config"},
+		&cli.StringFlag{Name: "config", Usage: "YAML of envoyproxy/ratelimit, a `FILE` or folder"},
+		&cli.BoolFlag{Name: "merge-domains", Usage: "several files of --config may tell of one domain"},
+		&cli.StringFlag{Name: "algorithm", Value: "sliding-log",
+			Usage: "`HOW` to count for Envoy: sliding-log, sliding-counter, fixed-window or token-bucket"},
+		&cli.StringFlag{Name: "charge", Value: "together",
+			Usage: "what Envoy's requests with several descriptors cost, together or each (`HOW`)"},
+		&cli.BoolFlag{Name: "response-headers", Usage: "have Envoy add RateLimit-Limit, -Remaining and -Reset"},
+		&cli.BoolFlag{Name: "shadow", Usage: "refuse nothing of Envoy's, but count"},
+	}
+}
+
+// readEnvoyJob is nil if the command line has none.
+func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
+	j := &envoyJob{listen: cmd.String("grpc"), source: envoylimit.Source{Path: cmd.String("config"),
+		Rules: rules.Options{MergeDomains: cmd.Bool("merge-domains")}}}
+	if j.listen == "" && j.source.Path == "" {
+		return nil, nil
+	}
+	if j.listen == "" || j.source.Path == "" {
+		return nil, usagef("--grpc and --config need each other: --grpc 127.0.0.1:8081 --config FILE")
+	}
+	algorithms := map[string]shardlimit.Algorithm{"sliding-log": shardlimit.SlidingLog,
+		"sliding-counter": shardlimit.SlidingCounter, "fixed-window": shardlimit.FixedWindow,
+		"token-bucket": shardlimit.TokenBucket}
+	charges := map[string]envoylimit.Charge{"together": envoylimit.Together, "each": envoylimit.Each}
+	var known bool
+	if j.options.Algorithm, known = algorithms[cmd.String("algorithm")]; !known {
+		return nil, usagef("--algorithm is %q; it must be sliding-log, sliding-counter, fixed-window or token-bucket",
+			cmd.String("algorithm"))
+	}
+	if j.options.Charge, known = charges[cmd.String("charge")]; !known {
+		return nil, usagef("--charge is %q; it must be together or each", cmd.String("charge"))
+	}
+	j.options.Shadow, j.options.Headers = cmd.Bool("shadow"), cmd.Bool("response-headers")
+	files, err := j.source.Read()
+	if err == nil {
+		_, err = rules.Parse(files, j.source.Rules)
+	}
+	if err != nil {
+		return nil, usagef("--config: %w", err)
+	}
+	return j, nil
+}
+
+// envoyServer is the service while it runs.
+type envoyServer struct {
+	service *envoylimit.Service
+	server  *grpc.Server
+	hups    chan os.Signal
+	ended   chan error
+}
+
+// start serves until stop. What is under way at the first interrupt goes on.
+func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, meters metric.MeterProvider,
+	con console) (*envoyServer, error) {
+	j.options.MeterProvider = meters
+	j.options.Logger = slog.New(slog.NewTextHandler(con.err, nil))
+	service, err := envoylimit.New(client, j.options)
+	if err != nil {
+		return nil, err
+	}
+	running := &envoyServer{service: service, server: grpc.NewServer(), hups: make(chan os.Signal, 1),
+		ended: make(chan error, 1)}
+	signal.Notify(running.hups, syscall.SIGHUP)
+	j.source.Reload = running.hups
+	if err := service.Load(interrupts.first, j.source); err != nil {
+		signal.Stop(running.hups)
+		if errors.Is(err, rules.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("--config: %w", err)
+		}
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", j.listen)
+	if err != nil {
+		signal.Stop(running.hups)
+		return nil, err
+	}
+	service.Register(running.server)
+	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", listener.Addr())
+	go service.Follow(interrupts.first, j.source)
+	context.AfterFunc(interrupts.first, service.Leave)
+	go func() { running.ended <- running.server.Serve(listener) }()
+	return running, nil
+}
+
+// stop ends in good order: calls under way are answered, for at most that long or until a second
+// interrupt.
+func (e *envoyServer) stop(interrupts *interrupts, grace time.Duration) error {
+	signal.Stop(e.hups)
+	e.service.Leave()
+	ctx, cancel := context.WithTimeout(interrupts.second, grace)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.server.GracefulStop()
+	}()
+	select {
+	case <-stopped:
+		return <-e.ended
+	case <-ctx.Done():
+		e.server.Stop()
+		<-stopped
+		return fmt.Errorf("some calls of Envoy had not ended: %w", ctx.Err())
+	}
+}

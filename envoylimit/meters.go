@@ -1,0 +1,92 @@
+package envoylimit
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// meters are the metrics of a Service, under the names of envoyproxy/ratelimit.
+type meters struct {
+	total, within, near, over, shadow metric.Int64Counter // hits, by domain and descriptor
+	globalShadow, errors              metric.Int64Counter // requests
+	loads                             metric.Int64Counter // configurations, by result
+}
+
+func newMeters(provider metric.MeterProvider) (*meters, error) {
+	meter := provider.Meter("github.com/shardlimit/shardlimit/envoylimit")
+	m := &meters{}
+	var errs []error
+	for _, c := range []struct {
+		to                *metric.Int64Counter
+		name, unit, about string
+	}{
+		{&m.total, "total_hits", "{hit}", "Hits of a rule."},
+		{&m.within, "within_limit", "{hit}", "Hits of a rule that were within its limit."},
+		{&m.near, "near_limit", "{hit}", "Hits of a rule that were within its limit, but near it."},
+		{&m.over, "over_limit", "{hit}", "Hits of a rule that were over its limit."},
+		{&m.shadow, "shadow_mode", "{hit}", "Hits that were over the limit of a rule in shadow mode."},
+		{&m.globalShadow, "global_shadow_mode", "{request}", "Requests that only the global shadow mode let pass."},
+		{&m.errors, "errors", "{request}", "Requests about which nothing could be decided."},
+		{&m.loads, "config_load", "{load}", "Configurations that were loaded, by result."},
+	} {
+		var err error
+		*c.to, err = meter.Int64Counter("ratelimit.service."+c.name, metric.WithUnit(c.unit),
+			metric.WithDescription(c.about))
+		errs = append(errs, err)
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *meters) failed(ctx context.Context) { m.errors.Add(ctx, 1) }
+
+func (m *meters) loaded(ctx context.Context, err error) {
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
+	m.loads.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+// noted is the attributes of a rule under one name.
+type noted struct {
+	metric string
+	option []metric.AddOption
+}
+
+// attributes are those of an ask. The ones used last are kept, which for most rules are all.
+func (l *limit) attributes(name string) []metric.AddOption {
+	if n := l.noted.Load(); n != nil && n.metric == name {
+		return n.option
+	}
+	n := &noted{metric: name, option: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("domain", l.rule.Domain), attribute.String("descriptor", name)))}}
+	l.noted.Store(n)
+	return n.option
+}
+
+// count tells the metrics of a descriptor.
+func (s *Service) count(ctx context.Context, a *ask) {
+	if a.Rule == nil || a.hits == 0 {
+		return
+	}
+	hits := int64(min(a.hits, math.MaxInt64))
+	with := a.limit.attributes(a.Metric)
+	s.meters.total.Add(ctx, hits, with...)
+	switch {
+	case a.over:
+		s.meters.over.Add(ctx, hits, with...)
+		if a.Shadow {
+			s.meters.shadow.Add(ctx, hits, with...)
+		}
+	default:
+		s.meters.within.Add(ctx, hits, with...)
+		used := float64(int64(a.Requests) - a.remaining)
+		if !a.Unlimited && used > math.Floor(float64(a.Requests)*s.o.NearLimit) {
+			s.meters.near.Add(ctx, hits, with...)
+		}
+	}
+}

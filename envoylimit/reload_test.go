@@ -1,0 +1,205 @@
+package envoylimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/envoylimit"
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
+)
+
+// per is a configuration that lets each user and all make so many requests an hour.
+func per(n int) string {
+	return fmt.Sprintf("domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: %d}}\n"+
+		"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: %d}}\n", n, n)
+}
+
+// A change of a limit keeps what was used, also if it goes by way of a limit of 0.
+func TestCountsOutliveAChange(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, per(3), envoylimit.Options{})
+		for _, step := range []struct {
+			n    int
+			want string
+		}{
+			{3, "OK ok:2 ok:2"}, {5, "OK ok:3 ok:3"}, {2, "OVER_LIMIT over:0 over:0"}, {3, "OK ok:0 ok:0"},
+			{0, "OVER_LIMIT over:0 over:0"}, {4, "OK ok:0 ok:0"},
+		} {
+			if err := s.Apply(t.Context(), parse(t, per(step.n))); err != nil {
+				t.Fatal(err)
+			}
+			q := ask("d", "user=ann", "all=x")
+			if step.n == 4 { // the configuration before had no such limit, so the first use changes it
+				if got := until(t, s, rls.RateLimitResponse_OK); got != step.want {
+					t.Errorf("of %d: %s, want %s", step.n, got, step.want)
+				}
+			} else if got := verdict(t, s, q); got != step.want {
+				t.Errorf("of %d: %s, want %s", step.n, got, step.want)
+			}
+		}
+	})
+}
+
+// until asks until the overall code is so, and returns the answer in short.
+func until(t *testing.T, s asker, code rls.RateLimitResponse_Code) string {
+	t.Helper()
+	for range 100_000 {
+		a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.GetOverallCode() == code {
+			return short(a)
+		}
+	}
+	t.Fatalf("it is never %s", code)
+	return ""
+}
+
+// A process that starts with another configuration than was stored has that one in force.
+func TestAnotherProcessChangesTheLimit(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		until(t, start(t, client, per(1_000_000), envoylimit.Options{}), rls.RateLimitResponse_OK)
+		until(t, start(t, client, per(2), envoylimit.Options{}), rls.RateLimitResponse_OVER_LIMIT)
+	})
+}
+
+// Requests go on while the configuration changes: none fails, and none finds no rule.
+func TestReloadUnderLoad(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, per(1000), envoylimit.Options{})
+		api := rls.NewRateLimitServiceClient(dial(t, s))
+		var asked atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var wg sync.WaitGroup
+		for c := range 8 {
+			wg.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("user=%d", c), "all=x"))
+					if err != nil || a.GetStatuses()[0].GetCurrentLimit() == nil ||
+						a.GetStatuses()[1].GetCurrentLimit() == nil {
+						t.Errorf("%v, %v", a, err)
+						return
+					}
+					asked.Add(1)
+				}
+			})
+		}
+		for i := range 30 {
+			for before := asked.Load(); asked.Load() < before+8 && !t.Failed(); {
+				if _, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Apply(t.Context(), parse(t, per(1000+i*7%50))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		wg.Wait()
+	})
+}
+
+// follow has a service follow a source, and what Follow says of it.
+func follow(t *testing.T, s *envoylimit.Service, path string) (hup chan os.Signal, loaded chan error) {
+	t.Helper()
+	hup, loaded = make(chan os.Signal), make(chan error)
+	src := envoylimit.Source{Path: path, Every: time.Millisecond, Reload: hup,
+		OnLoaded: func(err error) { loaded <- err }}
+	if err := s.Load(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Follow(ctx, src)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-loaded: //nolint:errcheck // what is loaded at the end does not matter
+			}
+		}
+	})
+	return hup, loaded
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A configuration is followed; a bad one is told of and leaves the former one in force.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.yaml")
+	write(t, file, per(3))
+	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
+	hup, loaded := follow(t, s, dir)
+	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
+
+	write(t, file, per(5))
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	play(t, s, []step{{ask("d", "user=ann"), "OK ok:3"}})
+
+	write(t, file, strings.Replace(per(9), "unit", "units", 1))
+	var e *rules.Error
+	if err := <-loaded; !errors.As(err, &e) || e.File != file || e.Line != 3 {
+		t.Error(err)
+	}
+	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
+
+	hup <- syscall.SIGHUP
+	if err := <-loaded; !errors.Is(err, rules.ErrInvalid) {
+		t.Error(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-loaded; !errors.Is(err, rules.ErrInvalid) || !strings.Contains(err.Error(), "has no file *.yaml") {
+		t.Error(err)
+	}
+	write(t, file, per(5))
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	write(t, filepath.Join(dir, "b.yml"),
+		"domain: e\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 0}}]")
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
+}
+
+func TestLoadWithoutAFile(t *testing.T) {
+	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
+	src := envoylimit.Source{Path: filepath.Join(t.TempDir(), "none.yaml")}
+	if err := s.Load(t.Context(), src); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,89 @@
+package rules
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Match finds the rule for a descriptor, and reports whether there is one. At each level the value
+// goes before a pattern and a pattern before the key alone. The descriptor must be as deep as the
+// rule. The first choice of a level is final: there is no second try on another branch.
+func (c *Config) Match(domain string, descriptor []Entry) (Match, bool) {
+	at := c.domains[domain]
+	if at == nil || len(descriptor) == 0 {
+		return Match{}, false
+	}
+	var few [8]*level
+	path := few[:0]
+	for _, e := range descriptor {
+		if at = at.among(e); at == nil {
+			return Match{}, false
+		}
+		path = append(path, at)
+	}
+	if at.rule == nil {
+		return Match{}, false
+	}
+	m := Match{Rule: at.rule, Metric: at.rule.metric}
+	if m.Open {
+		m.Key = keyOf(path, descriptor)
+	}
+	if m.Metric == "" {
+		m.Metric = metricOf(path, descriptor, m.detailed)
+	}
+	return m, true
+}
+
+// keyOf joins the values that a rule leaves open so that no two lists of values are alike.
+func keyOf(path []*level, descriptor []Entry) string {
+	var key []byte
+	for i, l := range path {
+		if l.varies() {
+			key = strconv.AppendInt(key, int64(len(descriptor[i].Value)), 10)
+			key = append(append(key, ':'), descriptor[i].Value...)
+		}
+	}
+	return string(key)
+}
+
+// metricOf is how metrics name a rule whose name depends on values.
+func metricOf(path []*level, descriptor []Entry, detailed bool) string {
+	var name strings.Builder
+	for i, l := range path {
+		value := l.value
+		if l.varies() && (detailed || l.valueToMetric) {
+			value = descriptor[i].Value
+		}
+		addMetric(&name, l.key, value)
+	}
+	return name.String()
+}
+
+func addMetric(name *strings.Builder, key, value string) {
+	if name.Len() > 0 {
+		name.WriteByte('.')
+	}
+	name.WriteString(key)
+	if value != "" {
+		name.WriteByte('_')
+		name.WriteString(value)
+	}
+}
+
+// fits reports whether a value is that of a pattern. parts is what stands around its stars, of
+// which each stands for any text, also none.
+func fits(parts []string, value string) bool {
+	first, last := parts[0], parts[len(parts)-1]
+	if len(value) < len(first)+len(last) || !strings.HasPrefix(value, first) || !strings.HasSuffix(value, last) {
+		return false
+	}
+	value = value[len(first) : len(value)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(value, part)
+		if at < 0 {
+			return false
+		}
+		value = value[at+len(part):]
+	}
+	return true
+}

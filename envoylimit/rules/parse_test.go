@@ -1,0 +1,125 @@
+package rules_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
+)
+
+// Whatever cannot be used is told with its place, and with what to do.
+func TestMistakes(t *testing.T) {
+	limit := func(fields string) string { return "domain: d\ndescriptors:\n- key: k\n  rate_limit: {" + fields + "}" }
+	for content, want := range map[string]string{
+		"": "f: the file is empty; begin with a domain",
+		"domain: d\n\tdescriptors:": "f:2: the file is not YAML: found a tab character that violates " +
+			"indentation; correct",
+		"- a":             "f:1: the file is not a mapping; write key: value",
+		"descriptors: []": "f:1: the file has no domain; ",
+		"domain: d\ndescriptor: " +
+			"[]": `f:2: the file has no field "descriptor"; use one of domain, descriptors`,
+		"domain: d\ndomain: e":                `f:2: the file has the field "domain" twice; `,
+		"domain: [d]":                         "f:1: a list or mapping stands where a text belongs; ",
+		"domain: d\n---\ndomain: e":           "f: the file has more than one YAML document; ",
+		"domain: d\n1: x":                     `f:2: the file has no field "1"; `,
+		"domain: d\ndescriptors: {key: k}":    "f:2: descriptors is not a list; ",
+		"domain: d\ndescriptors:\n- k":        "f:3: a descriptor is not a mapping; ",
+		"domain: d\ndescriptors:\n- value: v": "f:3: the descriptor has no key; ",
+		"domain: d\ndescriptors:\n- key: k\n- " +
+			"key: k": `f:4: the descriptor "k" with value "" is there twice; `,
+		"domain: d\ndescriptors:\n- {key: k, value: v}\n- {key: k, value: " +
+			"v}": `f:4: the descriptor "k" with value "v" is`,
+		"domain: d\ndescriptors:\n- {key: k, value: '*'}\n- {key: k, value: " +
+			"'*'}": `f:4: the descriptor "k" with value "*"`,
+		"domain: d\ndescriptors:\n- key: k\n  ratelimit: " +
+			"{}": `f:4: a descriptor has no field "ratelimit"; `,
+		"domain: d\ndescriptors:\n- key: k\n  shadow_mode: " +
+			"perhaps": `f:4: "perhaps" is neither true nor false; `,
+		"domain: d\ndescriptors:\n- key: k\n  share_threshold: " +
+			"true": `f:4: share_threshold is for a value with *, `,
+		"domain: d\ndescriptors:\n- key: k\n  rate_limit: 5": "f:4: rate_limit is not a mapping; ",
+		limit("requests_per_unit: 5"): "f:4: the limit has no unit; say " +
+			"second, ",
+		limit("unit: second"): "f:4: the limit has no " +
+			"requests_per_unit; ",
+		limit("unit: fortnight, " +
+			"requests_per_unit: 5"): `f:4: the unit "fortnight" is unknown; `,
+		limit("unit: year, requests_per_unit: 5"): "f:4: limits per year are not " +
+			"possible: the ",
+		limit("unit: second, requests_per_unit: " +
+			"-5"): `f:4: "-5" is not such a number; write a whole`,
+		limit("unit: second, requests_per_unit: " +
+			"4294967296"): `f:4: "4294967296" is not such a number; `,
+		limit("unit: second, unlimited: true"): "f:4: the limit has a unit and is " +
+			"unlimited; ",
+		limit("unit: second, requests_per_unit: 5, " +
+			"per: 4"): `f:4: rate_limit has no field "per"; use one`,
+		limit("unit: second, requests_per_unit: 5, replaces: [{name: }]"): "f:4: an entry of replaces has no " +
+			"name; ",
+		limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: " +
+			"a}]"): `f:4: the limit "a" replaces itself; `,
+		"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all": "f:2: descriptors are nested more " +
+			"than 32 deep; ",
+	} {
+		_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
+		var e *rules.Error
+		if !errors.Is(err, rules.ErrInvalid) || !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q:\n%v\nwant %s", content, err, want)
+		}
+	}
+	d := rules.File{Name: "f", Content: []byte("domain: d")}
+	if _, err := rules.Parse([]rules.File{d, d}, rules.Options{}); err == nil ||
+		!strings.HasPrefix(err.Error(), `f:1: the domain "d" is in another file already; `) {
+		t.Error(err)
+	}
+	if _, err := rules.Parse(nil, rules.Options{}); err == nil || err.Error() != "there is no file; give at least one "+
+		"file with a domain" {
+		t.Error(err)
+	}
+}
+
+// Aliases that would make millions of descriptors are refused.
+func TestASmallFileStaysSmall(t *testing.T) {
+	var content strings.Builder
+	content.WriteString("domain: d\ndescriptors:\n")
+	for i := range 9 {
+		content.WriteString("- key: k" + string(rune('0'+i)) + "\n  descriptors: &a" + string(rune('0'+i)) + "\n")
+		for j := range 10 {
+			content.WriteString("  - key: x" + string(rune('0'+j)) + "\n")
+			if i > 0 {
+				content.WriteString("    descriptors: *a" + string(rune('0'+i-1)) + "\n")
+			}
+		}
+	}
+	_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content.String())}}, rules.Options{})
+	if err == nil || !strings.Contains(err.Error(), "more than 262144 descriptors") {
+		t.Error(err)
+	}
+}
+
+// FuzzParse has the parser read anything: it returns a configuration or an *Error, and what it
+// returns can be asked.
+func FuzzParse(f *testing.F) {
+	for _, content := range documented {
+		f.Add(content)
+	}
+	f.Add("domain: d\ndescriptors: &a\n- {key: k, value: 5, descriptors: *a, metadata: {x: [1]}}")
+	f.Fuzz(func(t *testing.T, content string) {
+		c, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
+		if err != nil {
+			if !errors.Is(err, rules.ErrInvalid) {
+				t.Fatalf("%T %v", err, err)
+			}
+			return
+		}
+		ids := make(map[string]bool)
+		for _, r := range c.Rules() {
+			if ids[r.ID] || !r.Unlimited && r.Unit.Duration() == 0 {
+				t.Fatalf("%+v", r)
+			}
+			ids[r.ID] = true
+			c.Match(r.Domain, entries(strings.ReplaceAll(strings.TrimPrefix(r.ID, r.Domain+"/"), "/", ",")))
+		}
+	})
+}

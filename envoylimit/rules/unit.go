@@ -1,0 +1,56 @@
+package rules
+
+import (
+	"strings"
+	"time"
+)
+
+// Unit is a unit of time that limits are given in.
+type Unit uint8
+
+// The units. A month has 30 days and a year 365.
+const (
+	Second Unit = iota + 1
+	Minute
+	Hour
+	Day
+	Week
+	Month
+	Year
+)
+
+const day = 24 * time.Hour
+
+var units = [...]struct {
+	name string
+	long time.Duration
+}{
+	Second: {"second", time.Second}, Minute: {"minute", time.Minute}, Hour: {"hour", time.Hour},
+	Day: {"day", day}, Week: {"week", 7 * day}, Month: {"month", 30 * day}, Year: {"year", 365 * day},
+}
+
+// Duration is how long the unit is; 0 if there is no such unit.
+func (u Unit) Duration() time.Duration {
+	if int(u) < len(units) {
+		return units[u].long
+	}
+	return 0
+}
+
+// String is the name of the unit in a configuration; "" if there is no such unit.
+func (u Unit) String() string {
+	if int(u) < len(units) {
+		return units[u].name
+	}
+	return ""
+}
+
+// UnitNamed finds a unit by its name in any case, and reports whether there is one.
+func UnitNamed(name string) (Unit, bool) {
+	for u := Second; int(u) < len(units); u++ {
+		if strings.EqualFold(units[u].name, name) {
+			return u, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,176 @@
+package envoylimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
+)
+
+// Errors of requests. gRPC clients see the code UNKNOWN, as of envoyproxy/ratelimit; Envoy then
+// does what failure_mode_deny says.
+var (
+	// ErrNoDomain: the request names no domain.
+	ErrNoDomain = errors.New("envoylimit: rate limit domain must not be empty")
+	// ErrNoDescriptors: the request has no descriptor.
+	ErrNoDescriptors = errors.New("envoylimit: rate limit descriptor list must not be empty")
+	// ErrNoConfig: no configuration was applied yet.
+	ErrNoConfig = errors.New("envoylimit: no rate limit configuration is loaded")
+	// ErrOverride: the limit that a descriptor brings along cannot be used. The text says why.
+	ErrOverride = errors.New("envoylimit: the limit of the descriptor cannot be used")
+)
+
+// ErrInvalidOptions: New was given Options that cannot work. The text says what to change.
+var ErrInvalidOptions = errors.New("envoylimit: invalid options")
+
+// Charge says what a request with several descriptors costs.
+type Charge uint8
+
+const (
+	// Together has the descriptors of a request decide together, as shardlimit.All does: one that
+	// is refused costs nothing, and what other descriptors granted is given back. So a client that
+	// is over one limit does not use up its other ones.
+	Together Charge = iota
+	// Each charges every descriptor for itself, as envoyproxy/ratelimit does: whatever the others
+	// say, and as many of its hits as there are if they are not all there. It is right where hits
+	// are reported after the fact, such as with apply_on_stream_done.
+	Each
+)
+
+// DefaultNearLimit is the part of a limit above which hits count as near it.
+const DefaultNearLimit = 0.8
+
+// Options are what else can be said of a Service. The zero value is ready for use.
+type Options struct {
+	// Algorithm that counts; the zero value is SlidingLog, which is exact. FixedWindow counts as
+	// envoyproxy/ratelimit does. LeakyBucket is not possible, because Envoy does not wait.
+	Algorithm shardlimit.Algorithm
+	// Charge says what requests with several descriptors cost; the zero value is Together.
+	Charge Charge
+	// Shadow answers every request with OK; the statuses of the descriptors stay what they are.
+	Shadow bool
+	// Headers has Envoy add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the
+	// response.
+	Headers bool
+	// NearLimit is the part of a limit above which hits count as near it, more than 0 to 1; 0 means
+	// DefaultNearLimit.
+	NearLimit float64
+	// MeterProvider for the metrics; nil means the global one.
+	MeterProvider metric.MeterProvider
+	// Logger hears of configurations; nil means none.
+	Logger *slog.Logger
+}
+
+// Service is the rate limit service. Requests are answered while a configuration is applied, each
+// under one of the two. It is safe for concurrent use.
+type Service struct {
+	rls.UnimplementedRateLimitServiceServer
+
+	client *shardlimit.Client
+	o      Options
+	meters *meters
+	health *health.Server
+
+	live      atomic.Pointer[generation] // nil before the first configuration
+	seen      atomic.Pointer[reading]    // by Load
+	applying  sync.Mutex
+	overrides overrides
+}
+
+// generation is a configuration in force. It is immutable.
+type generation struct {
+	config *rules.Config
+	limits map[*rules.Rule]*limit
+}
+
+// New returns a service without a configuration. The error is ErrInvalidOptions. The client stays
+// the caller's, who closes it after the gRPC server.
+func New(client *shardlimit.Client, o Options) (*Service, error) {
+	switch {
+	case client == nil:
+		return nil, fmt.Errorf("%w: there is no client", ErrInvalidOptions)
+	case o.Algorithm > shardlimit.TokenBucket:
+		return nil, fmt.Errorf("%w: Algorithm is %s; choose one that does not make callers wait, such as %s",
+			ErrInvalidOptions, o.Algorithm, shardlimit.SlidingLog)
+	case o.Charge > Each:
+		return nil, fmt.Errorf("%w: Charge is %d; choose Together or Each", ErrInvalidOptions, o.Charge)
+	case !(o.NearLimit >= 0 && o.NearLimit <= 1):
+		return nil, fmt.Errorf("%w: NearLimit is %v; it must be 0 (which means %v) to 1", ErrInvalidOptions,
+			o.NearLimit, DefaultNearLimit)
+	}
+	if o.NearLimit == 0 {
+		o.NearLimit = DefaultNearLimit
+	}
+	if o.MeterProvider == nil {
+		o.MeterProvider = otel.GetMeterProvider()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	m, err := newMeters(o.MeterProvider)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{client: client, o: o, meters: m, health: health.NewServer()}
+	s.serving(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	return s, nil
+}
+
+// Register registers the service, and the health service grpc.health.v1, with a gRPC server. Health
+// is SERVING from the first configuration on, for the server as a whole, for "ratelimit" and for
+// envoy.service.ratelimit.v3.RateLimitService. Register panics if the server has one of them.
+func (s *Service) Register(server grpc.ServiceRegistrar) {
+	rls.RegisterRateLimitServiceServer(server, s)
+	grpc_health_v1.RegisterHealthServer(server, s.health)
+}
+
+// Leave has the health service say NOT_SERVING from now on, so that no new work is sent. Requests
+// are still answered. It may be called more than once.
+func (s *Service) Leave() { s.health.Shutdown() }
+
+func (s *Service) serving(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	for _, name := range []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, status)
+	}
+}
+
+// Apply puts a configuration in force. Requests go on meanwhile. Counts are kept: a limit that was
+// changed, and was used by this process, is changed on Redis before Apply returns. Others are when
+// they are first used.
+//
+// The error tells of limits that could not be changed until ctx ended. The configuration is in
+// force all the same, and each such limit is changed when it is used and Redis is there.
+func (s *Service) Apply(ctx context.Context, config *rules.Config) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	next := &generation{config: config, limits: make(map[*rules.Rule]*limit, len(config.Rules()))}
+	former := make(map[string]*limit)
+	if old := s.live.Load(); old != nil {
+		for _, l := range old.limits {
+			former[l.id()] = l
+		}
+	}
+	var changed []*limit
+	for _, rule := range config.Rules() {
+		l, isNew := newLimit(s, rule).after(former)
+		next.limits[rule] = l
+		if isNew && l.handle.Load() != nil {
+			changed = append(changed, l)
+		}
+	}
+	s.live.Store(next)
+	s.serving(grpc_health_v1.HealthCheckResponse_SERVING)
+	return enforceAll(ctx, changed)
+}

@@ -1,0 +1,293 @@
+package envoylimit_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/envoylimit"
+)
+
+func number(n uint32) string {
+	if n == math.MaxUint32 {
+		return "max"
+	}
+	return strconv.Itoa(int(n))
+}
+
+const config = `
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 2, name: users}}
+  - {key: user, value: none, rate_limit: {unit: hour, requests_per_unit: 0}}
+  - {key: user, value: root, rate_limit: {unlimited: true}}
+  - {key: all, rate_limit: {unit: day, requests_per_unit: 3}}
+  - {key: path, value: x/*, share_threshold: true, rate_limit: {unit: month, requests_per_unit: 1}}
+  - {key: path, value: y/*, rate_limit: {unit: week, requests_per_unit: 1}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: special, rate_limit: {unit: hour, requests_per_unit: 5, replaces: [{name: users}]}}
+  - {key: quota, value: a, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, value: b, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+`
+
+// step is a request and what it is answered with.
+type step struct {
+	ask  *rls.RateLimitRequest
+	want string
+}
+
+func play(t *testing.T, s asker, steps []step) {
+	t.Helper()
+	for i, step := range steps {
+		if got := verdict(t, s, step.ask); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, config, envoylimit.Options{})
+		play(t, remote{rls.NewRateLimitServiceClient(dial(t, s))}, []step{
+			{ask("d", "user=ann"), "OK ok:1"},
+			{ask("d", "user=ann"), "OK ok:0"},
+			{ask("d", "user=ann"), "OVER_LIMIT over:0"},
+			{ask("d", "user=bob"), "OK ok:1"},
+			{ask("d", "user=none"), "OVER_LIMIT over:0"},
+			{hits(ask("d", "user=none"), 0), "OK ok:0"},
+			{ask("d", "user=root"), "OK ok:max"},
+			{ask("d", "other=x"), "OK ok"},
+			{ask("e", "user=ann"), "OK ok"},
+			{ask("d", "user=ann", "other=x"), "OVER_LIMIT over:0 ok"},
+			{ask("d", "path=x/1"), "OK ok:0"},
+			{ask("d", "path=x/2"), "OVER_LIMIT over:0"},
+			{ask("d", "path=y/1"), "OK ok:0"},
+			{ask("d", "path=y/2"), "OK ok:0"},
+			{ask("d", "path=y/2"), "OVER_LIMIT over:0"},
+			{ask("d", "tried=x"), "OK ok:0"},
+			{ask("d", "tried=x"), "OK ok:0"},
+			{ask("d", "user=ann", "special=x"), "OK ok ok:4"},
+			// what is refused together costs nothing
+			{ask("d", "all=x"), "OK ok:2"},
+			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
+			{ask("d", "all=x"), "OK ok:1"},
+			// hits
+			{hits(ask("d", "user=cid"), 3), "OVER_LIMIT over:0"},
+			{hits(ask("d", "user=cid"), 0), "OK ok:2"},
+			{hits(ask("d", "user=cid", "all=x"), 2, 1), "OK ok:0 ok:0"},
+			{hits(ask("d", "user=cid"), 0), "OVER_LIMIT over:0"},
+			{&rls.RateLimitRequest{Domain: "d", HitsAddend: 2, Descriptors: ask("d", "user=dan").Descriptors},
+				"OK ok:0"},
+			{hits(ask("d", "user=eve"), math.MaxUint64), "OVER_LIMIT over:0"},
+			// quotas refuse if all do
+			{ask("d", "quota=a", "quota=b"), "OK ok:0 ok:1"},
+			{ask("d", "quota=a", "quota=b"), "OK over:0 ok:0"},
+			{ask("d", "quota=a", "quota=b"), "OVER_LIMIT over:0 over:0"},
+		})
+	})
+}
+
+// Each charges what is there, whatever the others say.
+func TestEachIsCharged(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, config, envoylimit.Options{Charge: envoylimit.Each})
+		play(t, s, []step{
+			{hits(ask("d", "user=ann"), 5), "OVER_LIMIT over:0"},
+			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
+			{ask("d", "all=x"), "OK ok:1"},
+		})
+	})
+}
+
+// The global shadow mode lets everything pass, and charges it.
+func TestGlobalShadow(t *testing.T) {
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{Shadow: true})
+	play(t, s, []step{
+		{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
+		{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
+	})
+}
+
+func TestWhatAStatusSays(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, config, envoylimit.Options{Headers: true})
+		for i, want := range []string{"2 1 3600", "2 0 3600", "2 0 3600"} {
+			a, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x", "user=ann", "user=root"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := a.GetStatuses()[1]
+			l := st.GetCurrentLimit()
+			if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 ||
+				l.GetUnit() != rls.RateLimitResponse_RateLimit_HOUR {
+				t.Errorf("%v", l)
+			}
+			if d := st.GetDurationUntilReset().AsDuration(); d <= 59*time.Minute || d > time.Hour {
+				t.Errorf("it is reset in %s", d)
+			}
+			var values []string
+			for _, h := range a.GetResponseHeadersToAdd() {
+				values = append(values, h.GetValue())
+			}
+			if got := strings.Join(values, " "); got != want && got != strings.Replace(want, "3600", "3599", 1) {
+				t.Errorf("step %d: headers %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	client := connect(t, local(t))
+	empty := start(t, client, "", envoylimit.Options{})
+	s := start(t, client, config, envoylimit.Options{})
+	api := rls.NewRateLimitServiceClient(dial(t, s))
+	for name, c := range map[string]struct {
+		s    asker
+		ask  *rls.RateLimitRequest
+		want error
+	}{
+		"no config":      {empty, ask("d", "user=ann"), envoylimit.ErrNoConfig},
+		"no domain":      {s, ask("", "user=ann"), envoylimit.ErrNoDomain},
+		"no descriptors": {s, ask("d"), envoylimit.ErrNoDescriptors},
+		"a limit per year": {s, override(typev3.RateLimitUnit_YEAR, 3),
+			envoylimit.ErrOverride},
+	} {
+		if _, err := c.s.ShouldRateLimit(t.Context(), c.ask); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := api.ShouldRateLimit(t.Context(), ask("d")); status.Code(err) != codes.Unknown ||
+		!strings.Contains(err.Error(), "descriptor list must not be empty") {
+		t.Error(err)
+	}
+	client.Close()
+	if _, err := api.ShouldRateLimit(t.Context(), ask("d", "user=ann")); status.Code(err) != codes.Unknown {
+		t.Error(err)
+	}
+}
+
+func override(unit typev3.RateLimitUnit, n uint32) *rls.RateLimitRequest {
+	q := ask("d", "user=ann")
+	q.Descriptors[0].Limit = &ratelimit.RateLimitDescriptor_RateLimitOverride{Unit: unit, RequestsPerUnit: n}
+	return q
+}
+
+// A limit that a descriptor brings along goes before its rule, and counts apart from it.
+func TestOverrides(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		hour := func() *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, 1) }
+		s := start(t, client, config, envoylimit.Options{})
+		play(t, s, []step{
+			{hour(), "OK ok:0"}, {hour(), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
+			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
+		})
+		for i := range 1100 {
+			q := override(typev3.RateLimitUnit_DAY, 0)
+			q.Descriptors[0].Limit.RequestsPerUnit = uint32(1e6 + i)
+			q = hits(q, 1e12) // refused without asking
+			if _, err := s.ShouldRateLimit(t.Context(), q); (i >= 1021) != errors.Is(err, envoylimit.ErrOverride) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestInvalidOptions(t *testing.T) {
+	client := connect(t, local(t))
+	for _, o := range []envoylimit.Options{{Algorithm: shardlimit.LeakyBucket}, {Charge: 2}, {NearLimit: 2},
+		{NearLimit: math.NaN()}} {
+		if _, err := envoylimit.New(client, o); !errors.Is(err, envoylimit.ErrInvalidOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := envoylimit.New(nil, envoylimit.Options{}); !errors.Is(err, envoylimit.ErrInvalidOptions) {
+		t.Error(err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
+	api := grpc_health_v1.NewHealthClient(dial(t, s))
+	check := func(want string) {
+		t.Helper()
+		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
+			a, err := api.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
+			if err != nil || a.GetStatus().String() != want {
+				t.Errorf("%q: %v, %v; want %s", name, a, err, want)
+			}
+		}
+	}
+	check("NOT_SERVING")
+	if err := s.Apply(t.Context(), parse(t, config)); err != nil {
+		t.Fatal(err)
+	}
+	check("SERVING")
+	s.Leave()
+	check("NOT_SERVING")
+}
+
+// Long values are told apart, too.
+func TestLongValues(t *testing.T) {
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
+	long := strings.Repeat("ä", 5000)
+	play(t, s, []step{
+		{ask("d", "user="+long), "OK ok:1"}, {ask("d", "user="+long), "OK ok:0"},
+		{ask("d", "user="+long+"b"), "OK ok:1"}, {ask("d", "user="+long), "OVER_LIMIT over:0"},
+	})
+}
+
+// Ten thousand rules are loaded at once and each counts for itself, also when asked by many. Nodes
+// in this process take long for so many keys, so not all are asked there.
+func TestManyDescriptors(t *testing.T) {
+	const many, callers = 10_000, 64
+	var content strings.Builder
+	content.WriteString("domain: d\ndescriptors:\n")
+	for i := range many {
+		value := ""
+		if i%2 == 0 {
+			value = ", value: v"
+		}
+		fmt.Fprintf(&content, "- {key: k%d%s, rate_limit: {unit: hour, requests_per_unit: 1}}\n", i, value)
+	}
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, content.String(), envoylimit.Options{})
+		api := remote{rls.NewRateLimitServiceClient(dial(t, s))}
+		some := 1
+		if strings.HasSuffix(t.Name(), "embedded") {
+			some = 100
+		}
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				for i := c * some; i < many; i += callers * some {
+					q := ask("d", fmt.Sprintf("k%d=v", i))
+					for n, want := range []string{"OK ok:0", "OVER_LIMIT over:0"} {
+						if n == 1 && i%10 != 0 {
+							break
+						}
+						a, err := api.ShouldRateLimit(t.Context(), q)
+						if err != nil || short(a) != want {
+							t.Errorf("%d: %v %v", i, a, err)
+							return
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

@@ -1,0 +1,165 @@
+package envoylimit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
+)
+
+// DefaultEvery is how often a Source is looked at.
+const DefaultEvery = time.Second
+
+// Source is where a configuration is, and when it is read again.
+type Source struct {
+	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read.
+	Path string
+	// Rules are the options of the parser.
+	Rules rules.Options
+	// Every is how often Follow looks for changes; 0 means DefaultEvery, less than 0 never.
+	Every time.Duration
+	// Reload has Follow read the configuration at once, changed or not; nil means never.
+	Reload <-chan os.Signal
+	// OnLoaded hears from Follow of each configuration that was read; with an error the former one
+	// stays in force.
+	OnLoaded func(error)
+}
+
+// Read reads the files of the source. The error is of the operating system, or a *rules.Error if a
+// folder has no such file.
+func (src Source) Read() ([]rules.File, error) {
+	info, err := os.Stat(src.Path)
+	if err != nil {
+		return nil, err
+	}
+	paths := []string{src.Path}
+	if info.IsDir() {
+		paths = nil
+		entries, err := os.ReadDir(src.Path) // sorted by name
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+				paths = append(paths, filepath.Join(src.Path, e.Name()))
+			}
+		}
+		if len(paths) == 0 {
+			return nil, &rules.Error{File: src.Path, What: "the folder has no file *.yaml", Do: "put one there"}
+		}
+	}
+	files := make([]rules.File, len(paths))
+	for i, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = rules.File{Name: path, Content: content}
+	}
+	return files, nil
+}
+
+// Load reads a configuration and applies it. If it cannot be read or is wrong, the former one stays
+// in force, and the error says why: of the operating system, or a *rules.Error. It is not an error
+// if limits could not be changed on Redis yet, see Apply.
+func (s *Service) Load(ctx context.Context, src Source) error {
+	r := look(src)
+	s.seen.Store(&r)
+	err := r.err
+	if err == nil {
+		err = s.load(ctx, src, r.files)
+	}
+	if err != nil {
+		s.rejected(ctx, src, err)
+	}
+	return err
+}
+
+func (s *Service) load(ctx context.Context, src Source, files []rules.File) error {
+	config, err := rules.Parse(files, src.Rules)
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, enforceTime)
+	defer cancel()
+	if err := s.Apply(within, config); err != nil {
+		s.o.Logger.Warn("limits could not be changed yet; each is when it is used", "path", src.Path, "err", err)
+	}
+	s.meters.loaded(ctx, nil)
+	s.o.Logger.Info("configuration in force", "path", src.Path, "domains", config.Domains(),
+		"rules", len(config.Rules()))
+	return nil
+}
+
+func (s *Service) rejected(ctx context.Context, src Source, err error) {
+	s.meters.loaded(ctx, err)
+	s.o.Logger.Error("the configuration is not used; the former one stays in force", "path", src.Path, "err", err)
+}
+
+// Follow applies the configuration whenever it changes, and when it is told to, until ctx ends. It
+// looks at the content of the files, so it does not matter how they are replaced. A configuration
+// that cannot be used is reported once, in log and metrics, and the former one stays in force.
+func (s *Service) Follow(ctx context.Context, src Source) {
+	every := src.Every
+	if every == 0 {
+		every = DefaultEvery
+	}
+	var tick <-chan time.Time
+	if every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	var last reading
+	if seen := s.seen.Load(); seen != nil {
+		last = *seen
+	}
+	for {
+		told := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		case <-src.Reload:
+			told = true
+		}
+		now := look(src)
+		if !told && now.same(&last) {
+			continue
+		}
+		last = now
+		err := now.err
+		if err == nil {
+			err = s.load(ctx, src, now.files)
+		}
+		if err != nil {
+			s.rejected(ctx, src, err)
+		}
+		if src.OnLoaded != nil {
+			src.OnLoaded(err)
+		}
+	}
+}
+
+// reading is what was there when a source was looked at.
+type reading struct {
+	files []rules.File
+	err   error
+}
+
+func look(src Source) (r reading) {
+	r.files, r.err = src.Read()
+	return r
+}
+
+// same reports whether two readings found the same.
+func (r *reading) same(o *reading) bool {
+	return fmt.Sprint(r.err) == fmt.Sprint(o.err) && slices.EqualFunc(r.files, o.files, func(a, b rules.File) bool {
+		return a.Name == b.Name && bytes.Equal(a.Content, b.Content)
+	})
+}
