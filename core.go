@@ -181,8 +181,8 @@ func (c *core) leave(layout shard.Layout) {
 	}
 }
 
-// forget drops the lanes that the layout has no shard for, live or leaving, once no call waits there:
-// a node that falls and returns has other shards each time. c.mu is held.
+// forget drops the lanes that the layout has no shard for, live or leaving, once no call waits
+// there: a node that falls and returns has other shards each time. c.mu is held.
 func (c *core) forget(layout shard.Layout) {
 	listed := make(map[shard.Site]bool, len(layout.Shards))
 	for _, s := range layout.Shards {

@@ -8,8 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What a process learns of the shards of a layout is forgotten with it, however often a limit moves:
-// the shards of an algorithm that it had before, or of a life of a node that is over, never return.
+// What a process learns of the shards of a layout is forgotten with it, however often a limit
+// moves: the shards of an algorithm that it had before, or of a life of a node that is over, never
+// return.
 func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
