@@ -25,9 +25,9 @@ type Fence struct {
 	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
 	// before, under another layout.
 	Lasts time.Duration
-	// Since is the epoch of the change since which nothing is granted any more that matters for so
-	// long; 0: the layout itself grants so.
-	Since int64
+	// Until is the epoch up to which grants of earlier layouts may matter; 0: Lasts tells of no
+	// earlier layout.
+	Until int64
 }
 
 // MaxLasts bounds for how long what was granted may matter.
@@ -53,7 +53,7 @@ func (f *Fence) validate() error {
 	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
 		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
 	}
-	if f.Since < 0 || f.Lasts < 0 || f.Lasts > MaxLasts {
+	if f.Until < 0 || f.Lasts < 0 || f.Lasts > MaxLasts {
 		return fmt.Errorf("fence: grants that matter for %v", f.Lasts)
 	}
 	return nil
@@ -72,29 +72,61 @@ type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
 	Lasts  int64    `json:"lasts_ns"`
-	Since  int64    `json:"since,omitempty"`
+	Until  int64    `json:"until,omitempty"`
 }
 
 func (f *Fence) stored() *fenceJSON {
 	if f == nil {
 		return nil
 	}
-	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Since}
+	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Until}
 }
 
 func (f *fenceJSON) fence() *Fence {
 	if f == nil {
 		return nil
 	}
-	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Since}
+	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Until}
 }
 
-// lastingAs is f for a layout that is to give up shards of another fence, too, from an epoch on.
-func (f *Fence) lastingAs(other *Fence, epoch int64) *Fence {
-	if f == nil || other == nil || other.Lasts <= f.Lasts {
+// Lasting returns f with Lasts of a layout alone, whose own grants may matter for so long.
+func (f Fence) Lasting(own time.Duration) Fence {
+	f.Lasts, f.Until = min(own, MaxLasts), 0
+	return f
+}
+
+// Counting returns f for a layout that follows another one at an epoch: what that one granted may
+// matter for so long after. Grants that matter no longer than those of the layout itself change
+// nothing.
+func (f Fence) Counting(epoch int64, lasts time.Duration) Fence {
+	lasts = min(lasts, MaxLasts)
+	return f.countingUntil(epoch+(lasts+lasts/100+believed).Microseconds(), lasts)
+}
+
+// believed is longer than a process goes on granting under a layout that was replaced.
+const believed = 16 * time.Second
+
+// CountingOf returns f for a layout that follows one with another fence at an epoch: it counts what
+// that one counts still.
+func (f Fence) CountingOf(old *Fence, epoch int64) Fence {
+	if old == nil || old.Until < epoch {
 		return f
 	}
-	longer := *f
-	longer.Lasts, longer.Since = other.Lasts, epoch
-	return &longer
+	return f.countingUntil(old.Until, old.Lasts)
+}
+
+func (f Fence) countingUntil(until int64, lasts time.Duration) Fence {
+	if lasts > f.Lasts || f.Until > 0 {
+		f.Lasts, f.Until = max(f.Lasts, lasts), max(f.Until, until)
+	}
+	return f
+}
+
+// merged is the fence of a layout that takes the places of two at an epoch.
+func (f *Fence) merged(other *Fence, epoch int64) *Fence {
+	if f == nil || other == nil {
+		return f
+	}
+	both := f.CountingOf(other, epoch).Counting(epoch, other.Lasts)
+	return &both
 }

@@ -138,7 +138,7 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
 		}
 		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
-		next.Fence = next.Fence.lastingAs(other.Fence, epoch)
+		next.Fence = next.Fence.merged(other.Fence, epoch)
 	}
 	return next.checked()
 }

@@ -28,10 +28,10 @@ var (
 	ErrNoMajority = errors.New("no majority of the nodes that keep the membership answers")
 )
 
-// exchange reads the places, and has what it finds confirmed, completed or begun. It belongs to who
-// holds the token.
-func (f *Fence) exchange(ctx context.Context) error {
-	err := f.read(ctx)
+// exchange reads the places, and has what it finds confirmed, completed or begun. A whole one waits
+// for each place, so that one that is blank is restored. It belongs to who holds the token.
+func (f *Fence) exchange(ctx context.Context, whole bool) error {
+	err := f.read(ctx, whole)
 	if errors.Is(err, errUnsettled) {
 		_, err = f.change(ctx, f.begin)
 	}
@@ -47,16 +47,46 @@ func (f *Fence) exchange(ctx context.Context) error {
 // errUnsettled tells that a read found nothing that it can rely on: a round has to be made.
 var errUnsettled = errors.New("the membership is not settled")
 
-// read asks all places once.
-func (f *Fence) read(ctx context.Context) error {
+// read asks all places once. What a majority confirms is learned at once: a place that does not
+// answer holds nobody up.
+func (f *Fence) read(ctx context.Context, whole bool) error {
 	began := f.env.Nodes.Clock.Elapsed()
-	got, verdict, errs := f.ask(ctx)
+	replies := f.ask()
+	answers := make([]*majority.Answer, len(f.places))
+	var got majority.Reading
+	var verdict majority.Verdict
+	var errs []error
+	for range f.places {
+		select {
+		case r := <-replies:
+			answers[r.place] = r.answer
+			if r.err != nil {
+				errs = append(errs, fmt.Errorf("node %s: %w", f.places[r.place], r.err))
+			}
+		case <-ctx.Done():
+			if verdict == majority.Confirmed {
+				return nil
+			}
+			return fmt.Errorf("%w: %w", ErrNoMajority, errors.Join(append(errs, clock.Ended(ctx))...))
+		}
+		if got, verdict = majority.Confirm(answers); verdict != majority.Confirmed {
+			continue
+		}
+		if err := f.heard(got, began); err != nil || !whole {
+			return err
+		}
+	}
 	switch {
 	case verdict == majority.Unknown:
 		return fmt.Errorf("%w: %w", ErrNoMajority, errors.Join(errs...))
 	case verdict == majority.Unsettled, got.Blank && f.due():
 		return errUnsettled
 	}
+	return nil
+}
+
+// heard takes in what a majority confirms in a read that began then.
+func (f *Fence) heard(got majority.Reading, began int64) error {
 	m, err := majority.DecodeMembership(got.Value)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
@@ -68,37 +98,23 @@ func (f *Fence) read(ctx context.Context) error {
 	return nil
 }
 
-// ask reads all places, and tells what they say as soon as that is clear: one that does not answer
-// holds nobody up.
-func (f *Fence) ask(ctx context.Context) (got majority.Reading, v majority.Verdict, errs []error) {
-	type reply struct {
-		place  int
-		answer *majority.Answer
-		err    error
-	}
-	replies := make(chan reply, len(f.places))
+// placeReply is what came of a message to a place.
+type placeReply struct {
+	place  int
+	answer *majority.Answer
+	err    error
+}
+
+// ask sends a read to each place. Replies may come long after the caller has left.
+func (f *Fence) ask() <-chan placeReply {
+	replies := make(chan placeReply, len(f.places))
 	for i, name := range f.places {
 		go func() {
-			a, err := f.vote(f.env.Nodes.Ctx, name, majority.Message{Kind: majority.Read}) // it may come late
-			replies <- reply{i, a, err}
+			a, err := f.vote(f.env.Nodes.Ctx, name, majority.Message{Kind: majority.Read})
+			replies <- placeReply{i, a, err}
 		}()
 	}
-	answers := make([]*majority.Answer, len(f.places))
-	for range f.places {
-		var r reply
-		select {
-		case r = <-replies:
-		case <-ctx.Done():
-			return got, v, append(errs, clock.Ended(ctx))
-		}
-		if answers[r.place] = r.answer; r.err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", f.places[r.place], r.err))
-		}
-		if got, v = majority.Confirm(answers); v == majority.Confirmed {
-			break
-		}
-	}
-	return got, v, errs
+	return replies
 }
 
 // due reports, once in a while, that a blank place is to be restored.
@@ -159,12 +175,14 @@ func (f *Fence) Follow(ctx context.Context, lives ...string) error {
 	case <-ctx.Done():
 		return clock.Ended(ctx)
 	}
-	if err := f.exchange(ctx); err != nil || f.Generation() >= generation {
+	if err := f.exchange(ctx, false); err != nil || f.Generation() >= generation {
 		return err
 	}
 	f.least = generation + 1
-	f.log.Warn("the membership of the nodes was lost; it begins anew", "generation", f.least)
-	_, err := f.change(ctx, f.begin)
+	m, err := f.change(ctx, f.begin)
+	if err == nil {
+		f.log.Warn("the membership of the nodes was lost; it began anew", "generation", m.Generation)
+	}
 	return err
 }
 

@@ -266,7 +266,7 @@ func (f *Fence) look(ctx context.Context) {
 	defer cancel()
 	f.token <- struct{}{}
 	defer func() { <-f.token }()
-	_ = f.exchange(ctx)
+	_ = f.exchange(ctx, true)
 	f.watch(ctx)
 }
 
@@ -276,10 +276,13 @@ func (f *Fence) patience() time.Duration { return max(2*time.Second, f.env.Nodes
 // Confirm makes sure that a generation can be relied on, at most until ctx ends.
 func (f *Fence) Confirm(ctx context.Context) error {
 	elapsed := f.env.Nodes.Clock.Elapsed
-	for has := false; !has; {
+	for has := false; ; {
 		learned := *f.learned.Load()
 		if f.Until(elapsed()) != 0 {
 			return nil
+		}
+		if has {
+			break
 		}
 		select {
 		case f.token <- struct{}{}:
@@ -290,11 +293,8 @@ func (f *Fence) Confirm(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if f.Until(elapsed()) != 0 {
-		return nil
-	}
 	if failed := f.failedAt.Load(); failed != 0 && elapsed()-failed < int64(confirmPause) {
 		return f.failure
 	}
-	return f.exchange(ctx)
+	return f.exchange(ctx, false)
 }

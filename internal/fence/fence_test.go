@@ -29,6 +29,7 @@ import (
 type town struct {
 	servers []*miniredis.Miniredis
 	down    [4]atomic.Bool
+	late    [4]atomic.Int64 // by so much, nanoseconds
 }
 
 var places = []string{"n0", "n1", "n2"}
@@ -62,7 +63,7 @@ func (w *town) process(tb testing.TB) *Fence {
 				return nil, errDown
 			}
 			conn, err := m.Dial()
-			return &mortal{Conn: conn, down: &w.down[i]}, err
+			return &mortal{Conn: conn, down: &w.down[i], late: &w.late[i]}, err
 		}
 		specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprintf("n%d:1", i)}, ForceSingleClient: true, DialCtxFn: dial,
@@ -82,9 +83,11 @@ func (w *town) process(tb testing.TB) *Fence {
 type mortal struct {
 	net.Conn
 	down *atomic.Bool
+	late *atomic.Int64
 }
 
 func (m *mortal) Write(b []byte) (int, error) {
+	time.Sleep(time.Duration(m.late.Load())) // of the bubble's time
 	if m.down.Load() {
 		_ = m.Close()
 		return 0, errDown

@@ -1,7 +1,6 @@
 package register
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,31 +79,18 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 }
 
 // lasting completes the fence of a limit that follows a layout: for how long what was granted may
-// matter under it. What an earlier layout granted counts for its time from when it was replaced,
-// although all shards have heard of that: it may be reserved or held.
+// matter. Grants of earlier layouts count for their time from when they were replaced. That all
+// shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
-	under.Lasts, under.Since = lastsUnder(spec), 0
+	under = under.Lasting(lastsUnder(spec))
 	if old != nil {
 		now := r.nextEpoch(*old)
-		before, since := time.Duration(0), now
 		for _, s := range old.Specs() {
-			before = max(before, lastsUnder(s))
+			under = under.Counting(now, lastsUnder(s))
 		}
-		if f := old.Fence; f != nil && f.Lasts > before && (f.Since == 0 || !outlasted(*f, now)) {
-			before, since = f.Lasts, cmp.Or(f.Since, now)
-		}
-		if before > under.Lasts {
-			under.Lasts, under.Since = before, since
-		}
+		under = under.CountingOf(old.Fence, now)
 	}
-	under.Lasts = min(under.Lasts, shard.MaxLasts)
 	return &under
-}
-
-// outlasted reports whether so much time has passed at an epoch that nothing matters any more that
-// was granted before the layout of that long.
-func outlasted(f shard.Fence, epoch int64) bool {
-	return time.Duration(epoch-f.Since) > (f.Lasts+f.Lasts/100+confirmFor+time.Second)/time.Microsecond
 }
 
 // livesOf are the lives that a layout names; nil names none.

@@ -1,0 +1,71 @@
+package register
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// fenced is a process with a limit on node a, under a membership that a and b keep, from which node
+// b was taken over. b is in again.
+func fenced(t *testing.T, drains bool) *process {
+	t.Helper()
+	writes := new(atomic.Int32)
+	b := written("b", writes)
+	b.Drain = drains
+	p := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), written("a", writes), b)
+	p.env.Fences = fence.NewFences(&fence.Env{Nodes: p.env.Nodes, After: time.Second})
+	places := []string{"a", "b"}
+	f := p.env.Fences.Of(places)
+	if err := f.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	layout, err := shard.NewUnder(&shard.Fence{Places: places, Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
+		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout.Settled = true
+	p.layout.Store(&layout)
+	return p
+}
+
+// A limit follows a node that is back, unless nothing may be placed there.
+func TestALimitDoesNotFollowANodeThatDrains(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := fenced(t, drains).register.displaced(); got == drains {
+				t.Errorf("drains %v: the limit follows %v", drains, got)
+			}
+		})
+	}
+}
+
+// switched is a limit of which another process switches Failover off between two looks.
+type switched struct {
+	*process
+	looks atomic.Int64
+}
+
+func (s *switched) Layout() *shard.Layout {
+	layout := *s.process.Layout()
+	if s.looks.Add(1) == 2 {
+		layout.Fence = nil
+	}
+	return &layout
+}
+
+func TestALimitThatIsSwitchedWhileItFollowsItsNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := fenced(t, false)
+		limit := &switched{process: p}
+		p.register.Limit = limit
+		if p.register.reconsiderOn(t.Context()); limit.looks.Load() < 2 {
+			t.Error("it did not look at the layout twice")
+		}
+	})
+}
