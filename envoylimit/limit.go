@@ -30,14 +30,20 @@ type limit struct {
 	want    shardlimit.Limit
 	said    *rls.RateLimitResponse_RateLimit // in answers
 
-	handle  atomic.Pointer[handle] // nil before it is declared
-	settled atomic.Bool            // Redis has, or had once, what is wanted
-	setting sync.Mutex
+	brought bool                  // by a request: no configuration replaces it
+	handle  *handle               // shared with the limits of former configurations
+	settled atomic.Bool           // Redis has, or had once, what is wanted
 	noted   atomic.Pointer[noted] // the attributes used last
 }
 
-// handle is what a declared limit is asked by: a limiter, or one for each key.
+// handle is how a limit is asked, whatever configuration wants it.
 type handle struct {
+	declared atomic.Pointer[declared] // nil before that
+	setting  sync.Mutex
+}
+
+// declared is a limit on Redis: a limiter, or one for each key.
+type declared struct {
 	one  *shardlimit.Limiter
 	each *shardlimit.Family
 }
@@ -47,7 +53,7 @@ func newLimit(s *Service, rule *rules.Rule) *limit {
 	said.Unit = rls.RateLimitResponse_RateLimit_Unit(
 		rls.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(rule.Unit.String())])
 	return &limit{
-		service: s, rule: rule, said: said,
+		service: s, rule: rule, said: said, handle: &handle{},
 		want: shardlimit.Limit{Permits: int64(rule.Requests), Per: rule.Unit.Duration(), Algorithm: s.o.Algorithm},
 	}
 }
@@ -60,19 +66,16 @@ func (l *limit) id() string {
 	return "n:" + l.rule.ID
 }
 
-// after goes on with what a former configuration had, and reports whether the limit is another one.
-func (l *limit) after(former map[string]*limit) (_ *limit, isNew bool) {
-	was := former[l.id()]
-	if was == nil || !l.asked() {
-		return l, true
-	}
-	l.handle.Store(was.handle.Load())
+// follow goes on with what a former configuration had.
+func (l *limit) follow(was *limit) {
+	l.handle = was.handle
 	l.noted.Store(was.noted.Load())
-	if was.asked() && was.want == l.want {
-		l.settled.Store(was.settled.Load())
-		return l, !l.settled.Load()
-	}
-	return l, true
+	l.settled.Store(was.asked() && was.want == l.want && was.settled.Load())
+}
+
+// changed reports whether Redis may have another limit than is wanted, and can be told.
+func (l *limit) changed() bool {
+	return l.asked() && !l.settled.Load() && l.handle.declared.Load() != nil
 }
 
 // asked reports whether Redis decides.
@@ -80,61 +83,64 @@ func (l *limit) asked() bool { return !l.rule.Unlimited && l.rule.Requests > 0 }
 
 // limiter is what decides about a key.
 func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, error) {
-	h := l.handle.Load()
-	if h == nil {
+	d := l.handle.declared.Load()
+	if d == nil {
 		var err error
-		if h, err = l.declare(ctx); err != nil {
+		if d, err = l.declare(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if h.each != nil {
-		return h.each.Limiter(bounded(key)), nil
+	if d.each != nil {
+		return d.each.Limiter(bounded(key)), nil
 	}
-	return h.one, nil
+	return d.one, nil
 }
 
-func (l *limit) declare(ctx context.Context) (*handle, error) {
-	h, name := &handle{}, bounded("envoy/"+l.rule.ID)
+func (l *limit) declare(ctx context.Context) (*declared, error) {
+	d, name := &declared{}, bounded("envoy/"+l.rule.ID)
 	var err error
 	if l.rule.Open {
-		h.each, err = l.service.client.Family(ctx, name, l.want)
+		d.each, err = l.service.client.Family(ctx, name, l.want)
 	} else {
-		h.one, err = l.service.client.Limiter(ctx, name, l.want)
+		d.one, err = l.service.client.Limiter(ctx, name, l.want)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.handle.Store(h)
-	return h, nil
+	l.handle.declared.Store(d)
+	return d, nil
 }
 
-func (h *handle) limit() shardlimit.Limit {
-	if h.each != nil {
-		return h.each.Limit()
+func (d *declared) limit() shardlimit.Limit {
+	if d.each != nil {
+		return d.each.Limit()
 	}
-	return h.one.Limit()
+	return d.one.Limit()
 }
 
 // wanted reports whether the limit in force is the one of the configuration, as far as this process
 // has heard.
-func (l *limit) wanted(h *handle) bool {
-	is := h.limit()
+func (l *limit) wanted() bool {
+	is := l.handle.declared.Load().limit()
 	return is.Permits == l.want.Permits && is.Per == l.want.Per && is.Algorithm == l.want.Algorithm
 }
+
+// inForce reports whether no later configuration has replaced the limit.
+func (l *limit) inForce() bool { return l.brought || l.service.live.Load().limits[l.rule] == l }
 
 // heard is called when Redis has decided. The first time it makes sure, beside the request, that
 // the limit is the one of the configuration, and not one that was stored before.
 func (l *limit) heard(ctx context.Context) {
-	if l.settled.Load() || !l.setting.TryLock() {
+	if l.settled.Load() || !l.handle.setting.TryLock() {
 		return
 	}
-	if l.wanted(l.handle.Load()) {
+	if l.wanted() {
 		l.settled.Store(true)
-		l.setting.Unlock()
+		l.handle.setting.Unlock()
 		return
 	}
 	go func() {
-		defer l.setting.Unlock()
+		defer l.handle.setting.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enforceTime)
 		defer cancel()
 		if err := l.set(ctx); err != nil {
@@ -143,16 +149,19 @@ func (l *limit) heard(ctx context.Context) {
 	}()
 }
 
-// set has Redis keep the limit of the configuration.
+// set has Redis keep the limit of the configuration. A request that came before the configuration
+// was replaced changes nothing any more. handle.setting is held.
 func (l *limit) set(ctx context.Context) error {
+	if !l.inForce() {
+		return nil
+	}
 	var err error
-	h := l.handle.Load()
-	switch {
-	case l.wanted(h):
-	case h.each != nil:
-		err = h.each.SetLimit(ctx, l.want)
+	switch d := l.handle.declared.Load(); {
+	case l.wanted():
+	case d.each != nil:
+		err = d.each.SetLimit(ctx, l.want)
 	default:
-		err = h.one.SetLimit(ctx, l.want)
+		err = d.one.SetLimit(ctx, l.want)
 	}
 	if err != nil {
 		return fmt.Errorf("envoylimit: the limit of %s is not changed yet: %w", l.rule.ID, err)
@@ -170,8 +179,8 @@ func enforceAll(ctx context.Context, changed []*limit) error {
 		busy <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-busy }()
-			l.setting.Lock()
-			defer l.setting.Unlock()
+			l.handle.setting.Lock()
+			defer l.handle.setting.Unlock()
 			errs[i] = l.set(ctx)
 		})
 	}

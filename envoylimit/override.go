@@ -42,6 +42,7 @@ func (s *Service) override(domain string, entries []rules.Entry,
 			s.overrides.all = make(map[string]*limit)
 		}
 		l = newLimit(s, &rules.Rule{ID: id, Domain: domain, Open: true, Requests: o.GetRequestsPerUnit(), Unit: unit})
+		l.brought = true
 		s.overrides.all[id] = l
 	}
 	var key []byte

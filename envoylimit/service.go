@@ -164,9 +164,12 @@ func (s *Service) Apply(ctx context.Context, config *rules.Config) error {
 	}
 	var changed []*limit
 	for _, rule := range config.Rules() {
-		l, isNew := newLimit(s, rule).after(former)
+		l := newLimit(s, rule)
+		if was := former[l.id()]; was != nil {
+			l.follow(was)
+		}
 		next.limits[rule] = l
-		if isNew && l.handle.Load() != nil {
+		if l.changed() {
 			changed = append(changed, l)
 		}
 	}
