@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -134,17 +135,33 @@ type Config struct {
 
 // withDefaults returns a checked copy with every default filled in.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	bad := func(format string, a ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
-	}
 	nodes, err := checkNodes(c.Nodes)
-	if err != nil {
-		errs = append(errs, err)
-	}
 	c.Nodes = nodes
 	if c.Participant == "" {
 		c.Participant = defaultParticipant()
+	}
+	c.FamilyKeys = cmp.Or(c.FamilyKeys, DefaultFamilyKeys)
+	c.Weight = cmp.Or(c.Weight, 1)
+	c.Failover = cmp.Or(c.Failover, DefaultFailover)
+	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	c.KeyPrefix = cmp.Or(c.KeyPrefix, DefaultKeyPrefix)
+	if c.MeterProvider == nil {
+		c.MeterProvider = otel.GetMeterProvider()
+	}
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(err, c.check())
+}
+
+// check says what cannot work, of all but the nodes, once defaults are filled in.
+func (c *Config) check() error {
+	var errs []error
+	bad := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
 	}
 	if len(c.Participant) > MaxName {
 		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
@@ -155,23 +172,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.FamilyKeys < 0 {
 		bad("FamilyKeys is %d; it must not be negative", c.FamilyKeys)
 	}
-	if c.FamilyKeys == 0 {
-		c.FamilyKeys = DefaultFamilyKeys
-	}
-	if c.Weight == 0 {
-		c.Weight = 1
-	}
 	if !fairWeight(c.Weight) {
 		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
 	}
-	if c.Failover == 0 {
-		c.Failover = DefaultFailover
-	}
 	if c.Failover < time.Second {
 		bad("Failover is %s; it must be at least 1s", c.Failover)
-	}
-	if c.CallTimeout == 0 {
-		c.CallTimeout = DefaultCallTimeout
 	}
 	if c.CallTimeout < time.Millisecond {
 		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)
@@ -182,22 +187,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.AfterLoss > Resume {
 		bad("AfterLoss %d is not a policy", c.AfterLoss)
 	}
-	if c.KeyPrefix == "" {
-		c.KeyPrefix = DefaultKeyPrefix
-	}
 	if strings.ContainsAny(c.KeyPrefix, "{}") || len(c.KeyPrefix) > MaxName {
 		bad("KeyPrefix must have no braces and at most %d bytes", MaxName)
 	}
-	if c.MeterProvider == nil {
-		c.MeterProvider = otel.GetMeterProvider()
-	}
-	if c.TracerProvider == nil {
-		c.TracerProvider = otel.GetTracerProvider()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func defaultParticipant() string {

@@ -15,8 +15,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// What was reserved under a longer window counts when its node is taken over, although the limit
-// has settled with a shorter one since.
+// A takeover counts a reservation of a longer window, although the limit has settled with a shorter
+// one since.
 func TestAReservationOfALongerWindowOutlivesItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 3)

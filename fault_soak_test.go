@@ -195,9 +195,9 @@ func (s *soak) report() {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A soak
 
-Four servers, three processes, nine callers of a limit of %d permits in %v (4 shards, Failover) and
-twelve of %d keys with %d in %v; %d other keys are called now and then. Each round breaks servers at
-random, one or two at a time, moves the limit, and mends all. Each row is several rounds.
+Four servers and three processes; nine callers of a limit of %d permits in %v (4 shards, Failover),
+and twelve of %d keys with %d in %v. %d other keys are called now and then. Each round breaks
+servers at random, one or two at a time, moves the limit, and mends all.
 
 Written by: go test -run '^TestSoak$' -timeout 0 -soak %v -soak.report FILE .
 

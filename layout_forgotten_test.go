@@ -8,9 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What a process learns of the shards of a layout is forgotten with it, however often a limit
-// moves: the shards of an algorithm that it had before, or of a life of a node that is over, never
-// return.
+// A process forgets the shards of a layout with it, however often a limit moves. Shards of an
+// algorithm that the limit had before, or of a life of a node that is over, never return.
 func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)

@@ -28,7 +28,8 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	apply := func(requests string) *limit {
 		t.Helper()
 		config, err := rules.Parse([]rules.File{{Name: "f.yaml", Content: []byte(
-			"domain: d\ndescriptors: [{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests + "}}]")}},
+			"domain: d\ndescriptors: [{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests +
+				"}}]")}},
 			rules.Options{})
 		if err == nil {
 			err = s.Apply(t.Context(), config)

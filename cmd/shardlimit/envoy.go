@@ -83,7 +83,7 @@ type envoyServer struct {
 	ended   chan error
 }
 
-// start serves until stop. What is under way at the first interrupt goes on.
+// start begins to serve, until stop. Calls that are under way at the first interrupt are answered.
 func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, meters metric.MeterProvider,
 	con console) (*envoyServer, error) {
 	j.options.MeterProvider = meters

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,23 +16,6 @@ import (
 
 const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
 
-// lines are those of standard error; until reads on to one with a text.
-type lines struct {
-	t  *testing.T
-	in *bufio.Scanner
-}
-
-func (l lines) until(text string) string {
-	l.t.Helper()
-	for l.in.Scan() {
-		if strings.Contains(l.in.Text(), text) {
-			return l.in.Text()
-		}
-	}
-	l.t.Fatalf("no line with %q", text)
-	return ""
-}
-
 func TestServeEnvoy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.yaml")
 	write := func(content string) {
@@ -43,20 +24,9 @@ func TestServeEnvoy(t *testing.T) {
 		}
 	}
 	write(envoyConfig)
-	cmd := exec.Command(built, "serve", "--listen", "127.0.0.1:0", "--embedded", "--grpc", "127.0.0.1:0", "--config",
-		file, "--call-timeout", "20s", "--response-headers")
-	cmd.Env = cleanEnv()
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	says := lines{t, bufio.NewScanner(errs)}
-	_, address, _ := strings.Cut(says.until("serving Envoy on "), " on ")
-	_, url, _ := strings.Cut(says.until("limits on "), " on ")
+	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", file, "--call-timeout", "20s",
+		"--response-headers")
+	address, url := says.address("serving Envoy on "), says.address("limits on ")
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,14 @@ import (
 // startServe runs serve and returns its address.
 func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 	t.Helper()
-	cmd = exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd, says := launchServe(t, args...)
+	return cmd, says.address("limits on ")
+}
+
+// launchServe runs serve and returns what it says.
+func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
+	t.Helper()
+	cmd := exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Env = cleanEnv()
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -25,12 +32,31 @@ func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	line, err := bufio.NewReader(errs).ReadString('\n')
-	_, url, found := strings.Cut(strings.TrimSpace(line), " on ")
-	if err != nil || !found {
-		t.Fatalf("%q, %v", line, err)
+	return cmd, lines{t, bufio.NewScanner(errs)}
+}
+
+// lines are those of standard error; until reads on to one with a text.
+type lines struct {
+	t  *testing.T
+	in *bufio.Scanner
+}
+
+func (l lines) until(text string) string {
+	l.t.Helper()
+	for l.in.Scan() {
+		if strings.Contains(l.in.Text(), text) {
+			return l.in.Text()
+		}
 	}
-	return cmd, url
+	l.t.Fatalf("no line with %q", text)
+	return ""
+}
+
+// address is what follows a text.
+func (l lines) address(after string) string {
+	l.t.Helper()
+	_, address, _ := strings.Cut(l.until(after), after)
+	return address
 }
 
 func post(t *testing.T, url, body string) (int, string) {

@@ -64,21 +64,17 @@ func (p *parser) text(n *yaml.Node) (string, error) {
 }
 
 func (p *parser) flag(n *yaml.Node, to *bool) error {
-	if absent(n) {
-		return nil
-	}
-	if err := n.Decode(to); err != nil {
-		return p.bad(n, "write true or false", "%q is neither true nor false", n.Value)
-	}
-	return nil
+	return p.decode(n, to, "true or false")
 }
 
 func (p *parser) number(n *yaml.Node, to *uint32) error {
-	if absent(n) {
+	return p.decode(n, to, "a whole number from 0 to 4294967295")
+}
+
+// decode leaves what is absent as it is.
+func (p *parser) decode(n *yaml.Node, to any, what string) error {
+	if absent(n) || n.Decode(to) == nil {
 		return nil
 	}
-	if err := n.Decode(to); err != nil {
-		return p.bad(n, "write a whole number from 0 to 4294967295", "%q is not such a number", n.Value)
-	}
-	return nil
+	return p.bad(n, "write "+what, "%q does not fit here", n.Value)
 }

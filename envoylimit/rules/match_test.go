@@ -173,7 +173,7 @@ func describe(m rules.Match, ok bool) string {
 	return s
 }
 
-// What is joined to a key can be told apart again, and so can the places of rules.
+// Different values make different keys, and different rules have different IDs.
 func TestKeysAreNotConfused(t *testing.T) {
 	c := parse(t, `
 domain: d

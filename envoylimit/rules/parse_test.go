@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		"domain: d\ndescriptors:\n- key: k\n  ratelimit: " +
 			"{}": `f:4: a descriptor has no field "ratelimit"; `,
 		"domain: d\ndescriptors:\n- key: k\n  shadow_mode: " +
-			"perhaps": `f:4: "perhaps" is neither true nor false; `,
+			"perhaps": `f:4: "perhaps" does not fit here; `,
 		"domain: d\ndescriptors:\n- key: k\n  share_threshold: " +
 			"true": `f:4: share_threshold is for a value with *, `,
 		"domain: d\ndescriptors:\n- key: k\n  rate_limit: 5": "f:4: rate_limit is not a mapping; ",
@@ -48,9 +48,9 @@ func TestMistakes(t *testing.T) {
 		limit("unit: year, requests_per_unit: 5"): "f:4: limits per year are not " +
 			"possible: the ",
 		limit("unit: second, requests_per_unit: " +
-			"-5"): `f:4: "-5" is not such a number; write a whole`,
+			"-5"): `f:4: "-5" does not fit here; write a whole`,
 		limit("unit: second, requests_per_unit: " +
-			"4294967296"): `f:4: "4294967296" is not such a number; `,
+			"4294967296"): `f:4: "4294967296" does not fit here; `,
 		limit("unit: second, unlimited: true"): "f:4: the limit has a unit and is " +
 			"unlimited; ",
 		limit("unit: second, requests_per_unit: 5, " +

@@ -78,7 +78,7 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 	return r.lasting(under, old, want.Spec), f, nil
 }
 
-// lasting completes the fence of a limit that follows a layout: for how long what was granted may
+// lasting completes the fence of a limit that follows a layout: for how long a grant may
 // matter. Grants of earlier layouts count for their time from when they were replaced. That all
 // shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
