@@ -221,11 +221,8 @@ func (f *Fence) round(ctx context.Context,
 		if m, err = next(found); err != nil {
 			return "", err
 		}
-		text, err := m.Encode()
-		if err == nil && text == found.Value {
-			held = found.Held
-		}
-		return text, err
+		held = heldIf(m, found)
+		return m.Encode()
 	})
 	if err != nil {
 		return m, f.refused(err, errs)
@@ -264,7 +261,8 @@ func (f *Fence) learn(m majority.Membership, began int64, held time.Duration) {
 	if old != nil && old.membership.Generation > m.Generation {
 		return // another exchange was later
 	}
-	k := &knowledge{membership: m, began: began, held: held, lives: make(map[string]string, len(m.Nodes))}
+	k := &knowledge{membership: m, held: held, lives: make(map[string]string, len(m.Nodes)),
+		belief: majority.Belief{Generation: m.Generation, Began: time.Duration(began)}}
 	for _, n := range m.Nodes {
 		if !n.Out {
 			k.lives[n.Name] = f.id + "-" + strconv.FormatInt(n.Since, 36)

@@ -114,7 +114,7 @@ type Fence struct {
 // knowledge is what one exchange found. It never changes.
 type knowledge struct {
 	membership majority.Membership
-	began      int64             // when that exchange began, as time elapsed
+	belief     majority.Belief   // in it, on the clock of time elapsed
 	held       time.Duration     // for how long at least the generation was in force then
 	lives      map[string]string // of the nodes that are in, by name
 }
@@ -154,10 +154,14 @@ func ID(places []string) string {
 // Until returns until when what is known may be relied on, as time elapsed; 0: it may not.
 func (f *Fence) Until(elapsed int64) int64 {
 	k := f.known.Load()
-	if k == nil || elapsed >= k.began+int64(confirmFor) {
+	if k == nil {
 		return 0
 	}
-	return k.began + int64(confirmFor)
+	left := k.belief.Left(k.membership.Generation, time.Duration(elapsed), confirmFor)
+	if left == 0 {
+		return 0
+	}
+	return elapsed + int64(left)
 }
 
 // Generation is the last one that was confirmed; 0: none was.

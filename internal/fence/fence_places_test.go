@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/majority"
 )
 
 // A majority is enough, and it is not waited for the rest.
@@ -134,5 +136,25 @@ func TestFewLimitsFollowTheirNodesAtATime(t *testing.T) {
 	all.Done()
 	if !all.Take(t.Context()) {
 		t.Error("no room after one was done")
+	}
+}
+
+// For how long a membership was held is told only of the one that was found, not of one that this
+// process knows to be later.
+func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
+	m, err := majority.NewMembership(7, places, places...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := majority.Found{Exists: true, Value: text, Held: time.Hour}
+	if got := heldIf(m, found); got != time.Hour {
+		t.Errorf("the one that was found: %v", got)
+	}
+	if got := heldIf(m.Outlast(), found); got != 0 {
+		t.Errorf("another one: %v", got)
 	}
 }

@@ -108,15 +108,24 @@ func (f *Fence) Admit(ctx context.Context, names ...string) error {
 	}
 	_, err := f.change(ctx, func(found majority.Found) (majority.Membership, error) {
 		m, err := f.begin(found)
+		held := heldIf(m, found)
 		for _, name := range names {
 			if err == nil && lacks(m, []string{name}) {
-				m, err = m.Add(name, found.Held)
-				found.Held = 0 // counted
+				m, err = m.Add(name, held)
+				held = 0 // counted
 			}
 		}
 		return m, err
 	})
 	return err
+}
+
+// heldIf is for how long a membership was held: 0 unless it is the one that was found.
+func heldIf(m majority.Membership, found majority.Found) time.Duration {
+	if text, err := m.Encode(); err != nil || text != found.Value {
+		return 0
+	}
+	return found.Held
 }
 
 // lacks reports whether a membership does not know one of the nodes.

@@ -144,7 +144,7 @@ func (f fencing) ask(u user, s scene, generations []Membership) (out []user) {
 	if f.noFence {
 		left = confirmed
 	}
-	if until := Deadline(said.Microseconds(), left); until != 0 {
+	if until := deadline(said.Microseconds(), left); until != 0 {
 		next := u
 		next.until, next.callGeneration = until, u.belief.Generation
 		out = append(out, next)
@@ -210,4 +210,14 @@ func TestABrokenFenceIsNoticed(t *testing.T) {
 			t.Logf("%d states: %v", states, err)
 		})
 	}
+}
+
+// deadline is the time of a node, in microseconds, up to which it may serve a call: what its clock
+// said in an earlier reply, and what was left of the belief when that reply was received. So the
+// way of the reply makes it earlier, never later. 0: no call may be sent.
+func deadline(said int64, left time.Duration) int64 {
+	if left < time.Microsecond {
+		return 0
+	}
+	return said + left.Microseconds()
 }

@@ -105,19 +105,6 @@ func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 	return next.checked()
 }
 
-// Remove forgets a node that is out. One that holds a place stays.
-func (m Membership) Remove(name string, held time.Duration) (Membership, error) {
-	next, n, err := m.change(name, held)
-	if err != nil {
-		return Membership{}, err
-	}
-	if !n.Out || slices.Contains(m.Places, name) {
-		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
-	}
-	next.Nodes = slices.DeleteFunc(next.Nodes, func(n Node) bool { return n.Name == name })
-	return next.checked()
-}
-
 // change returns the next generation, and a node in it.
 func (m Membership) change(name string, held time.Duration) (Membership, *Node, error) {
 	next := m.next(held)

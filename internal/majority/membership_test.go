@@ -44,9 +44,6 @@ func TestSomeNodeStaysIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = m.Remove("b", 0); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := m.PutOut("a", 0); !errors.Is(err, ErrTooFewPlaces) {
 		t.Errorf("the last node goes out: %v", err)
 	}
@@ -64,8 +61,7 @@ func TestANodeGoesOutAndComesBack(t *testing.T) {
 		{"put out", Membership.PutOut, false, 2},
 		{"come back", Membership.Add, true, 3},
 		{"put out again", Membership.PutOut, false, 4},
-		{"remove", Membership.Remove, false, 0},
-		{"a new one", Membership.Add, true, 6},
+		{"come back again", Membership.Add, true, 5},
 	} {
 		before := m
 		saved := slices.Clone(before.Nodes)
@@ -85,11 +81,8 @@ func TestANodeGoesOutAndComesBack(t *testing.T) {
 	if m.OutFor("d", time.Hour) != 0 {
 		t.Error("a node that is in is out")
 	}
-	for what, do := range map[string]func(Membership, string, time.Duration) (Membership, error){
-		"add": Membership.Add, "remove": Membership.Remove} {
-		if _, err := do(m, "d", 0); !errors.Is(err, ErrStanding) {
-			t.Errorf("%s of a node that is in: %v", what, err)
-		}
+	if _, err := m.Add("d", 0); !errors.Is(err, ErrStanding) {
+		t.Errorf("add of a node that is in: %v", err)
 	}
 	if _, err := m.PutOut("x", 0); !errors.Is(err, ErrUnknownNode) {
 		t.Errorf("an unknown node: %v", err)
@@ -108,18 +101,6 @@ func TestHowLongANodeHasBeenOut(t *testing.T) {
 	}
 	if m, err = m.Add("d", time.Second); err != nil || m.OutFor("d", time.Hour) != 0 {
 		t.Errorf("in again, and out for %v (%v)", m.OutFor("d", time.Hour), err)
-	}
-}
-
-func TestAPlaceIsNotRemoved(t *testing.T) {
-	for name, want := range map[string]error{"a": ErrStanding, "d": nil} {
-		m, err := five(t).PutOut(name, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.Remove(name, 0); !errors.Is(err, want) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

@@ -64,15 +64,3 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	}
 	return Reading{Value: best.Value, Ballot: best.Accepted, Held: held, Blank: blank}, Confirmed
 }
-
-// Outlast returns a change for a process that may know more than all places: its own value is of an
-// epoch, and so is any other by epochOf, 0 if it cannot tell. If its own is later than what was
-// found, successor makes the value that follows both from its own. Else then goes on as usual.
-func Outlast(own string, epochOf func(string) int64, successor, then Change) Change {
-	return func(f Found) (string, error) {
-		if f.Exists && epochOf(f.Value) >= epochOf(own) {
-			return then(f)
-		}
-		return successor(Found{Exists: true, Value: own})
-	}
-}

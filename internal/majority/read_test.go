@@ -157,15 +157,3 @@ func TestVerdictsOnReads(t *testing.T) {
 		}
 	}
 }
-
-// Who knows more than all places goes on from that.
-func TestWhoKnowsALaterEpochOutlastsTheFound(t *testing.T) {
-	epoch := func(s string) int64 { return int64(len(s)) }
-	change := Outlast("aaa", epoch, func(f Found) (string, error) { return f.Value + "!", nil },
-		func(f Found) (string, error) { return f.Value + "?", nil })
-	for found, want := range map[string]string{"": "aaa!", "bb": "aaa!", "ccc": "ccc?", "dddd": "dddd?"} {
-		if got, err := change(Found{Exists: found != "", Value: found}); err != nil || got != want {
-			t.Errorf("after %q comes %q, not %q (%v)", found, got, want, err)
-		}
-	}
-}

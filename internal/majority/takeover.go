@@ -33,13 +33,3 @@ func (b Belief) Left(generation int64, now, confirm time.Duration) time.Duration
 	}
 	return max(b.Began+confirm-now, 0)
 }
-
-// Deadline is the time of a node, in microseconds, up to which it may serve a call: what its clock
-// said in an earlier reply, and what was left of the belief when that reply was received. So the
-// way of the reply makes it earlier, never later. 0: no call may be sent.
-func Deadline(said int64, left time.Duration) int64 {
-	if left < time.Microsecond {
-		return 0
-	}
-	return said + left.Microseconds()
-}
