@@ -189,7 +189,11 @@ func (c *core) forget(layout shard.Layout) {
 		listed[s.Site()] = true
 	}
 	c.lanes = slices.DeleteFunc(c.lanes, func(l *lane.Lane) bool {
-		return !listed[siteOf(l)] && l.Waiting.Load() == 0
+		gone := !listed[siteOf(l)] && l.Waiting.Load() == 0
+		if gone {
+			l.Gone.Store(true)
+		}
+		return gone
 	})
 }
 
@@ -257,6 +261,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 		c.lanes = append(c.lanes, l)
 	} else { // the node has moved
 		l.Follows(c.lanes[i])
+		c.lanes[i].Gone.Store(true)
 		c.lanes[i] = l
 	}
 	return l

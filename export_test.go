@@ -76,10 +76,12 @@ func Unbookable(cause error) error { return &partError{nil, cause} }
 // ErrorCode is what a span says of an error of Redis.
 var ErrorCode = telemetry.ErrorCode
 
-// Lanes is of how many shards the limiter keeps what it has learnt.
-func (l *Limiter) Lanes() int {
-	c := l.core
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.lanes)
+// Remembers is of how many shards the limiter keeps lanes, and its participant seats.
+func (l *Limiter) Remembers() (lanes, seats int) {
+	l.core.mu.Lock()
+	lanes = len(l.core.lanes)
+	l.core.mu.Unlock()
+	l.member.mu.Lock()
+	defer l.member.mu.Unlock()
+	return lanes, len(l.member.seats)
 }

@@ -17,6 +17,7 @@ import (
 
 var (
 	soakFor    = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
+	soakKeys   = flag.Int("soak.keys", 10_000, "how many keys TestSoak calls now and then")
 	soakReport = flag.String("soak.report", "", "the file that TestSoak writes its report to")
 )
 
@@ -36,7 +37,7 @@ func TestSoak(t *testing.T) {
 		s.round(2)
 		return
 	}
-	for i := range coolKeys { // what a process remembers of a key is no leak
+	for i := range *soakKeys { // what a process remembers of a key is no leak
 		for _, f := range s.families {
 			_, _ = f.Limiter(fmt.Sprint("cool ", i)).Allow(t.Context())
 		}
@@ -66,10 +67,8 @@ type soak struct {
 	rows     []soakRow
 }
 
-const (
-	hotKeys  = 4
-	coolKeys = 10_000
-)
+// hotKeys is how many keys are called all the time.
+const hotKeys = 4
 
 // soakRow is what was seen in a number of rounds.
 type soakRow struct {
@@ -99,7 +98,7 @@ func (s *soak) round(events int) {
 		}
 	}
 	for range 500 {
-		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(coolKeys))).Allow(s.Context())
+		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(*soakKeys))).Allow(s.Context())
 	}
 	s.disturb(events)
 	healing := time.Now()
@@ -199,11 +198,11 @@ Four servers and three processes; nine callers of a limit of %d permits in %v (4
 and twelve of %d keys with %d in %v. %d other keys are called now and then. Each round breaks
 servers at random, one or two at a time, moves the limit, and mends all.
 
-Written by: go test -run '^TestSoak$' -timeout 0 -soak %v -soak.report FILE .
+Written by: go test -run '^TestSoak$' -timeout 0 -soak %v -soak.keys %d -soak.report FILE .
 
 | until | rounds | calls | permits | errors | most of %d | most of %d | whole after | heap, MB | goroutines | keys |
 |---|---|---|---|---|---|---|---|---|---|---|
-`, s.limit.Permits, s.limit.Per, hotKeys, soakedKey.Permits, soakedKey.Per, coolKeys, *soakFor,
+`, s.limit.Permits, s.limit.Per, hotKeys, soakedKey.Permits, soakedKey.Per, *soakKeys, *soakFor, *soakKeys,
 		s.limit.Permits, soakedKey.Permits)
 	for _, r := range s.rows {
 		fmt.Fprintf(&b, "| %v | %d | %d | %d | %d | %d | %d | %v | %.1f | %d | %d |\n", r.until.Round(time.Second),

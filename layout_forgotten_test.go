@@ -27,8 +27,8 @@ func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 			}
 			settled(t, l)
 		}
-		if got := l.Lanes(); got > 6 {
-			t.Errorf("it remembers %d shards of a limit that has three", got)
+		if lanes, seats := l.Remembers(); lanes > 6 || seats > 6 {
+			t.Errorf("it has %d lanes and %d seats for a limit of three shards", lanes, seats)
 		}
 	})
 }

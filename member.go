@@ -48,6 +48,7 @@ func (m *member) view(r *routes) *view {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := &view{routes: r, member: m}
+	m.seats = slices.DeleteFunc(m.seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.order {
 		v.seats = append(v.seats, m.seat(l))
 	}

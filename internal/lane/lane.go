@@ -44,6 +44,7 @@ type Lane struct {
 	env *Env
 	Way
 	Terms atomic.Pointer[Terms]
+	Gone  atomic.Bool          // the process uses it no more; calls under way may go on
 	heir  atomic.Pointer[Lane] // to the same shard, since the node has moved; nil: it has not
 	box   atomic.Pointer[outbox]
 
