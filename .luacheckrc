@@ -7,6 +7,7 @@ std = {
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
     string = {fields = {'find', 'format', 'match', 'sub'}},
+    table = {fields = {'insert'}},
   },
 }
 max_line_length = false

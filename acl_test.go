@@ -1,9 +1,11 @@
 package shardlimit_test
 
 import (
+	"errors"
 	"os"
-	"regexp"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -12,39 +14,98 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// documented are the commands that an item of docs/operations.md names.
-func documented(t *testing.T, item string) (commands []string) {
+// documentedUser are the rules of a user that docs/howto/secure.md gives in a block, that of the
+// servers or that of the sentinels, with other names in it.
+func documentedUser(t *testing.T, block int, prefix string) []string {
 	t.Helper()
-	text, err := os.ReadFile("docs/operations.md")
+	text, err := os.ReadFile("docs/howto/secure.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, found := strings.Cut(string(text), item)
-	list, _, more := strings.Cut(list, "\n- ")
-	if !found || !more {
-		t.Fatalf("no item %q", item)
+	blocks := strings.Split(string(text), "```")
+	if len(blocks) < 2*block {
+		t.Fatalf("there are only %d blocks", len(blocks)/2)
 	}
-	for _, name := range regexp.MustCompile("`([A-Z]+)`").FindAllStringSubmatch(list, -1) {
-		commands = append(commands, name[1])
+	rules := strings.Fields(blocks[2*block-1])
+	for i, rule := range rules {
+		switch rule {
+		case "limiter":
+			rules[i] = "app"
+		case ">PASSWORD":
+			rules[i] = ">secret"
+		case "~shardlimit:*":
+			rules[i] = "~" + prefix + "*"
+		}
 	}
-	return commands
+	if len(rules) < 5 || rules[0] != "ACL" {
+		t.Fatalf("block %d is %q", block, rules)
+	}
+	return rules[1:] // SETUSER ...
 }
 
-// permit makes a user that may run only what is documented.
-func permit(t *testing.T, c rueidis.Client, keys string, commands []string) {
+// besides are the permissions that the table of docs/howto/secure.md adds for a place.
+func besides(t *testing.T, place string) (rules []string) {
 	t.Helper()
-	rules := []string{"SETUSER", "app", "reset", "on", ">secret", "~" + keys + "*", "-@all"}
-	for _, name := range commands {
-		rules = append(rules, "+"+strings.ToLower(name))
+	text, err := os.ReadFile("docs/howto/secure.md")
+	if err != nil {
+		t.Fatal(err)
 	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| `+") || !strings.Contains(line, place) {
+			continue
+		}
+		rules = append(rules, strings.Fields(strings.ReplaceAll(strings.Split(line, "`")[1], `\|`, "|"))...)
+	}
+	if len(rules) == 0 {
+		t.Fatalf("nothing about %s", place)
+	}
+	return rules
+}
+
+// permit makes a user that may do only what is documented.
+func permit(t *testing.T, c rueidis.Client, rules ...string) {
+	t.Helper()
 	if err := c.Do(t.Context(), c.B().Arbitrary("ACL").Args(rules...).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// called adds the commands that the user has called on a server, within scripts or not.
+func called(t *testing.T, c rueidis.Client, all map[string]bool) {
+	t.Helper()
+	text, err := c.Do(t.Context(), c.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+		all[strings.ToLower(name)] = true
+	}
+}
+
+// inScripts reports whether a script names the command: some are called in rare moments only.
+func inScripts(t *testing.T, command string) bool {
+	t.Helper()
+	files, err := filepath.Glob("script/testdata/assembled/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "'"+strings.ToUpper(command)+"'") {
+			return true
+		}
+	}
+	return false
+}
+
 // useAll makes calls of all kinds.
 func useAll(t *testing.T, f fleet) {
 	t.Helper()
+	useEveryAlgorithm(t, f)
 	l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
 	d, err := l.AllowN(t.Context(), 5)
 	if err != nil || !d.Allowed || d.Degraded {
@@ -86,61 +147,111 @@ func useAll(t *testing.T, f fleet) {
 	}
 }
 
-// The commands that the documentation names are all that a user needs.
-func TestTheDocumentedPermissionsSuffice(t *testing.T) {
-	t.Parallel()
-	commands := documented(t, "**ACL:**")
-	as := func(o rueidis.ClientOption) rueidis.ClientOption {
-		o = unhurried(o)
-		o.Username, o.Password = "app", "secret"
-		return o
-	}
-	t.Run("a database other than 0", func(t *testing.T) {
-		t.Parallel()
-		s, prefix := redistest.Standalone(t), redistest.Prefix(t)
-		permit(t, s.Client(t), prefix, commands)
-		o := as(s.ClientOption())
-		o.SelectDB = 3
-		useAll(t, fleet{nodes: []shardlimit.Node{{Name: "n", Redis: o}}, prefix: prefix})
-	})
-	t.Run("Sentinel", func(t *testing.T) {
-		t.Parallel()
-		set, prefix := redistest.NewSentinel(t, 1), redistest.Prefix(t)
-		for _, s := range set.Servers() {
-			permit(t, s.Client(t), prefix, commands)
+// useEveryAlgorithm takes, books and gives back under each of them.
+func useEveryAlgorithm(t *testing.T, f fleet) {
+	t.Helper()
+	c := f.client(t)
+	for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
+		shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
+		l := limiter(t, c, algorithm.String(), shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per,
+			Algorithm: algorithm, Shards: 1})
+		d, err := l.AllowN(t.Context(), 10)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%s: %+v, %v", algorithm, d, err)
 		}
-		watcher, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: set.Addrs(), ForceSingleClient: true, DisableCache: true,
-		})
-		if err != nil {
-			t.Fatal(err)
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Errorf("%s: %v", algorithm, err)
 		}
-		defer watcher.Close()
-		permit(t, watcher, "none", documented(t, "**ACL of sentinels:**"))
-		if err := watcher.Do(t.Context(),
-			watcher.B().Arbitrary("ACL").Args("SETUSER", "app", "&*").Build()).Error(); err != nil {
-			t.Fatal(err)
+		if _, err := l.AllowUpTo(t.Context(), 20); err != nil {
+			t.Errorf("%s: %v", algorithm, err)
 		}
-		o := as(set.ClientOption())
-		o.Sentinel.Username, o.Sentinel.Password = "app", "secret"
-		useAll(t, fleet{nodes: []shardlimit.Node{{Name: "n", Redis: o}}, prefix: prefix})
-	})
-	t.Run("a cluster with a slot on its way", func(t *testing.T) {
-		f, cluster := clustered(t, 0)
-		for _, s := range cluster.Servers() {
-			permit(t, s.Client(t), f.prefix, commands)
-		}
-		f.nodes[0].Redis = as(f.nodes[0].Redis)
-		useAll(t, f)
-		l := limiter(t, f.client(t), "moved", shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
-		migrations := begin(cluster, peek(t, l))
-		for range 10 {
-			if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+		r, err := l.Reserve(t.Context(), 1)
+		switch {
+		case errors.Is(err, shardlimit.ErrTooManyReservations): // a queue without room says so after the call
+		case err != nil:
+			t.Errorf("%s: %v", algorithm, err)
+		default:
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Errorf("%s: %v", algorithm, err)
 			}
 		}
-		for _, m := range migrations {
-			m.Finish()
+	}
+}
+
+func as(o rueidis.ClientOption) rueidis.ClientOption {
+	o = unhurried(o)
+	o.Username, o.Password = "app", "secret"
+	return o
+}
+
+// The documented permissions of a user suffice, and each of them is needed.
+func TestTheDocumentedPermissionsSuffice(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	used := map[string]bool{}
+	use := func(t *testing.T, servers ...*redistest.Server) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range servers {
+			called(t, s.Client(t), used)
 		}
+	}
+	t.Run("all", func(t *testing.T) {
+		t.Run("a database other than 0", func(t *testing.T) {
+			t.Parallel()
+			s, prefix := redistest.Standalone(t), redistest.Prefix(t)
+			permit(t, s.Client(t), append(documentedUser(t, 1, prefix), besides(t, "database")...)...)
+			o := as(s.ClientOption())
+			o.SelectDB = 3
+			useAll(t, fleet{nodes: []shardlimit.Node{{Name: "n", Redis: o}}, prefix: prefix})
+			use(t, s)
+		})
+		t.Run("Sentinel", func(t *testing.T) {
+			t.Parallel()
+			set, prefix := redistest.NewSentinel(t, 1), redistest.Prefix(t)
+			for _, s := range set.Servers() {
+				permit(t, s.Client(t), append(documentedUser(t, 1, prefix), besides(t, "Sentinel")...)...)
+			}
+			watcher, err := rueidis.NewClient(rueidis.ClientOption{
+				InitAddress: set.Addrs(), ForceSingleClient: true, DisableCache: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watcher.Close()
+			permit(t, watcher, documentedUser(t, 2, "")...)
+			o := as(set.ClientOption())
+			o.Sentinel.Username, o.Sentinel.Password = "app", "secret"
+			useAll(t, fleet{nodes: []shardlimit.Node{{Name: "n", Redis: o}}, prefix: prefix})
+		})
+		t.Run("a cluster with a slot on its way", func(t *testing.T) {
+			f, cluster := clustered(t, 0)
+			for _, s := range cluster.Servers() {
+				permit(t, s.Client(t), append(documentedUser(t, 1, f.prefix), besides(t, "cluster")...)...)
+			}
+			f.nodes[0].Redis = as(f.nodes[0].Redis)
+			useAll(t, f)
+			l := limiter(t, f.client(t), "moved",
+				shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
+			migrations := begin(cluster, peek(t, l))
+			for range 10 {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			for _, m := range migrations {
+				m.Finish()
+			}
+			use(t, cluster.Servers()...)
+		})
 	})
+	if len(used) == 0 {
+		t.Skip("needs a redis-server on the PATH")
+	}
+	for _, rule := range documentedUser(t, 1, "") {
+		name, ok := strings.CutPrefix(rule, "+")
+		if ok && !used[name] && !inScripts(t, name) {
+			t.Errorf("nobody calls %s", name)
+		}
+	}
 }

@@ -56,7 +56,8 @@ func (q *queue) reserveAhead(ctx context.Context, r *routes, n int64, restarts u
 			q.member.forgetDenials(r)
 		}
 		// A reset or refund may have made room for all of them at once.
-		now, err := q.ask(ctx, c.inUse(ctx), n, false)
+		latest, _ := c.inUse(ctx)
+		now, err := q.ask(ctx, latest, n, 0, false)
 		if err == nil && now.Granted > 0 {
 			c.giveBack(d)
 			q.hand(now, false)

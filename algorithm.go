@@ -12,8 +12,8 @@ import (
 // Algorithm says how permits are counted against a Limit. What each guarantees holds over all
 // shards and processes together. When SetLimit changes the algorithm, what was used under the old
 // one is given up to the new one only as it comes back, so a window that overlaps the change obeys
-// the greater of the two bounds. docs/semantics.md tells of the exceptions, which need two changes
-// at once.
+// the greater of the two bounds. docs/reference/changing-a-limit.md tells of the exceptions, which
+// need two changes at once.
 type Algorithm uint8
 
 // The algorithms.
@@ -31,9 +31,10 @@ const (
 	// that much less. No burst slips through.
 	SlidingCounter
 	// FixedWindow admits at most Permits in each window of the node's clock. Windows begin at
-	// multiples of Per since 1970 UTC, so those of a minute, an hour and a day begin where
-	// people expect it. An interval of length Per that lies across an edge can see
-	// up to 2 x Permits. Nodes whose clocks differ have their edges at different times.
+	// multiples of Per since 1970 UTC, so those of a minute, an hour and a day begin where people
+	// expect it; Limit.Offset moves them, as to midnight in another place. An interval of length
+	// Per that lies across an edge can see up to 2 x Permits. Nodes whose clocks differ have their
+	// edges at different times: a share that moves between two of them can be granted once more.
 	FixedWindow
 	// TokenBucket gains Permits per Per, continuously, and holds at most Burst (by default
 	// Permits). In any time t it admits at most Burst + Permits x t/Per: after a rest up to Burst

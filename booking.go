@@ -12,6 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -31,11 +32,20 @@ type booked struct {
 
 // bookCall is a call that books permits.
 type bookCall struct {
-	n        int64 // permits
-	at       int64 // the earliest instant for which to book them
-	deadline int64 // the latest one; 0: none
-	since    int64 // when the call began
-	windows  int64 // for how many windows' worth of permits shards may be booked
+	n        int64         // permits
+	at       int64         // the earliest instant for which to book them
+	deadline int64         // the latest one; 0: none
+	since    int64         // when the call began
+	ahead    time.Duration // how far ahead of now shards may be booked
+	windows  int64         // for how many windows' worth of permits shards may be booked; 0: any
+}
+
+// mostAhead is how far ahead permits of a bucket may be booked; 0: it is none, or not known.
+func (c *core) mostAhead(r *routes) time.Duration {
+	if r == nil {
+		return 0
+	}
+	return register.Ahead(r.layout.Spec(), r.layout.Fence != nil, c.family != nil)
 }
 
 // book reserves permits at the earliest instant at which there is room for them: on one shard if
@@ -43,8 +53,15 @@ type bookCall struct {
 // then, else the error is a *pacedError.
 func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, int64, error) {
 	c := m.core
+	r, err := c.certain(ctx, r)
+	if err != nil {
+		return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, err)
+	}
+	if call.ahead = c.mostAhead(r); call.ahead == 0 {
+		call.ahead = 2 * MaxWindow
+	}
 	var failure error
-	failed := make(map[*lane.Seat]bool)
+	failed := make(map[*lane.Lane]bool)
 	for range bookAttempts {
 		if failure == nil && c.client.now()-call.since > c.client.lanes.Boarding() {
 			return Decision{}, 0, c.noBooking(ctx, r, lane.ErrTooLate, nil)
@@ -70,10 +87,24 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 		if !errors.As(err, &dead) {
 			return Decision{}, 0, c.noBooking(ctx, r, err, failure)
 		}
-		failed[dead.seat] = true
+		failed[dead.seat.Lane] = true
 		failure = dead
 	}
 	return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, failure)
+}
+
+// certain has the layout confirmed under which permits are reserved, if lost nodes are taken over.
+// A shard would book as far ahead as an earlier limit allows, of which a process that rested does
+// not know that it was replaced, and a takeover would not wait for that.
+func (c *core) certain(ctx context.Context, r *routes) (*routes, error) {
+	if r == nil || r.layout.Fence == nil || c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) != 0 {
+		return r, nil
+	}
+	err := c.ConfirmWithin(ctx, c.client.cfg.CallTimeout/2)
+	if latest := c.current(); latest != nil {
+		r = latest
+	}
+	return r, err
 }
 
 // bookFirst books the first choice that the participant's credit can pay for. What it cannot pay
@@ -122,7 +153,7 @@ type awayError struct{ cause error }
 func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
 
 func isRefusal(err error) bool {
-	return errors.Is(err, ErrTooManyReservations) || errors.Is(err, ErrWaitTooLong)
+	return errors.Is(err, ErrTooManyReservations) || errors.Is(err, ErrWaitTooLong) || errors.Is(err, ErrLimitClosed)
 }
 
 // pacedError is that the participant has used up its part, so that it cannot pay for a booking
@@ -144,10 +175,10 @@ func (e *fullError) Unwrap() error { return ErrTooManyReservations }
 // plan looks at the shards and chooses which to book, the best choice first, and the instant to
 // book for: of one shard 0, because it knows better itself. Of several shards there is one choice.
 func (m *member) plan(ctx context.Context, r *routes, call bookCall,
-	failed map[*lane.Seat]bool) (at int64, choices [][]lane.Part, err error) {
+	failed map[*lane.Lane]bool) (at int64, choices [][]lane.Part, err error) {
 	c, n, visit := m.core, call.n, m.view(r).visit
 	if len(visit) == 1 && !r.split {
-		if s := visit[0]; failed[s] || !s.Lane.Usable(c.client.now()) {
+		if s := visit[0]; failed[s.Lane] || !s.Lane.Usable(c.client.now()) {
 			return 0, nil, node.ErrAway
 		}
 		return 0, [][]lane.Part{{{Seat: visit[0], N: n}}}, nil
@@ -201,12 +232,12 @@ func solvent(seats []*lane.Seat, n, at, now int64) (able []*lane.Seat, until int
 
 // offers asks every shard at once what it has, and returns that of those that answer.
 func (c *core) offers(ctx context.Context, seats []*lane.Seat, since int64,
-	failed map[*lane.Seat]bool) (offers []forecast.Offer, asked []*lane.Seat) {
+	failed map[*lane.Lane]bool) (offers []forecast.Offer, asked []*lane.Seat) {
 	now := c.client.now()
 	left := c.client.cfg.CallTimeout - time.Duration(now-since)
 	var lanes []*lane.Lane
 	for _, s := range seats {
-		if !failed[s] && left > 0 && s.Lane.Usable(now) {
+		if !failed[s.Lane] && left > 0 && s.Lane.Usable(now) {
 			lanes, asked = append(lanes, s.Lane), append(asked, s)
 		}
 	}
@@ -276,7 +307,7 @@ func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall) (
 		part := call
 		part.n = w.N
 		wg.Go(func() {
-			b, err := c.book(ctx, w.Seat, part)
+			b, err := c.bookPart(ctx, w.Seat, part)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -313,27 +344,28 @@ func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
 func (c *core) booking(r *routes, parts []booked) (d Decision, due int64) {
 	now := c.client.now()
 	for _, b := range parts {
-		d.addPart(b.Part, c.rare().bookings.Add(1)|bookingTicket)
+		d.addPart(b.Part, c.ownTicket())
 		due = max(due, b.due)
 	}
-	c.complete(&d, r, r.free(), now)
+	c.complete(&d, r, r.expected(now), now)
 	d.until += max(0, due-now)
 	return d, due
 }
 
-// bookingTicket keeps tickets of bookings apart from those of script calls.
-const bookingTicket = 1 << 63
+// ownTicket identifies a decision that this process put together, apart from those of script calls.
+func (c *core) ownTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
 
-// book reserves permits on the shard.
-func (c *core) book(ctx context.Context, s *lane.Seat, call bookCall) (booked, error) {
+// bookPart reserves permits on the shard.
+func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall) (booked, error) {
 	now := c.client.now()
 	left := c.client.cfg.CallTimeout - time.Duration(now-call.since)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	if call.deadline != 0 && max(call.at, now) > max(call.deadline, now) {
-		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, time.Duration(call.at-now))
+	if err := call.refuses(time.Duration(call.at-now), now); err != nil {
+		return booked{}, err
 	}
-	r, sent, received, err := s.Reserve(ctx, call.n, call.at, call.deadline, call.windows)
+	r, sent, received, err := s.Reserve(ctx, lane.Booking{
+		Permits: call.n, From: call.at, Deadline: call.deadline, Windows: call.windows, Ahead: call.ahead})
 	switch {
 	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
@@ -347,10 +379,25 @@ func (c *core) book(ctx context.Context, s *lane.Seat, call bookCall) (booked, e
 	case r.Granted == 0 && r.Retry < 0:
 		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
 	case r.Granted == 0:
-		return booked{}, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)
+		if err := call.refuses(r.Retry, now); err != nil {
+			return booked{}, err
+		}
+		return booked{}, &lateError{r.Retry, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, r.Retry)}
 	}
 	part := lane.Part{Seat: s, At: r.At, N: call.n, From: sent}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+}
+
+// refuses tells why permits that come after a delay are not booked, nil if they may be.
+func (call *bookCall) refuses(delay time.Duration, now int64) error {
+	switch {
+	case call.deadline != 0 && max(int64(delay), 0) > max(call.deadline-now, 0):
+		return &lateError{delay, fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, delay)}
+	case delay > call.ahead:
+		return &lateError{delay, fmt.Errorf("%w: the permits can come in %s, farther ahead than %s",
+			ErrTooManyReservations, delay, call.ahead)}
+	}
+	return nil
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

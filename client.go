@@ -264,12 +264,15 @@ func (c *Client) quarantines(window time.Duration) bool {
 	case Resume:
 		return false
 	}
-	return window <= time.Minute
+	return window <= quarantined
 }
+
+// quarantined is the longest window of which a shard that lost its memory is shut for all of it,
+// unless Config says otherwise.
+const quarantined = time.Minute
 
 // The client's clock, which is that of all its limits.
 func (c *Client) now() int64                { return c.clock.Now() }
-func (c *Client) elapsed() int64            { return c.clock.Elapsed() }
 func (c *Client) suspended() int64          { return c.clock.Suspended() }
 func (c *Client) look() (now, asleep int64) { return c.clock.Look() }
 func (c *Client) time(at int64) time.Time   { return c.clock.At(at) }

@@ -60,7 +60,8 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	}
 	if g.got.Granted == n {
 		*d = g.got
-		c.complete(d, v.routes, v.free(), c.client.now())
+		now := c.client.now()
+		c.complete(d, v.routes, v.expected(now), now)
 		return nil
 	}
 	return g.denied(d)

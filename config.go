@@ -51,9 +51,16 @@ type LossPolicy uint8
 const (
 	// LossDefault is Quarantine for windows up to a minute, Resume above.
 	LossDefault LossPolicy = iota
-	// Quarantine grants nothing until what was forgotten has left the window: never over.
+	// Quarantine grants nothing until what was forgotten has left the window. Of what was reserved
+	// ahead, up to an hour, nothing is known any more: its holders use it beside what is granted
+	// then, see docs/reference/reservations.md. Without reservations the limit is never exceeded.
 	Quarantine
-	// Resume starts with an empty log: up to one share too much, once for each loss.
+	// Resume starts with an empty log: up to one share too much, once for each loss. With a window
+	// above a minute, but for families, processes first remind the shard of what it granted them:
+	// it grants nothing for a sixteenth of the window, at most 30 s, and then too much by no more
+	// than what dead processes took, and those that could not reach the node in time. Where no
+	// record of the limit and no process that calls knows of the loss, it grants at once until the
+	// others have reported, within 15 s.
 	Resume
 )
 

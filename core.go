@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,7 +91,7 @@ func (c *core) newRoutes(p *plan) *routes {
 			c.stranger(s.Node)
 			continue
 		}
-		all[i].Terms.Store(p.terms[i])
+		all[i].Adopt(p.terms[i])
 		r.lanes = append(r.lanes, all[i])
 	}
 	if r.order = r.lanes; r.split {
@@ -146,10 +147,12 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 	t := &lane.Terms{
 		Epoch:    layout.Epoch,
 		Most:     cmp.Or(s.Burst, s.Share),
+		Share:    s.Share,
 		Window:   layout.Span(),
 		Shards:   int64(len(layout.Live())),
 		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
 		Proposal: proposal,
+		Reminded: c.reminds(layout), Remembered: c.remembers(layout),
 	}
 	if layout.Fence != nil {
 		if f := c.client.records.Fences.Of(layout.Fence.Places); f != nil {
@@ -176,7 +179,7 @@ func (c *core) leave(layout shard.Layout) {
 			if t.Fence = l.Terms.Load().Fence; l.Life == "" {
 				t.Fence = nil
 			}
-			l.Terms.Store(t)
+			l.Adopt(t)
 		}
 	}
 }
@@ -208,7 +211,8 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
-		Quarantine: c.client.quarantines(layout.Window),
+		Quarantine: c.client.quarantines(layout.Window), Reminded: c.reminds(layout),
+		Edge: floorMod(layout.Offset, layout.Window),
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true
@@ -218,6 +222,23 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	return terms.Proposal()
 }
+
+// reminds reports whether processes remind shards that lost their memory of what these granted,
+// whatever each of them does itself at a shard that did. That is for windows in which the time that
+// it takes is short. Keys of families are too many for it.
+func (c *core) reminds(layout shard.Layout) bool {
+	return layout.Window > quarantined && c.family == nil
+}
+
+// remembers reports whether processes note what shards grant them. They do so from shorter windows
+// on than those that are reminded: permits that are in use when a window becomes longer stay so.
+func (c *core) remembers(layout shard.Layout) bool {
+	return layout.Window >= remembered && c.family == nil
+}
+
+// remembered is the shortest window for which processes note that: it costs every script call. If
+// a shorter one becomes a long one and the node is lost within that, a share may be granted again.
+const remembered = time.Second
 
 // headKeep is how much longer than two windows the head of a live shard is kept, so that a rest
 // makes no shard absent.
@@ -287,6 +308,38 @@ func (r *routes) free() (n int64) {
 		n += free
 	}
 	return n
+}
+
+// expected adds up what is free now as far as this process knows. A shard that it has not heard
+// from, or whose log has emptied since, has its share, unless its node is away.
+func (r *routes) expected(now int64) (n int64) {
+	for _, l := range r.lanes {
+		n += present(l, now)
+	}
+	return min(n, r.limit.most())
+}
+
+// present is what a shard is expected to have free, nothing while its node is away.
+func present(l *lane.Lane, now int64) int64 {
+	if !l.Node.Ready(l.Slot) {
+		return 0
+	}
+	return l.Expected(now)
+}
+
+// nextAfter is the time until one of the shards that have nothing has a permit again, 0 if that is
+// not known.
+func (r *routes) nextAfter(now int64) time.Duration {
+	first := int64(math.MaxInt64)
+	for _, l := range r.lanes {
+		if at := l.FreeAt(); at > now {
+			first = min(first, at)
+		}
+	}
+	if first == math.MaxInt64 {
+		return 0
+	}
+	return time.Duration(first - now)
 }
 
 // resetAfter is the time until no shard that this process has heard from has a permit in its log.

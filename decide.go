@@ -38,10 +38,11 @@ func (m *member) decide(ctx context.Context, n int64, upTo bool, since int64, d 
 // the lease most probably makes needless, would be a tenth of the cost.
 func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	since, slept := m.core.client.look()
-	r, err := m.admit(ctx, n, false)
+	r, _, err := m.admit(ctx, n, false)
 	switch {
 	case err != nil:
 		return err
+	case m.byMode(r, n, false, d):
 	case r == nil:
 		err = m.unknown(n, false, d)
 	case r.limit.Lease > 0:
@@ -49,11 +50,7 @@ func (m *member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	default:
 		err = m.whole(ctx, r, n, since, d)
 	}
-	if err == nil && d.Granted < n {
-		m.noteUnmet(d, n)
-	}
-	m.core.decided(ctx, d, n, since, err)
-	return err
+	return m.decided(ctx, &call{Ask: lane.Ask{N: n, Since: since}}, d, err)
 }
 
 // begin is decide up to where the caller sleeps. If boarded is false it is over.
@@ -63,13 +60,13 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	if first.Since == 0 {
 		first.Since = m.core.client.now()
 	}
-	before := m.core.routes.Load()
-	r, err := m.admit(ctx, n, first.UpTo)
+	r, late, err := m.admit(ctx, n, first.UpTo)
 	if err != nil {
 		return false, err
 	}
-	first.routes, first.late = r, r != before || m.core.family != nil && r != nil && !r.layout.Settled
+	first.routes, first.late = r, late
 	switch {
+	case m.byMode(r, n, first.UpTo, d):
 	case r == nil:
 		err = m.unknown(n, first.UpTo, d)
 	case first.UpTo:
@@ -84,16 +81,14 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	if d.source != telemetry.Memory || m.core.routes.Load() != r { // not even a call for most denials from memory
 		err = m.informed(ctx, first, d, err)
 	}
-	m.decided(ctx, first, d, err)
-	return false, err
+	return false, m.decided(ctx, first, d, err)
 }
 
 // end is the rest of decide, after the caller has slept.
 func (m *member) end(ctx context.Context, first *call, d *Decision) error {
 	err := m.settle(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
 	err = m.informed(ctx, first, d, err)
-	m.decided(ctx, first, d, err)
-	return err
+	return m.decided(ctx, first, d, err)
 }
 
 // informed goes on with a call that got nothing, where a shard has just told it of another layout:
@@ -107,14 +102,22 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 	if newer == r && (d.source == telemetry.Memory || record.Highest() <= r.layout.Epoch) {
 		return nil
 	}
-	left := max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since))
-	if (newer == nil || newer.layout.Epoch <= r.layout.Epoch) && record.ConfirmForAll(ctx, left) {
+	within, cancel := context.WithTimeout(ctx,
+		max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since)))
+	defer cancel()
+	if (newer == nil || newer.layout.Epoch <= r.layout.Epoch) && record.ConfirmForAll(within) {
 		newer = c.current()
 	}
 	if newer == nil || newer.layout.Epoch <= r.layout.Epoch {
 		return nil // the denial stands
 	}
+	if newer, _ = c.inUse(within); newer == nil { // a key has nothing where it is now before a step was made
+		return nil // it was deleted just now
+	}
 	*d = Decision{}
+	if m.byMode(newer, first.N, first.UpTo, d) {
+		return nil
+	}
 	if first.UpTo {
 		return m.some(ctx, newer, first.N, first.Since, d)
 	}
@@ -124,12 +127,26 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 	return m.exactly(ctx, newer, first.N, first.Since, d)
 }
 
-// decided tells fairness and telemetry how a call ended.
-func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) {
+// decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
+func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) error {
 	if err == nil && d.Granted < first.N {
 		m.noteUnmet(d, first.N)
 	}
+	err = m.core.shadowed(d, first.N, err)
 	m.core.decided(ctx, d, first.N, first.Since, err)
+	return err
+}
+
+// atOnce decides a call for n permits, all or nothing, without telling anybody. by is as of inTime.
+func (m *member) atOnce(ctx context.Context, r *routes, n, since, by int64, d *Decision) (err error) {
+	switch {
+	case m.byMode(r, n, false, d):
+	case r == nil:
+		*d, err = m.outage(nil, n, false, nil)
+	default:
+		err = m.inTime(ctx, r, n, since, by, d)
+	}
+	return m.core.shadowed(d, n, err)
 }
 
 // unknown decides on a limit that could not be declared yet.
@@ -139,34 +156,34 @@ func (m *member) unknown(n int64, upTo bool, d *Decision) (err error) {
 }
 
 // admit checks a call before anything is sent, and returns the routes to use;
-// nil if the limit could not be declared yet.
-func (m *member) admit(ctx context.Context, n int64, upTo bool) (*routes, error) {
+// nil if the limit could not be declared yet. late tells that it may have waited.
+func (m *member) admit(ctx context.Context, n int64, upTo bool) (r *routes, late bool, err error) {
 	c := m.core
 	if c.invalid != nil {
-		return nil, c.invalid
+		return nil, false, c.invalid
 	}
 	if m.invalid != nil {
-		return nil, m.invalid
+		return nil, false, m.invalid
 	}
 	if n < 1 {
-		return nil, tooFew(n)
+		return nil, false, tooFew(n)
 	}
 	if c.client.closed.Load() {
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, clock.Ended(ctx)
+		return nil, false, clock.Ended(ctx)
 	}
-	r := c.inUse(ctx)
+	r, late = c.inUse(ctx)
 	if r == nil && ctx.Err() != nil {
-		return nil, clock.Ended(ctx)
+		return nil, false, clock.Ended(ctx)
 	}
 	if n > 1 && !upTo {
-		if permits := c.permits(r); n > permits {
-			return nil, c.tooMany(n, permits)
+		if permits := c.permits(r); n > permits && !c.mode(r).lenient() {
+			return nil, false, c.tooMany(n, permits)
 		}
 	}
-	return r, nil
+	return r, late, nil
 }
 
 func tooFew(n int64) error {

@@ -19,9 +19,11 @@ type Decision struct {
 	Granted int64
 	// Limit is the limit in force, in permits per window.
 	Limit int64
-	// Remaining is what was free, after this call, on the shards this process has heard from. With
-	// one shard it is the exact remainder of the limit: of calls that are granted together each
-	// tells what is left after it.
+	// Remaining is what is free after this call. With one shard it is the exact remainder of the
+	// limit: of calls that are granted together each tells what is left after it. With several it
+	// is what this process last heard of each, and the whole share of one that it has not heard
+	// from; shards of nodes that are away do not count. Denials and permits of a Lease count only
+	// what was heard.
 	Remaining int64
 	// Delay is, under LeakyBucket, how long to wait before acting, counted from when the call
 	// returned: until the turn of the last permit. It is 0 under other algorithms.
@@ -29,12 +31,20 @@ type Decision struct {
 	// RetryAfter is 0 if allowed, else the earliest time after which another
 	// try can succeed if nobody else takes the permits first.
 	RetryAfter time.Duration
+	// NextAfter is the time until a permit is free again, if this call was granted the last that
+	// this process knew of; else 0. It is 0 too where that is not known: of a Lease, and under
+	// PerParticipant.
+	NextAfter time.Duration
 	// ResetAfter is the time until the whole limit is free again if nothing
 	// more is used.
 	ResetAfter time.Duration
 	// Degraded means that the outage policy answered, not Redis.
 	Degraded bool
+	// Shadowed means that the limit is in Shadow mode, and that Enforced would have denied or
+	// delayed the call. What it was granted beyond what there was is not counted.
+	Shadowed bool
 
+	mode   Mode // by which it was decided
 	source telemetry.Source
 	core   *core
 	ticket uint64 // of the first part; identifies the decision for Refund
@@ -42,9 +52,14 @@ type Decision struct {
 	more   []lane.Part   // when permits were collected from several shards
 	until  int64         // on the client's clock: what was granted has left the window, and cannot be refunded
 	engine *local.Engine // when this process decided by itself
-	joint  *[]Decision   // what the limits of a Set granted
+	joint  *[]Decision   // what the limits of a Set said
 	lease  *lease        // when the permits were held in advance; ticket is then their place in it
 }
+
+// Mode is the mode of the limit that decided. That of a Set is Closed if one of its limits is
+// closed, Shadow if none of them refuses anybody and one at least is in Shadow, Off if all are off
+// or there is none, and else Enforced. Charge and Reservations do not tell it.
+func (d Decision) Mode() Mode { return d.mode }
 
 // State is what Peek found: the limit, its layout and what is in use.
 type State struct {

@@ -17,10 +17,12 @@ import (
 // Peek, Participants, Reset and Rebalance declare nothing: they return ErrNotFound until somebody
 // has declared the limit again.
 //
-// Another process that uses the limit is not told. It goes on with the layout it knows and with
-// nothing used, as after a loss of memory (see Config.AfterLoss), and it stores that layout again
-// when it next reads the record: within 15 seconds of use. Permits that were on their way to a call
-// during Delete count as used after it.
+// Another process that uses the limit is not told. It goes on with the layout it knows as after a
+// loss of memory, see Config.AfterLoss: a shard that it used lately is shut for as long as that
+// says. With windows above a minute the permits that it was granted before then count again, as do
+// those of other processes but this one. It stores its layout again when it next reads the record:
+// within 15 seconds of use. Permits that were on their way to a call during Delete count as used
+// after it. Reset forgets usage at once.
 //
 // The error is a *ShardError for each place that could not be reached. What is left there expires
 // by itself unless a process uses it. With ErrUnavailable no place could be reached, and nothing
@@ -33,21 +35,21 @@ func (l *Limiter) Delete(ctx context.Context) error {
 }
 
 // inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
-// waits for that.
-func (c *core) inUse(ctx context.Context) *routes {
-	if r := c.routes.Load(); r != nil && c.family == nil {
-		return r
+// waits for that. late tells that it may have waited.
+func (c *core) inUse(ctx context.Context) (r *routes, late bool) {
+	if c.family != nil {
+		return c.keyInUse(ctx)
 	}
-	return c.broughtIntoUse(ctx)
+	if r = c.routes.Load(); r != nil {
+		return r, false
+	}
+	return c.broughtIntoUse(ctx), true
 }
 
-// broughtIntoUse is inUse for a key of a family, and for a limit that has no routes.
+// broughtIntoUse is inUse for a limit that has no routes.
 func (c *core) broughtIntoUse(ctx context.Context) *routes {
 	r := c.current()
-	if r != nil && c.family != nil && !r.layout.Settled && r.limit.Scope != PerParticipant {
-		return c.follow(ctx)
-	}
-	if r != nil || c.family != nil {
+	if r != nil {
 		return r
 	}
 	if !c.register.Vacant() {

@@ -32,5 +32,6 @@
 //
 // [Family] gives each of many keys a limit of its own, [All] makes several limits one, and
 // [Limiter.As] calls for another participant. Package embedded runs nodes inside the process, for
-// development and tests. docs/promises.md says what is promised, and which tests prove it.
+// development and tests. docs/reference/promises.md says what is promised, and which tests prove
+// it.
 package shardlimit

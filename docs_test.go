@@ -38,6 +38,21 @@ func testNames(t *testing.T) (names []string) {
 // namedTests are the tests that a text names: whole, or only how they begin, with an ellipsis.
 var namedTests = regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)(…?)`")
 
+// documents are the pages below docs, by their paths there.
+func documents(t *testing.T) (names []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("docs"), ".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil || len(names) < 20 {
+		t.Fatal(len(names), err)
+	}
+	return names
+}
+
 func document(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("docs", name))
@@ -48,7 +63,7 @@ func document(t *testing.T, name string) string {
 }
 
 func TestEveryPromiseNamesItsTests(t *testing.T) {
-	sections := strings.Split(document(t, "promises.md"), "\n## ")[1:]
+	sections := strings.Split(document(t, "reference/promises.md"), "\n## ")[1:]
 	for i, want := range []string{"P1 ", "P2 ", "P3 ", "P4 ", "P5 ", "P6 ", "P7 "} {
 		if i >= len(sections) || !strings.HasPrefix(sections[i], want) {
 			t.Fatalf("section %d is not %s", i+1, want)
@@ -65,12 +80,8 @@ func TestEveryPromiseNamesItsTests(t *testing.T) {
 
 func TestTestsThatTheDocumentsNameExist(t *testing.T) {
 	names := testNames(t)
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		for _, m := range namedTests.FindAllStringSubmatch(document(t, filepath.Base(file)), -1) {
+	for _, file := range documents(t) {
+		for _, m := range namedTests.FindAllStringSubmatch(document(t, file), -1) {
 			exists := slices.ContainsFunc(names, func(name string) bool {
 				return name == m[1] || m[2] != "" && strings.HasPrefix(name, m[1])
 			})
@@ -92,7 +103,7 @@ func TestTheGlossaryIsShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([^|]+) \\| `([^`|]+)` \\|$").
-		FindAllStringSubmatch(document(t, "glossary.md"), -1)
+		FindAllStringSubmatch(document(t, "reference/glossary.md")+document(t, "design/glossary.md"), -1)
 	if len(words) < 50 {
 		t.Fatalf("%d words", len(words))
 	}
@@ -109,12 +120,22 @@ func TestTheGlossaryIsShort(t *testing.T) {
 // A record of a decision says what was decided, why, what it costs and which test guards it, in at
 // most twelve lines.
 func TestDecisionsAreShortRecords(t *testing.T) {
-	records := strings.Split(document(t, "decisions.md"), "\n### ")[1:]
+	var records []string
+	index := document(t, "design/decisions/README.md")
+	for _, page := range documents(t) {
+		name, ok := strings.CutPrefix(page, "design/decisions/")
+		if !ok || name == "README.md" {
+			continue
+		}
+		records = append(records, strings.Split(document(t, page), "\n## ")[1:]...)
+		if !strings.Contains(index, "("+name+")") {
+			t.Errorf("the index does not list %s", name)
+		}
+	}
 	if len(records) < 50 {
 		t.Fatalf("%d records", len(records))
 	}
 	for _, record := range records {
-		record, _, _ = strings.Cut(record, "\n## ")
 		title, body, _ := strings.Cut(record, "\n")
 		rest := body
 		for _, field := range []string{"- **Decision:** ", "- **Why:** ", "- **Cost:** ", "- **Test:** "} {
@@ -224,11 +245,33 @@ func declares(t *testing.T, path, name string) bool {
 	return false
 }
 
+// The table of packages names each file of the root once, and no other.
+func TestTheTableOfPackagesNamesTheFilesOfTheRoot(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+	var named []string
+	for row := range strings.Lines(document(t, "design/packages.md")) {
+		if !regexp.MustCompile("^\\| `\\w+\\.go`").MatchString(row) {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`(\\w+\\.go)`").FindAllStringSubmatch(row, -1) {
+			named = append(named, m[1])
+		}
+	}
+	slices.Sort(named)
+	if !slices.Equal(named, files) {
+		t.Errorf("the root has %v, the table names %v", files, named)
+	}
+}
+
 // The table of packages says what each imports of ours: a package by its name, or the root.
 func TestTheTableOfImportsIsTrue(t *testing.T) {
 	const module = "github.com/shardlimit/shardlimit"
 	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\| ([^|]+) \\|$").
-		FindAllStringSubmatch(document(t, "architecture.md"), -1)
+		FindAllStringSubmatch(document(t, "design/packages.md"), -1)
 	if len(rows) < 20 {
 		t.Fatalf("%d packages", len(rows))
 	}

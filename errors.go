@@ -31,6 +31,11 @@ var (
 	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a
 	// shard.
 	ErrTooManyReservations = errors.New("shardlimit: too many permits are reserved")
+	// ErrLimitClosed: the limit is Closed, so that nothing can be reserved. Wait waits until it is
+	// opened.
+	ErrLimitClosed = errors.New("shardlimit: the limit is closed")
+	// ErrOwesTooMuch: a bucket owes so much that no more can be charged. See Limiter.Charge.
+	ErrOwesTooMuch = errors.New("shardlimit: too much is owed")
 	// ErrRefundTooOld: so much was refunded since that this process cannot tell any more whether
 	// the decision was, so its permits come back when they leave the window. See Limiter.Refund.
 	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")

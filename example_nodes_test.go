@@ -18,7 +18,8 @@ func ExampleClient_SetNodes() {
 	}
 	defer servers.Close()
 	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes[:1], CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes[:1],
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func ExampleLimiter_Rebalance() {
 	}
 	defer servers.Close()
 	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes,
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -91,4 +93,58 @@ func ExampleClient_Rebalance() {
 	}
 	fmt.Println(client.Rebalance(ctx)) // nothing had to move
 	// Output: <nil>
+}
+
+// A health check asks whether nodes answer.
+func ExampleClient_Ping() {
+	servers, err := embedded.Start(2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	for _, node := range client.Ping(context.Background()) {
+		fmt.Println(node.Err == nil)
+	}
+	// Output:
+	// true
+	// true
+}
+
+// A limit that is changed in part keeps its shards chosen, if they were.
+func ExampleLimiter_ShardsChosen() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	imports, err := client.Limiter(ctx, "imports", shardlimit.PerSecond(2000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := imports.Limit()
+	if imports.ShardsChosen() {
+		limit.Shards = 0
+	}
+	limit.Permits = 2100
+	if err := imports.SetLimit(ctx, limit); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(imports.Limit().Permits, imports.ShardsChosen())
+	// Output: 2100 true
+}
+
+// How long a node that was drained is still needed by the keys of a family.
+func ExampleFamily_MovesWithin() {
+	client, stop := start()
+	defer stop()
+	users, err := client.Family(context.Background(), "users", shardlimit.PerMinute(60))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(users.MovesWithin())
+	// Output: 5m7s
 }

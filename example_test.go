@@ -19,7 +19,8 @@ func start() (client *shardlimit.Client, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -360,7 +361,7 @@ func ExampleLimiter_TryAcquire() {
 	defer stop()
 	limiter, _ := client.Limiter(context.Background(), "reports", shardlimit.PerHour(3))
 	for range 2 {
-		ok, err := limiter.TryAcquire(context.Background(), 2, 10*time.Millisecond)
+		ok, err := limiter.TryAcquire(context.Background(), 2, time.Second)
 		fmt.Println(ok, err)
 	}
 	// Output:

@@ -81,3 +81,93 @@ func ExampleState_When() {
 	fmt.Println(state.When(4), state.When(5).Round(time.Minute))
 	// Output: 0s 1h0m0s
 }
+
+// A job that found its work done gives back what it waited for.
+func ExampleLimiter_Acquire() {
+	client, stop := start()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	limiter, err := client.Limiter(ctx, "renders", shardlimit.PerHour(10))
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := limiter.Acquire(ctx, 3) // blocks until it is granted
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Granted, d.Remaining)
+	if err := limiter.Refund(ctx, d); err != nil {
+		log.Fatal(err)
+	}
+	d, err = limiter.Acquire(ctx, 1)
+	fmt.Println(d.Granted, d.Remaining, err)
+	// Output:
+	// 3 7
+	// 1 9 <nil>
+}
+
+// Who can wait for a moment only is told when to come back.
+func ExampleLimiter_AcquireWithin() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "exports", shardlimit.PerHour(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		d, err := limiter.AcquireWithin(ctx, 1, time.Second)
+		fmt.Println(d.Allowed, d.RetryAfter.Round(time.Minute), err)
+	}
+	// Output:
+	// true 0s <nil>
+	// false 1h0m0s <nil>
+}
+
+func ExampleSet_Acquire() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	perHour, err := client.Limiter(ctx, "hourly", shardlimit.PerHour(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	perDay, err := client.Limiter(ctx, "daily", shardlimit.PerDay(20))
+	if err != nil {
+		log.Fatal(err)
+	}
+	mails := shardlimit.All(perHour, perDay)
+	d, err := mails.Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Granted, mails.Refund(ctx, d)) // nobody was there to read them
+	state, err := perDay.Peek(ctx)
+	fmt.Println(state.Used, err)
+	// Output:
+	// 2 <nil>
+	// 0 <nil>
+}
+
+// A call is charged for what it turned out to cost, and others wait until that is paid.
+func ExampleLimiter_Charge() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	tokens, err := client.Limiter(ctx, "model", shardlimit.Limit{
+		Permits: 1000, Per: time.Hour, Algorithm: shardlimit.TokenBucket})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := tokens.AllowN(ctx, 900); err != nil { // the estimate
+		log.Fatal(err)
+	}
+	d, err := tokens.Charge(ctx, 600) // it took 1500
+	if err != nil {
+		log.Fatal(err)
+	}
+	next, err := tokens.Allow(ctx)
+	fmt.Println(d.Granted, next.Allowed, next.RetryAfter.Round(time.Minute), err)
+	// Output: 600 false 30m0s <nil>
+}

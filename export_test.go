@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"context"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -21,6 +22,10 @@ func (l *Limiter) NotBefore() int64 {
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
 // stood still but for a moment.
 func (c *Client) Suspend(d time.Duration) { c.clock.Suspend(d) }
+
+// Stop is what becomes of a process whose machine was stopped for so long by its hypervisor: both
+// of its clocks stood still.
+func (c *Client) Stop(d time.Duration) { c.clock.Stop(d) }
 
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {
@@ -67,11 +72,25 @@ func LocalPermits(l *Limiter) int64 {
 	return l.core.rare().local.part(l.core.routes.Load().limit).Permits
 }
 
+// PartOf is the part of the limit that each of so many processes has under FailLocal. The error
+// tells that it is none that could be enforced.
+func PartOf(limit Limit, processes int64) (Limit, error) {
+	part := limit.dividedBy(processes)
+	return part, part.validate()
+}
+
 // Foremost is which of two errors counts where parts of a booking could not be booked.
 func Foremost(a, b error) error { return foremost(a, b) }
 
 // Unbookable is the error of a shard that could not be booked.
 func Unbookable(cause error) error { return &partError{nil, cause} }
+
+// PingAfter is Ping of the nodes as they were before something happened.
+func PingAfter(c *Client, happens func()) []NodeState {
+	roster := c.nodes.Roster()
+	happens()
+	return c.ping(context.Background(), roster)
+}
 
 // ErrorCode is what a span says of an error of Redis.
 var ErrorCode = telemetry.ErrorCode

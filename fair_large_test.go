@@ -178,7 +178,7 @@ func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
 // few of them, and the eleventh has its part where they want a tenth of the limit. On four shards
 // chance decides which of the ten have more. Of fifths so much is paid afterwards that on one shard
 // it has little for twenty windows. Where they want halves it has nothing, and nothing is tested
-// (docs/fairness.md).
+// (docs/design/fairness.md).
 func TestManyLargeOnesAndOneThatWantsSingles(t *testing.T) {
 	for _, c := range []struct {
 		shards               int

@@ -98,6 +98,9 @@ type keyTraffic struct {
 	wg      sync.WaitGroup
 }
 
+// busyKeys of the keys get half of the calls, so that they are used up on the slowest machine, too.
+const busyKeys = 10
+
 func newKeyTraffic(keys, callers int, families ...*shardlimit.Family) *keyTraffic {
 	k := &keyTraffic{}
 	for range keys {
@@ -109,6 +112,9 @@ func newKeyTraffic(keys, callers int, families ...*shardlimit.Family) *keyTraffi
 			tallies := make([]*history.Tally, keys)
 			for !k.stopped.Load() {
 				key := rand.IntN(keys)
+				if rand.IntN(2) == 0 {
+					key = rand.IntN(busyKeys)
+				}
 				start := history.Now()
 				d, err := users.Limiter(fmt.Sprint("user ", key)).Allow(context.Background())
 				if err != nil {
@@ -145,8 +151,8 @@ func (k *keyTraffic) stop(t *testing.T, limit shardlimit.Limit) {
 		}
 		total += history.Total(ops)
 	}
-	if full < len(k.records)/4 { // all, but on a machine that has much else to do
-		t.Errorf("only %d of %d keys had a window with all their permits", full, len(k.records))
+	if full < busyKeys/2 {
+		t.Errorf("only %d keys had a window with all their permits, and %d are called all the time", full, busyKeys)
 	}
 	t.Logf("%d permits of %d keys, %d calls failed", total, len(k.records), k.failed.Load())
 }

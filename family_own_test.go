@@ -120,3 +120,18 @@ func TestAnOwnLimitOfEachParticipant(t *testing.T) {
 		t.Errorf("%d and %d permits", ann, bob)
 	}
 }
+
+// A key that nobody has used yet has all of its own limit at once.
+func TestAnUnusedKeyHasAllOfItsOwnLimit(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		for a := shardlimit.SlidingLog; a <= shardlimit.LeakyBucket; a++ {
+			fam := keyed(t, f.client(t), a.String(), shardlimit.Limit{Permits: 1, Per: time.Hour, Algorithm: a})
+			own := shardlimit.Limit{Permits: 3, Per: time.Hour, Algorithm: a}
+			l := fam.Limiter("unused")
+			if err := l.SetLimit(t.Context(), own); err != nil {
+				t.Fatal(err)
+			}
+			mustGet(t, l, 3)
+		}
+	})
+}

@@ -102,6 +102,47 @@ func TestWhatWasBookedAheadOutlivesItsNode(t *testing.T) {
 	})
 }
 
+// A process that rested while a limit was lowered reserves no farther ahead than the new limit
+// allows: a takeover does not wait for more.
+func TestWhoRestedReservesByTheLimitInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, _ := bubbledNodes(t, 3)
+		fl.punctual = true
+		before := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 1, Failover: true}
+		rests, other := limiter(t, fl.client(t, wary), "l", before), limiter(t, fl.client(t, wary), "l", before)
+		settled(t, other)
+		after := before
+		after.Permits = 10
+		if err := other.SetLimit(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+		for range 25 {
+			time.Sleep(time.Second)
+			if _, err := other.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var mu sync.Mutex
+		var farthest time.Duration
+		var calls sync.WaitGroup
+		for range 50 {
+			calls.Go(func() {
+				r, err := rests.Reserve(t.Context(), 10)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				farthest = max(farthest, r.Delay())
+			})
+		}
+		calls.Wait()
+		if farthest == 0 || farthest > 3*after.Per {
+			t.Errorf("reserved %v ahead", farthest)
+		}
+	})
+}
+
 // cutBy is the fleet for a process that reaches nobody once cut is set.
 func (f fleet) cutBy(cut *atomic.Bool) fleet {
 	far := f

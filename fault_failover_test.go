@@ -54,7 +54,10 @@ func lostNodeIsTakenOver(t *testing.T, f failure) {
 		st, _ := limiters[1].Peek(t.Context())
 		return st.Settled && st.Epoch > first.Epoch && sumOn(st, without) == limit.Permits
 	}
-	within(t, takenOverWithin, "the others have all of it", func() bool { return served(lost) })
+	within(t, takenOverWithin, "the others have all of it", func() bool { return served(lost) }, func() string {
+		st, err := limiters[1].Peek(t.Context())
+		return stateText(st, err)
+	})
 	for _, l := range limiters {
 		within(t, takenOverWithin, "each process has heard of it",
 			func() bool { return sumOn(peek(t, l), lost) == limit.Permits })
@@ -86,11 +89,14 @@ func sumOn(st shardlimit.State, without string) (sum int64) {
 	return sum
 }
 
-// within polls for at most so long.
-func within(tb testing.TB, most time.Duration, what string, holds func() bool) {
+// within polls for at most so long; seen, if given, tells what was there instead.
+func within(tb testing.TB, most time.Duration, what string, holds func() bool, seen ...func() string) {
 	tb.Helper()
 	for end := time.Now().Add(most); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
+			for _, tell := range seen {
+				what += ": " + tell()
+			}
 			tb.Fatalf("after %s still not: %s", most, what)
 		}
 	}

@@ -54,8 +54,12 @@ func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
 		l := limiter(t, c, name, limit)
 		_, err := l.Allow(t.Context())
 		refused(t, err, other, "127.0.0.1:6379")
-		if !errors.Is(err, shardlimit.ErrUnavailable) {
+		if !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(err.Error(), "breaker") {
 			t.Errorf("got %v", err)
+		}
+		open := f.called(other).client(t, func(cfg *shardlimit.Config) { cfg.OnOutage = shardlimit.FailOpen })
+		if d, err := limiter(t, open, name, limit).Allow(t.Context()); err != nil || !d.Degraded {
+			t.Errorf("the outage policy is not asked: %+v, %v", d, err)
 		}
 		if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrNodeIdentity) {
 			t.Errorf("Peek: %v", err)

@@ -56,7 +56,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 				redis.Del(key)
 			}
 		}
-		asked := c.register.Believed(layout.Epoch, c.client.elapsed())
+		asked := c.register.Believed(layout.Epoch, c.client.clock.Elapsed())
 		time.Sleep(time.Second)
 		offer := &register.Offer{Layout: layout, Shard: layout.Shards[0]}
 		if reply, err := c.Propose(t.Context(), offer); err != nil || reply.Status != script.Lost {
@@ -66,7 +66,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		if !strings.Contains(log.String(), "lost its memory") {
 			t.Errorf("the log says %q", log.String())
 		}
-		if c.register.Believed(layout.Epoch, c.client.elapsed()) == asked {
+		if c.register.Believed(layout.Epoch, c.client.clock.Elapsed()) == asked {
 			t.Error("the record was not read again")
 		}
 	})

@@ -1,167 +1,205 @@
 package shardlimit_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 )
 
 var (
-	schedules     = flag.Int("schedules", 1, "how many random schedules of faults TestRandomSchedules plays")
-	schedulesSeed = flag.Uint64("schedules.seed", 1, "the seed of the first of them; the next ones count on")
+	schedules = flag.Int("schedules", 0,
+		"how many random schedules TestRandomSchedules plays; 0: a short one of each kind")
+	schedulesSeed = flag.Uint64("schedules.seed", 31, "the seed of the first of them; the next ones count on")
+	schedulesKind = flag.String("schedules.kind", "",
+		"which servers they have: one of "+strings.Join(scheduleKinds, ", ")+"; any if empty")
+	schedulesOnly = flag.String("schedules.only", "",
+		"the numbers of the events that are played, with commas between; all if empty")
+	schedulesShrink = flag.Bool("schedules.shrink", false,
+		"play a schedule that failed again and again, with fewer events")
 )
 
-// Four real servers that break in random ways, one or two at a time, while three processes call as
-// hard as they can and change where the limit lies: no window is over, and in the end nothing is
-// missing.
+// scheduleKinds are the servers that a schedule may have: four that stand alone; a Redis Cluster,
+// alone or beside two of these; a Sentinel set beside three; four of which one is in a network of
+// its own, which needs root and is never drawn.
+var scheduleKinds = []string{"standalone", "cluster", "sentinel", "namespace"}
+
+// drawnKinds is how often which of them is drawn.
+var drawnKinds = []string{"standalone", "standalone", "standalone", "cluster", "sentinel"}
+
+// TestRandomSchedules has real servers break in random ways, one or two at a time, while processes
+// call as hard as they can, are suspended and killed, and change the limit. No window holds more
+// than docs/failures.md says, and when all is mended nothing is missing.
 func TestRandomSchedules(t *testing.T) {
-	for i := range *schedules {
-		seed := *schedulesSeed + uint64(i)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			(&schedule{T: t, Rand: rand.New(rand.NewPCG(seed, 0))}).play()
-		})
-	}
-}
-
-// schedule is one of them under way.
-type schedule struct {
-	*testing.T
-	*rand.Rand
-	limit    shardlimit.Limit
-	posts    []*proxiedNode
-	clients  []*shardlimit.Client
-	limiters []*shardlimit.Limiter
-	cures    [4]func() // of the nodes that are broken
-}
-
-func (s *schedule) play() {
-	s.begin(shardlimit.Limit{Permits: 100 + s.Int64N(900), Per: time.Duration(300+s.IntN(700)) * time.Millisecond,
-		Shards:    1 + s.IntN(6),
-		Algorithm: []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter}[s.IntN(2)],
-		Failover:  s.IntN(4) > 0})
-	calls := newTraffic(s.T)
-	calls.dying = true
-	calls.start(3, s.limiters...)
-	s.disturb(6 + s.IntN(8))
-	s.heal()
-	ops, err := calls.stop()
-	if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) {
-		s.Error(err)
-	}
-	s.Logf("%d calls, %d permits", calls.calls.Load(), calls.admitted.Load())
-	if worst, ok := history.Check(s.limit.Per, s.limit.Permits, ops); !ok {
-		s.Errorf("over: %v", worst)
-	}
-}
-
-// begin starts the nodes and the processes with their limit.
-func (s *schedule) begin(limit shardlimit.Limit) {
-	s.limit = limit
-	s.Logf("%v, %v", limit, limit.Algorithm)
-	var fl fleet
-	fl, s.posts = proxied(s.T, 4)
-	for range 3 {
-		c := fl.client(s.T, patientFor(time.Second), wary, afterLoss(shardlimit.Quarantine))
-		s.clients = append(s.clients, c)
-		s.limiters = append(s.limiters, limiter(s.T, c, "l", limit))
-	}
-	for _, l := range s.limiters {
-		settled(s.T, l)
-	}
-}
-
-func (s *schedule) disturb(events int) {
-	for range events {
-		s.event()
-		time.Sleep(time.Duration(s.IntN(2500)) * time.Millisecond)
-	}
-}
-
-// heal mends all nodes and waits until nothing of the limit is missing.
-func (s *schedule) heal() {
-	for i := range s.cures {
-		s.cure(i)
-	}
-	var st shardlimit.State
-	defer func() {
-		if s.Failed() {
-			s.Logf("at last: %+v", st)
+	var all tally
+	t.Cleanup(func() { t.Log(&all) })
+	if *schedules == 0 {
+		for i, kind := range scheduleKinds[:3] {
+			playSchedule(t, &all, drawSchedule(*schedulesSeed+uint64(i), kind, 2))
 		}
-	}()
-	within(s.T, 6*takenOverWithin, "the whole limit is there", func() bool {
-		var err error
-		st, err = s.limiters[s.IntN(3)].Peek(s.Context())
-		return err == nil && st.Settled && sumOn(st, "") == s.limit.Permits
+		return
+	}
+	for i := range uint64(*schedules) {
+		p := drawSchedule(*schedulesSeed+i, *schedulesKind, 0)
+		if *schedulesOnly != "" {
+			p.only(*schedulesOnly)
+		}
+		playSchedule(t, &all, p)
+	}
+}
+
+func playSchedule(t *testing.T, all *tally, p *schedulePlan) {
+	t.Run(fmt.Sprintf("%s/%d", p.kind, p.seed), func(t *testing.T) {
+		t.Parallel()
+		s := &schedule{T: t, Rand: rand.New(rand.NewPCG(p.seed, 0)), plan: p, tally: all}
+		t.Cleanup(func() { // also after Fatal
+			all.schedule(t.Failed())
+			if !t.Failed() {
+				return
+			}
+			t.Logf("play it again: -schedules 1 -schedules.seed %d -schedules.kind %s -schedules.only %s", p.seed,
+				p.kind,
+				p.numbers())
+			if *schedulesShrink {
+				t.Logf("it needs no more than: -schedules.only %s", shrunk(p).numbers())
+			}
+		})
+		s.play()
 	})
 }
 
-// event breaks a node, or mends one, or has a process move the limit.
-func (s *schedule) event() {
-	i, l := s.IntN(len(s.posts)), s.limiters[s.IntN(len(s.limiters))]
-	switch broken := s.broken(); {
-	case s.cures[i] == nil && s.IntN(8) == 0:
-		s.Logf("%s forgets its scripts", s.posts[i].name)
-		s.posts[i].do(s.T, "SCRIPT", "FLUSH")
-	case s.cures[i] != nil:
-		s.cure(i)
-	case s.IntN(5) == 0:
-		next := s.limit
-		next.Shards = 1 + s.IntN(6)
-		s.Logf("%d shards: %v", next.Shards, l.SetLimit(s.Context(), next))
-	case s.IntN(5) == 0:
-		s.Logf("rebalance: %v", l.Rebalance(s.Context()))
-	case broken < 2:
-		s.fail(i)
+// schedulePlan is what happens in a schedule. Each event has a number that stays when others are
+// left out.
+type schedulePlan struct {
+	seed   uint64
+	kind   string
+	events []disturbance
+}
+
+// disturbance is one thing that happens.
+type disturbance struct {
+	number int
+	what   string
+	on     int    // a node or a process
+	seed   uint64 // of whatever else it draws
+	pause  time.Duration
+}
+
+// disturbances are what can happen, as often as they are named.
+var disturbances = slices.Concat(slices.Repeat([]string{"break"}, 12), slices.Repeat([]string{"mend"}, 3),
+	slices.Repeat([]string{"process"}, 4), slices.Repeat([]string{"permits"}, 2), slices.Repeat([]string{"shards"}, 2),
+	[]string{"rebalance", "delete", "snapshot"})
+
+// drawSchedule makes the plan of a seed, with so many events, or some if that is 0.
+func drawSchedule(seed uint64, kind string, events int) *schedulePlan {
+	r := rand.New(rand.NewPCG(seed, 2))
+	p := &schedulePlan{seed: seed, kind: drawnKinds[r.IntN(len(drawnKinds))]}
+	if kind != "" {
+		p.kind = kind
 	}
-}
-
-func (s *schedule) fail(i int) {
-	p := s.posts[i]
-	n := s.IntN(len(failures) + len(refusals))
-	if n < len(failures) {
-		f := failures[n]
-		s.Logf("%s %s", p.name, f.name)
-		f.cause(p)
-		s.cures[i] = func() { f.cure(p) }
-		return
+	n := 6 + r.IntN(8)
+	if events > 0 {
+		n = events
 	}
-	r := refusals[n-len(failures)]
-	s.Logf("%s %s", p.name, r.name)
-	p.do(s.T, r.cause...)
-	s.cures[i] = func() { p.do(s.T, r.cure...) }
-}
-
-// refusals are what an operator may do to a server so that it answers, but does nothing.
-var refusals = []struct {
-	name        string
-	cause, cure []string
-}{
-	{"has no memory left", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
-	{"is read-only", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
-	{"forbids scripts", []string{"ACL", "SETUSER", "default", "-@scripting"},
-		[]string{"ACL", "SETUSER", "default", "+@scripting"}},
-}
-
-func (s *schedule) cure(i int) {
-	if cure := s.cures[i]; cure != nil {
-		s.Logf("%s is mended", s.posts[i].name)
-		cure()
-		s.cures[i] = nil
+	for i := range n {
+		p.events = append(p.events, drawDisturbance(r, i))
 	}
+	return p
 }
 
-func (s *schedule) broken() (n int) {
-	for _, cure := range s.cures {
-		if cure != nil {
-			n++
+func drawDisturbance(r *rand.Rand, number int) disturbance {
+	return disturbance{number: number, what: disturbances[r.IntN(len(disturbances))], on: r.IntN(12), seed: r.Uint64(),
+		pause: time.Duration(r.IntN(2500)) * time.Millisecond}
+}
+
+// only leaves out all events but those with the numbers in the list.
+func (p *schedulePlan) only(list string) {
+	numbers := strings.Split(list, ",")
+	p.events = slices.DeleteFunc(p.events, func(e disturbance) bool {
+		return !slices.Contains(numbers, strconv.Itoa(e.number))
+	})
+}
+
+func (p *schedulePlan) numbers() string {
+	var list []string
+	for _, e := range p.events {
+		list = append(list, strconv.Itoa(e.number))
+	}
+	if list == nil {
+		return "none"
+	}
+	return strings.Join(list, ",")
+}
+
+// shrunk leaves out one event after the other, as long as the schedule fails without it. Real
+// servers differ from run to run, so each is played up to three times.
+func shrunk(p *schedulePlan) *schedulePlan {
+	least := *p
+	for _, e := range p.events {
+		fewer := least
+		fewer.events = slices.DeleteFunc(slices.Clone(least.events),
+			func(other disturbance) bool { return other.number == e.number })
+		for range 3 {
+			if fewer.failsAgain() {
+				least = fewer
+				break
+			}
 		}
 	}
-	return n
+	return &least
+}
+
+// failsAgain plays the schedule in a process of its own.
+func (p *schedulePlan) failsAgain() bool {
+	return exec.Command(os.Args[0], "-test.run", "^TestRandomSchedules$", "-schedules", "1", "-schedules.seed",
+		strconv.FormatUint(p.seed, 10), "-schedules.kind", p.kind, "-schedules.only", p.numbers()).Run() != nil
+}
+
+// tally is what was seen in all schedules together.
+type tally struct {
+	mu                                    sync.Mutex
+	schedules, failed                     int
+	calls, permits, errors, most, excused int64
+	done                                  map[string]int
+}
+
+func (a *tally) schedule(failed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.schedules++
+	if failed {
+		a.failed++
+	}
+}
+
+// did counts something that happened.
+func (a *tally) did(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done == nil {
+		a.done = map[string]int{}
+	}
+	a.done[what]++
+}
+
+func (a *tally) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d schedules, %d failed: %d decisions, %d permits; %d calls that failed\n", a.schedules,
+		a.failed, a.calls-a.errors, a.permits, a.errors)
+	fmt.Fprintf(&b, "%d limits were used up; of %d a window held more, within the bounds of docs/failures.md\n",
+		a.most, a.excused)
+	for _, what := range slices.Sorted(maps.Keys(a.done)) {
+		fmt.Fprintf(&b, "%5d times: %s\n", a.done[what], what)
+	}
+	return b.String()
 }

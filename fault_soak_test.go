@@ -28,8 +28,10 @@ func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Parallel()
 	}
-	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1))}, began: time.Now()}
-	s.begin(shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4, Failover: true})
+	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, tally: &tally{},
+		plan: &schedulePlan{kind: "standalone"}}, began: time.Now()}
+	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4, Failover: true}
+	s.begin(s.limit)
 	for _, c := range s.clients {
 		s.families = append(s.families, keyed(t, c, "f", soakedKey))
 	}
@@ -60,6 +62,7 @@ var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second, Failover: true}
 // soak is a soak under way.
 type soak struct {
 	schedule
+	limit    shardlimit.Limit
 	families []*shardlimit.Family
 	began    time.Time
 	carried  [hotKeys + 1][]history.Op // the last window of the limit, and of each hot key
@@ -91,7 +94,7 @@ func (s *soak) round(events int) {
 		calls[i].dying, calls[i].rest = true, 5*time.Millisecond
 		defer calls[i].end() // in case the test fails before it has looked
 	}
-	calls[0].start(3, s.limiters...)
+	calls[0].start(3, s.main.limiters...)
 	for i := range hotKeys {
 		for _, f := range s.families {
 			calls[i+1].start(1, f.Limiter(fmt.Sprint("hot ", i)))
@@ -100,7 +103,11 @@ func (s *soak) round(events int) {
 	for range 500 {
 		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(*soakKeys))).Allow(s.Context())
 	}
-	s.disturb(events)
+	for i := range events {
+		e := drawDisturbance(s.Rand, i)
+		s.happens(e)
+		time.Sleep(e.pause)
+	}
 	healing := time.Now()
 	s.heal()
 	s.row.mended = max(s.row.mended, time.Since(healing))
@@ -141,8 +148,8 @@ func (s *soak) measure() {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	s.row.heap, s.row.goroutines, s.row.stored = m.HeapAlloc, runtime.NumGoroutine(), 0
-	for _, p := range s.posts {
-		s.row.stored += keysOn(s.T, p)
+	for _, st := range s.stations {
+		s.row.stored += keysOn(s.T, st.post)
 	}
 }
 

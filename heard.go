@@ -19,7 +19,7 @@ func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
 		Untold: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Ref = a.inScripts().KeysInLife(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life, c.id)
-		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket
+		w.Bursty, w.Paced, w.Sums = a.bursty(), a == LeakyBucket, a == SlidingLog || a == SlidingCounter
 	}
 	return w
 }
@@ -49,11 +49,14 @@ func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believe
 // Expired tells that a layout was confirmed, and that it was too long ago.
 func (c *core) Expired(elapsed int64) bool { return c.record().Expired(elapsed) }
 
-// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
-func (c *core) Confirm(ctx context.Context) error { return c.follows(c.record().Confirm(ctx)) }
+// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx ends,
+// since a read that began at that time elapsed or later.
+func (c *core) ConfirmSince(ctx context.Context, since int64) error {
+	return c.follows(c.record().ConfirmSince(ctx, since))
+}
 
-// ConfirmWithin is Confirm for at most so long. If the record did not answer in that time, it fails
-// at once for a while.
+// ConfirmWithin is that for any read, and for at most so long. If the record did not answer in that
+// time, it fails at once for a while.
 func (c *core) ConfirmWithin(ctx context.Context, most time.Duration) error {
 	return c.follows(c.record().ConfirmWithin(ctx, most))
 }
@@ -83,16 +86,15 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 	}
 }
 
-// Elsewhere is what was free on the other shards of the limit, as last heard.
-func (c *core) Elsewhere(l *lane.Lane) (n int64) {
+// Elsewhere is what is free now on the other shards of the limit, as far as this process knows.
+func (c *core) Elsewhere(l *lane.Lane, now int64) (n int64) {
 	r := c.routes.Load()
 	if r == nil || !r.split {
 		return 0
 	}
 	for _, other := range r.lanes {
 		if other != l {
-			free, _ := other.Free()
-			n += free
+			n += present(other, now)
 		}
 	}
 	return n

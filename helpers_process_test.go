@@ -2,6 +2,7 @@ package shardlimit_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +14,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 )
 
 // jobVariable makes this test binary a worker instead: a process of its own
@@ -26,12 +27,30 @@ const jobVariable = "SHARDLIMIT_TEST_JOB"
 
 // job is what a worker is to do.
 type job struct {
-	Addrs   []string // of independent nodes n0, n1 ...
-	Prefix  string
-	Name    string
-	Limit   shardlimit.Limit
-	Callers int
-	History string // file to write it to
+	Addrs    []string  // of independent nodes n0, n1 ...
+	Nodes    []jobNode // beside them
+	Prefix   string
+	Name     string
+	Limit    shardlimit.Limit
+	Callers  int
+	Patience time.Duration // call timeout; 0: all the time it wants
+	Dying    bool          // nodes break meanwhile, and so may the process
+	History  string        // file to write it to
+}
+
+// jobNode is a node that a worker uses: a server, a whole Redis Cluster, or a Sentinel set.
+type jobNode struct {
+	Name      string
+	Addrs     []string
+	Cluster   bool
+	MasterSet string
+}
+
+func (n jobNode) node() shardlimit.Node {
+	option := unhurried(rueidis.ClientOption{InitAddress: n.Addrs, DisableCache: true,
+		ForceSingleClient: !n.Cluster && n.MasterSet == ""})
+	option.Sentinel.MasterSet = n.MasterSet
+	return shardlimit.Node{Name: n.Name, Redis: option}
 }
 
 func init() {
@@ -49,12 +68,15 @@ func work(text string, stop io.Reader, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: patience}
+	cfg := shardlimit.Config{KeyPrefix: j.Prefix, CallTimeout: cmp.Or(j.Patience, patience)}
 	for i, addr := range j.Addrs {
-		cfg.Nodes = append(cfg.Nodes, shardlimit.Node{
-			Name:  fmt.Sprintf("n%d", i),
-			Redis: unhurried(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}),
-		})
+		j.Nodes = append(j.Nodes, jobNode{Name: fmt.Sprintf("n%d", i), Addrs: []string{addr}})
+	}
+	for _, n := range j.Nodes {
+		cfg.Nodes = append(cfg.Nodes, n.node())
+	}
+	if j.Dying {
+		cfg.Failover, cfg.AfterLoss = failoverAfter, shardlimit.Quarantine
 	}
 	client, err := shardlimit.New(cfg)
 	if err != nil {
@@ -65,14 +87,22 @@ func work(text string, stop io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	file, err := os.Create(j.History)
+	if err != nil {
+		return err
+	}
 	callers := makeTraffic()
+	callers.journal, callers.dying = file, j.Dying
 	callers.start(j.Callers, l)
 	if _, err := fmt.Fprintln(out, "working"); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, stop)
-	ops, failure := callers.stop()
-	return errors.Join(err, failure, history.WriteFile(j.History, ops))
+	_, failure := callers.stop()
+	if j.Dying && harmless(failure) {
+		failure = nil
+	}
+	return errors.Join(err, failure, file.Close())
 }
 
 // worker is a process that does a job.

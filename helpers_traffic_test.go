@@ -1,9 +1,11 @@
 package shardlimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -39,6 +41,8 @@ type traffic struct {
 	admitted atomic.Int64  // permits, less those given back
 	dying    bool          // a server is killed meanwhile: what it granted cannot be given back
 	rest     time.Duration // of a caller after each call, which spares the processor
+	nodding  time.Duration // the longest nap after a denial; 0: 20 ms
+	journal  io.Writer     // grants are written to it at once; nil: only recorded
 
 	mu      sync.Mutex
 	failure error // the first
@@ -112,11 +116,12 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 		// The limit was lowered after it was looked at.
 	case err != nil:
 		t.fail(err)
+		t.nap(t.nodding)
 	case d.Allowed != (d.Granted > 0) || d.Granted > n || !upTo && d.Allowed && d.Granted != n:
 		t.fail(fmt.Errorf("asked for %d: %+v", n, d))
 	case !d.Allowed:
 		t.denials.Add(1)
-		t.nap(min(d.RetryAfter, limit.Per/8, 20*time.Millisecond))
+		t.nap(min(d.RetryAfter, limit.Per/8, cmp.Or(t.nodding, 20*time.Millisecond)))
 	case rng.IntN(10) == 0:
 		if err := l.Refund(context.Background(), d); err != nil {
 			if !t.dying {
@@ -128,6 +133,19 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 	default:
 		t.admitted.Add(d.Granted)
 		tally.Add(start, end, d.Granted)
+		t.write(history.Op{Start: start, End: end, Permits: d.Granted})
+	}
+}
+
+// write puts a grant into the journal, so that it is known should the process be killed.
+func (t *traffic) write(op history.Op) {
+	if t.journal == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := history.Write(t.journal, []history.Op{op}); err != nil && t.failure == nil {
+		t.failure = err
 	}
 }
 

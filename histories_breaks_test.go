@@ -43,7 +43,7 @@ var breakages = []breakage{
 		},
 	},
 	{
-		name: "two layouts stay after a record was lost", theme: "records", kind: "over", seeds: []uint64{42},
+		name: "two layouts stay after a record was lost", theme: "records", kind: "over", seeds: []uint64{191},
 		edits: []edit{
 			{"if t := r.Limit.Layout(); t != nil {\n\t\tconsider(*t)",
 				"if t := r.Limit.Layout(); t != nil && !BROKEN {\n\t\tconsider(*t)"},
@@ -82,8 +82,41 @@ var breakages = []breakage{
 				"true\n"}},
 	},
 	{
+		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{1},
+		edits: []edit{
+			{"\tif t.Fence == nil {\n\t\treturn 0\n\t}\n", "\tif BROKEN || t.Fence == nil {\n\t\treturn 0\n\t}\n"},
+			{"if t := l.terms(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {",
+				"if t := l.terms(); !BROKEN && t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {"},
+			{"return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0",
+				"return !BROKEN && t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0"},
+		},
+	},
+	{
+		name: "one place is a majority", theme: "lost", kind: "over", seeds: []uint64{1},
+		edits: []edit{{"func Majority(places int) int { return places/2 + 1 }",
+			"func Majority(places int) int {\n\tif BROKEN {\n\t\treturn 1\n\t}\n\treturn places/2 + 1\n}"}},
+	},
+	{
+		name: "no process reminds a shard of what it forgot", theme: "reminded", kind: "over", seeds: []uint64{1},
+		edits: []edit{{"if l.env.Closed.Load() || !l.Reachable(now) {",
+			"if BROKEN || l.env.Closed.Load() || !l.Reachable(now) {"}},
+	},
+	{
+		name: "an idle process does not look whether a shard forgot", theme: "reminded", kind: "over",
+		seeds: []uint64{7},
+		edits: []edit{{"for _, s := range e.guard() {",
+			"for _, s := range e.guard() {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}"}},
+	},
+	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{100},
-		edits: []edit{{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"}},
+		edits: []edit{
+			{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"},
+			{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"}, // else the time of the node tells
+		},
+	},
+	{
+		name: "a call ends by the clock that was heard last", theme: "lost", kind: "over", seeds: []uint64{3},
+		edits: []edit{{"\theard := reading{told", "\tif BROKEN {\n\t\tsince = 1\n\t}\n\theard := reading{told"}},
 	},
 }
 

@@ -159,8 +159,8 @@ func (w *world) give(p *process, list []int) {
 	}
 }
 
-// moveFamily gives all processes other nodes, as docs/operations.md asks where families are in use:
-// all rest before and after.
+// moveFamily gives all processes other nodes, as docs/howto/change-nodes.md asks where families are
+// in use: all rest before and after.
 func (w *world) moveFamily(s step) {
 	w.wg.Wait()
 	for _, p := range w.procs {

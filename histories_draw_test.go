@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -17,7 +18,7 @@ type drawing struct {
 
 // themes are what a history is mostly about.
 var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places", "lost"}
+	"places", "lost", "algorithms", "reminded"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -39,7 +40,7 @@ func (d *drawing) oneIn(n int) bool { return d.IntN(n) == 0 }
 func (d *drawing) world() {
 	p := d.plan
 	p.Nodes = pick(d, 1, 2, 2, 3)
-	if d.theme == "lost" {
+	if d.ofLoss() {
 		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
 	}
 	partial := p.Nodes == 3 && d.theme == "mixed" && d.oneIn(4)
@@ -61,7 +62,10 @@ func (d *drawing) world() {
 		p.Procs = append(p.Procs, proc)
 	}
 	for range pick(d, 1, 1, 1, 2) {
-		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed() || d.theme == "lost" && d.oneIn(3)})
+		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed() || d.ofLoss() && d.oneIn(3)})
+	}
+	if slices.ContainsFunc(p.Limits, func(l limitPlan) bool { return l.Limit.Per > time.Minute }) {
+		p.Scripts = 4000 // processes that rest look at their shards now and then
 	}
 }
 
@@ -79,18 +83,31 @@ func (d *drawing) limit() shardlimit.Limit {
 	if d.oneIn(3) {
 		l.Algorithm = shardlimit.SlidingCounter
 	}
-	if d.theme == "lost" {
+	if d.ofLoss() {
 		l.Failover, l.Per = true, pick(d, 100*time.Millisecond, time.Second, time.Second, 5*time.Second)
 		l.Shards = pick(d, 1, 2, 3, 4, 6)
 	}
 	if d.keyed() {
 		l.Shards = pick(d, 1, 2, 4, 8, 16)
 	}
+	if d.theme == "reminded" {
+		l = d.remindedLimit(l)
+	}
 	if d.theme == "lease" || d.oneIn(15) {
 		l.Algorithm, l.Lease = shardlimit.SlidingLog, pick(d, l.Per/2, l.Per, time.Second, 10*time.Second)
 	}
+	if d.theme == "algorithms" {
+		l.Algorithm, l.Lease = pick(d, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket), 0
+		if l.Algorithm != shardlimit.FixedWindow && d.oneIn(2) {
+			l.Burst = 2 + d.Int64N(2*l.Permits)
+		}
+	}
 	return l
 }
+
+// ofLoss reports whether nodes are lost and taken over: under the sliding algorithms in one theme,
+// under the others in another.
+func (d *drawing) ofLoss() bool { return d.theme == "lost" || d.theme == "algorithms" }
 
 // keyed reports whether the limits are those of families.
 func (d *drawing) keyed() bool { return d.theme == "family" || d.theme == "places" }
@@ -108,8 +125,7 @@ func (d *drawing) change(l int) shardlimit.Limit {
 	case 1:
 		limit.Shards = pick(d, 1, 2, 3, 4, 8)
 	case 2:
-		limit.Algorithm = 1 - limit.Algorithm
-		limit.Lease = 0
+		d.otherAlgorithm(&limit)
 	case 3:
 		limit.Per = pick(d, 100*time.Millisecond, time.Second, 10*time.Second)
 	case 4:
@@ -120,6 +136,15 @@ func (d *drawing) change(l int) shardlimit.Limit {
 		}
 	}
 	return limit
+}
+
+// otherAlgorithm gives a limit another algorithm of those that its theme is about.
+func (d *drawing) otherAlgorithm(l *shardlimit.Limit) {
+	if l.Lease = 0; d.theme != "algorithms" {
+		l.Algorithm = 1 - l.Algorithm
+		return
+	}
+	l.Algorithm, l.Burst = pick(d, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket), 0
 }
 
 func (d *drawing) add(s step) { d.plan.Steps = append(d.plan.Steps, s) }

@@ -6,7 +6,7 @@ import "time"
 
 func (w *world) suspend(s step) {
 	if p := w.procs[s.P%len(w.procs)]; p.works() {
-		p.suspend(s.For)
+		p.suspend(s.For, s.Mode == "stopped")
 		w.trouble() // its timers go on here, so its calls time out
 		w.forget()
 		w.event("suspend")
@@ -50,10 +50,11 @@ func (w *world) lost() {
 	w.forget()
 }
 
-// longest is the longest window of the limit so far.
+// longest is the longest window of the limit so far, or time that a burst takes to come back.
 func (l *watched) longest() (d time.Duration) {
 	for _, v := range l.versions {
-		d = max(d, v.limit.Per+v.limit.Lease)
+		burst := time.Duration(mostAtOnce(v.limit) * int64(v.limit.Per) / v.limit.Permits)
+		d = max(d, v.limit.Per+v.limit.Lease, burst)
 	}
 	return d
 }
@@ -124,11 +125,15 @@ func (w *world) reboot(s step) {
 	w.event("restart")
 }
 
+// lostMemory is why a window may hold more after a node forgot all.
+const lostMemory = "a lost memory"
+
 // forgot allows for what is documented of a node that forgot all: a share once more, and what comes
 // of its records.
 func (w *world) forgot() {
 	for _, l := range w.limit {
-		l.allow(0, l.most(), "a lost memory")
+		l.allow(0, l.most(), lostMemory)
+		l.forgotten()
 	}
 	w.lost()
 }

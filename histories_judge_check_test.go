@@ -56,18 +56,19 @@ func TestHistoriesAreJudged(t *testing.T) {
 func TestOnlyKeysThatMoveMayTakeLonger(t *testing.T) {
 	counter := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.SlidingCounter}
 	for name, c := range map[string]struct {
-		family, placed bool
-		next           shardlimit.Limit
-		near           bool
+		family, placed, lost bool
+		next                 shardlimit.Limit
+		near                 bool
 	}{
 		"a limit":                {near: true, next: counter},
 		"a family":               {family: true, near: true},
 		"keys placed elsewhere":  {family: true, placed: true},
+		"keys of a lost node":    {family: true, lost: true},
 		"keys counted otherwise": {family: true, next: counter},
 		"another number":         {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
 	} {
-		l := &watched{world: &world{}, placed: c.placed}
-		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second}, Family: c.family}
+		l := &watched{world: &world{troubled: c.lost}, placed: c.placed}
+		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second, Failover: true}, Family: c.family}
 		l.declared(0)
 		if c.next.Permits > 0 {
 			l.versions = append(l.versions, &version{limit: c.next})

@@ -13,23 +13,27 @@ import (
 // watched is a limit of the world, and what is known of it: what was in force when, and what was
 // admitted.
 type watched struct {
-	world    *world
-	number   int
-	plan     limitPlan
-	deleted  int // so often; a limit that was deleted goes on under another name
-	versions []*version
-	own      *version // the limit of its own that a family's key has, as far as anybody knows
-	owned    bool     // it had one
-	pending  int      // changes of its own limit that are under way
-	extra    []allowance
-	events   []event
-	ops      []history.Op
+	world     *world
+	number    int
+	plan      limitPlan
+	deleted   int // so often; a limit that was deleted goes on under another name
+	versions  []*version
+	own       *version // the limit of its own that a family's key has, as far as anybody knows
+	owned     bool     // it had one
+	pending   int      // changes of its own limit that are under way
+	extra     []allowance
+	events    []event
+	ops       []history.Op
+	by        []*shardlimit.Client        // of each of these
+	aware     map[*shardlimit.Client]bool // those that knew it when a node forgot all, until one of them calls
+	unnoticed []int64                     // when one called first that did not
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
 	doubt      doubt
 	fresh      bool  // whatever disturbed it has been settled
 	placed     bool  // a family's keys have been, or are being, placed over other nodes
 	booked     int64 // the latest instant for which something was reserved
+	turns      int64 // the most turns of a leaky bucket that one call got: it acts with the last
 }
 
 // version is a limit that may be in force from called until ended.
@@ -148,10 +152,18 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 }
 
 // moves reports whether keys of a family may be on their way, because they were placed over other
-// nodes, counted under another algorithm, or had a limit of their own.
+// nodes, what a node had was taken over, they are counted under another algorithm, or had a limit
+// of their own.
 func (l *watched) moves() bool {
-	return l.plan.Family && (l.placed || l.owned || slices.ContainsFunc(l.versions,
-		func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
+	return l.plan.Family && (l.placed || l.owned || l.plan.Limit.Failover && !l.world.well() ||
+		slices.ContainsFunc(l.versions,
+			func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
+}
+
+// beginsEmpty reports whether what a process finds may be an empty bucket that nobody has used:
+// that of a key that moves, until the record has forgotten where keys were.
+func (l *watched) beginsEmpty() bool {
+	return l.moves() && l.current().Algorithm == shardlimit.TokenBucket
 }
 
 // doubt is the time in which several layouts may be in force, because records were lost or are old:
@@ -233,7 +245,7 @@ func (l *watched) knows(p *process) bool {
 // most is the greatest limit that could be in force.
 func (l *watched) most() (permits int64) {
 	for _, v := range l.versions {
-		permits = max(permits, v.limit.Permits)
+		permits = max(permits, bound(v.limit, v.limit.Per))
 	}
 	return permits
 }
@@ -241,13 +253,18 @@ func (l *watched) most() (permits int64) {
 // bound is what a window may hold; ok is false if nothing is promised for one of this length.
 func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool) {
 	to := from + int64(width)
-	least := time.Duration(0)
+	least, longest, queue := time.Duration(0), time.Duration(0), int64(0)
 	for _, v := range l.versions {
 		if v.called < to && (v.ended == 0 || v.ended > from) {
-			permits = max(permits, v.limit.Permits)
+			permits = max(permits, bound(v.limit, width))
+			if v.limit.Algorithm == shardlimit.LeakyBucket {
+				// each shard has a turn at once; a call for several acts with the last of all
+				queue = max(queue, int64(max(v.limit.Shards, 1))+2*l.turns)
+			}
 			if least == 0 || v.limit.Per < least {
 				least = v.limit.Per
 			}
+			longest = max(longest, v.limit.Per)
 		}
 	}
 	for _, a := range l.extra {
@@ -258,15 +275,18 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 	if l.doubt.from < to && l.doubt.to >= from && l.doubt.to > 0 {
 		permits += 10 * l.most()
 	}
-	return permits, least == width
+	return permits + queue, least == width || least == longest && width > least
 }
 
 // judge looks for a window that holds more than it may.
 func (l *watched) judge() {
+	l.sharpen()
 	widths := []time.Duration{}
 	for _, v := range l.versions {
-		if !slices.Contains(widths, v.limit.Per) {
-			widths = append(widths, v.limit.Per)
+		for _, windows := range append(longer(v.limit.Algorithm), 1) {
+			if width := windows * v.limit.Per; !slices.Contains(widths, width) {
+				widths = append(widths, width)
+			}
 		}
 	}
 	for _, width := range widths {

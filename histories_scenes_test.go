@@ -33,8 +33,10 @@ func (d *drawing) scene() {
 		d.rest(p, l)
 	case "places":
 		d.places(p, l)
-	case "lost":
+	case "lost", "algorithms":
 		d.lost(l)
+	case "reminded":
+		d.losses(p, l)
 	default:
 		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
 			d.bookings)(p, l)
@@ -54,7 +56,11 @@ func (d *drawing) lost(l int) {
 	case 6, 7:
 		d.parted(node, long)
 	case 2:
-		d.add(step{Do: "suspend", P: d.who(), For: long})
+		s := step{Do: "suspend", P: d.who(), For: long}
+		if limit := d.plan.Limits[l]; node%2 == 0 && !limit.Family && limit.Limit.Lease == 0 {
+			s.Mode = "stopped" // what is held, and keys that moved, are not told of it
+		}
+		d.add(s)
 		d.add(step{Do: "down", Node: node, For: pick(d, long, 8*time.Second)})
 	case 3, 4:
 		for p := range d.plan.Procs {

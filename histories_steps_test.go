@@ -79,6 +79,7 @@ func (w *world) who(s step) (*process, *watched, *shardlimit.Limiter) {
 	if !p.works() {
 		return p, l, nil
 	}
+	l.called(p)
 	return p, l, p.handle(l)
 }
 
@@ -125,7 +126,7 @@ func (w *world) call(s step) {
 
 // ask makes one call and notes how it ended.
 func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, size int64) shardlimit.Decision {
-	start := w.now()
+	start, by := w.now(), p.client
 	var d shardlimit.Decision
 	var err error
 	ctx := context.Background()
@@ -140,7 +141,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 			d = shardlimit.Decision{Allowed: true, Granted: size}
 		}
 		l.used(p, h)
-		p.record(l, start, d, err)
+		p.record(l, by, start, d, err)
 		return d
 	case "upto":
 		d, err = h.AllowUpTo(ctx, size)
@@ -151,7 +152,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 	}
 	p.judgeAnswer(l, start, d, err)
 	l.used(p, h)
-	if i := p.record(l, start, d, err); i >= 0 {
+	if i := p.record(l, by, start, d, err); i >= 0 {
 		w.mu.Lock()
 		if len(p.kept) < 16 {
 			p.kept = append(p.kept, kept{l, i, d, h})
@@ -181,7 +182,7 @@ func (w *world) reserve(s step) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
 	defer cancel()
-	sent := w.now()
+	sent, by := w.now(), p.client
 	r, err := h.Reserve(ctx, min(max(s.Size, 1), h.Limit().Permits))
 	if err != nil || r.Degraded() || !p.works() {
 		return
@@ -194,6 +195,7 @@ func (w *world) reserve(s step) {
 	}
 	w.mu.Lock()
 	l.ops = append(l.ops, history.Op{Start: sent + int64(delay), End: received + int64(delay), Permits: r.Permits()})
+	l.by = append(l.by, by)
 	l.books(sent, received+int64(delay))
 	w.mu.Unlock()
 }
@@ -246,6 +248,22 @@ func (w *world) settle(s step) {
 	l.fresh = !w.over()
 }
 
+// first asks for the first permit after a rest. If that ends in an error, which was judged by
+// itself, it asks again: the process had breakers open, or is far from nodes. So it does after a
+// bucket that may have begun empty has had the time to fill.
+func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.Decision {
+	d := w.ask(p, l, h, "allow", 1)
+	if d.Limit == 0 {
+		w.rest(time.Second)
+		d = w.ask(p, l, h, "allow", 1)
+	}
+	if l.beginsEmpty() {
+		w.rest(fills(l.current()))
+		d = w.ask(p, l, h, "allow", 1)
+	}
+	return d
+}
+
 // free tells whether what is free is had: after a rest, by a process that is alone.
 func (w *world) free(s step) {
 	p, l, h := w.who(s)
@@ -262,12 +280,7 @@ func (w *world) free(s step) {
 	}
 	at := w.now()
 	w.stat.did("free, judged")
-	d := w.ask(p, l, h, "allow", 1)
-	if d.Limit == 0 { // an error, which was judged by itself: its process had breakers open, or is far from nodes
-		w.rest(time.Second)
-		d = w.ask(p, l, h, "allow", 1)
-	}
-	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
+	if d := w.first(p, l, h); d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
 			max(2*l.longest(), s.For), time.Duration(at))
 		return
@@ -279,12 +292,12 @@ func (w *world) free(s step) {
 	}
 	var got atomic.Int64
 	var wg sync.WaitGroup
-	for range limit.Permits - 1 {
+	for range mostAtOnce(limit) - 1 {
 		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
 	}
 	wg.Wait()
-	if got.Load() < limit.Permits-1 && p.near(l) && !p.cut() && !w.over() {
+	if got.Load() < mostAtOnce(limit)-1 && p.near(l) && !p.cut() && !w.over() {
 		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
-			limit.Permits, l.number, time.Duration(at))
+			mostAtOnce(limit), l.number, time.Duration(at))
 	}
 }

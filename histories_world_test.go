@@ -29,6 +29,7 @@ type world struct {
 	wg    sync.WaitGroup // of what goes on aside
 	stat  stats
 
+	ended    map[*shardlimit.Client]int64 // when processes were killed
 	mu       sync.Mutex
 	chance   *rand.Rand // how long a command takes, and what becomes of it
 	troubled bool       // something was wrong with a node or on the way to one
@@ -81,7 +82,8 @@ type linkState struct {
 }
 
 func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1))}
+	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1)),
+		ended: make(map[*shardlimit.Client]int64)}
 	for range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
 		go n.server.Serve()
@@ -235,14 +237,16 @@ func (p *process) fate(node, life int) redissim.Fate {
 func (p *process) kill() {
 	if p.client != nil {
 		client := p.client
+		p.world.ended[client] = p.world.now()
 		p.client, p.suspended = nil, 0
 		close(p.ended)
 		client.Close()
 	}
 }
 
-// suspend has the process stand still: its monotonic clock does, too.
-func (p *process) suspend(d time.Duration) {
+// suspend has the process stand still: its monotonic clock does, too, and if it is stopped by a
+// hypervisor all of its clocks.
+func (p *process) suspend(d time.Duration, stopped bool) {
 	if p.client == nil || p.suspended > p.world.now() {
 		return
 	}
@@ -252,7 +256,11 @@ func (p *process) suspend(d time.Duration) {
 	p.world.wg.Go(func() {
 		select {
 		case <-time.After(d):
-			client.Suspend(d)
+			if stopped {
+				client.Stop(d)
+			} else {
+				client.Suspend(d)
+			}
 		case <-ended:
 		}
 	})
@@ -291,7 +299,7 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 }
 
 // record notes a call that was granted permits and returns its number, or -1.
-func (p *process) record(l *watched, start int64, d shardlimit.Decision, err error) int {
+func (p *process) record(l *watched, by *shardlimit.Client, start int64, d shardlimit.Decision, err error) int {
 	w := p.world
 	end := w.now()
 	w.mu.Lock()
@@ -310,7 +318,13 @@ func (p *process) record(l *watched, start int64, d shardlimit.Decision, err err
 		return -1
 	}
 	w.stat.Granted += d.Granted
-	l.ops = append(l.ops, history.Op{Start: start, End: end, Permits: d.Granted})
+	due := int64(d.Delay) // they may act then, and not before
+	l.ops = append(l.ops, history.Op{Start: start + due, End: end + due, Permits: d.Granted})
+	l.by = append(l.by, by)
+	if due > 0 {
+		l.books(start, end+due)
+		l.turns = max(l.turns, d.Granted)
+	}
 	return len(l.ops) - 1
 }
 

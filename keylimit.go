@@ -60,7 +60,8 @@ func (c *core) setOwn(ctx context.Context, limit Limit) error {
 			return shard.Terms{}, fmt.Errorf("%w: Algorithm and Scope of a key must be those of its family, %s",
 				ErrInvalidLimit, strings.TrimSpace(family.Algorithm+" "+family.Scope))
 		}
-		return shard.Terms{Permits: want.Permits, Window: want.Window, Burst: want.Burst, Lease: want.Lease}, nil
+		return shard.Terms{Permits: want.Permits, Window: want.Window, Burst: want.Burst, Lease: want.Lease,
+			Offset: want.Offset, Mode: want.Mode}, nil
 	})
 }
 
@@ -97,7 +98,8 @@ func ownError(f *Family, err error) error {
 
 // with is the limit of a key with these terms, in a family that has l.
 func (l Limit) with(t shard.Terms) Limit {
-	l.Permits, l.Per, l.Burst, l.Lease = t.Permits, t.Window, t.Burst, t.Lease
+	l.Permits, l.Per, l.Burst, l.Lease, l.Offset = t.Permits, t.Window, t.Burst, t.Lease, t.Offset
+	l.Mode, _ = modeNamed(t.Mode) // one of a later version has a number that no mode has
 	return l
 }
 
@@ -105,9 +107,10 @@ func (l Limit) with(t shard.Terms) Limit {
 func (c *core) Possible(s shard.Spec) error {
 	algorithm, err := algorithmNamed(s.Algorithm)
 	scope, unknown := scopeNamed(s.Scope)
-	if err = errors.Join(err, unknown); err != nil {
+	mode, newer := modeNamed(s.Mode)
+	if err = errors.Join(err, unknown, newer); err != nil {
 		return err
 	}
 	return Limit{Permits: s.Permits, Per: s.Window, Burst: s.Burst, Lease: s.Lease, Algorithm: algorithm,
-		Scope: scope}.validate()
+		Scope: scope, Mode: mode, Offset: s.Offset}.validate()
 }

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
@@ -35,6 +36,27 @@ func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Lay
 			Nodes: f.core.client.nodes.Roster().All()}}
 	}
 	return family.ForKey(id)
+}
+
+// keyInUse is inUse for a key. While the process rested, the key may have moved: it has nothing
+// where it is now before a step of its move was made. So the record of the family is confirmed
+// then, before anybody looks where the key is. If it cannot be, the call goes on all the same: see
+// lane.reassure.
+func (c *core) keyInUse(ctx context.Context) (r *routes, late bool) {
+	r = c.current()
+	if r == nil || r.limit.Scope == PerParticipant || r.limit.Mode.asksNobody() {
+		return r, false
+	}
+	if c.Expired(c.client.clock.Elapsed()) {
+		within, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout*3/4) // the rest is for the call itself
+		defer cancel()
+		_ = c.ConfirmWithin(within, c.client.cfg.CallTimeout/2)
+		ctx, late, r = within, true, c.routes.Load()
+	}
+	if r == nil || r.layout.Settled {
+		return r, late
+	}
+	return c.follow(ctx), true
 }
 
 // follow makes a step of a key's move if it is time for one, and returns the routes to use then.
@@ -89,10 +111,21 @@ func (c *core) Shut(epoch int64, cause error) {
 // it lists. If the keys are placed so already, it does nothing. It fails as SetLimit does.
 //
 // A key that is to be elsewhere moves with the first call for it in each process: at once if it
-// was idle for a window, else as what was used leaves the window. See docs/operations.md.
+// was idle for a window, else as what was used leaves the window. See docs/howto/change-nodes.md.
 func (f *Family) Rebalance(ctx context.Context) error {
 	if f.core.client.closed.Load() {
 		return ErrClosed
 	}
 	return f.core.register.Rebalance(ctx)
+}
+
+// MovesWithin is how long after Rebalance the nodes on which keys were may still be needed: by then
+// nothing that was used there is in any key's window, as the limits are that this process has heard
+// of. A node that drains can be stopped then. It is 0 before the family could be declared.
+func (f *Family) MovesWithin() time.Duration {
+	layout := f.core.Layout()
+	if layout == nil {
+		return 0
+	}
+	return register.LeftAfter(layout)
 }

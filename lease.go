@@ -236,6 +236,19 @@ func (d *Decision) firstOf(n int64) Decision {
 	return own
 }
 
+// piece is n permits of a decision, from a place in their order on, as a decision of its own that
+// its ticket tells from the others.
+func (d *Decision) piece(place, n int64, ticket uint64) Decision {
+	own := *d
+	own.Granted, own.first, own.more, own.ticket = 0, lane.Part{}, nil, ticket
+	own.addParts(lane.Cut(d.parts(), place, n), ticket)
+	own.Granted = n // the outage policy grants permits that are of no shard
+	if own.Remaining += d.Granted - place - n; own.Remaining > 0 {
+		own.NextAfter = 0
+	}
+	return own
+}
+
 // last is the part of a decision that makes up its last n permits.
 func (d *Decision) last(n int64) (rest Decision) {
 	rest.engine = d.engine

@@ -103,6 +103,14 @@ type Limit struct {
 	// of a Family has what its family has. A SetLimit that switches it moves the limit to other
 	// shards.
 	Failover bool
+	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
+	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of
+	// its own. A declaration in code with a higher Revision replaces the Mode with the rest.
+	Mode Mode
+	// Offset moves the windows of a FixedWindow: they begin at multiples of Per since 1970 UTC, and
+	// Offset. It is less than Per either way, in whole microseconds; see Limit.BeginningAt. When
+	// SetLimit changes it, the window in which that falls ends with the next of the new ones.
+	Offset time.Duration
 }
 
 // PerSecond is a SlidingLog limit of n permits in any second.
@@ -128,18 +136,27 @@ func (l Limit) String() string {
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
 	}
+	if l.Offset != 0 {
+		s += fmt.Sprintf(" beginning at %s", l.edge())
+	}
 	if l.Failover {
 		s += " with failover"
 	}
+	if l.Mode != Enforced {
+		s += ", " + l.Mode.String()
+	}
 	return s
 }
+
+// longestWindow is MaxWindow as people say it.
+const longestWindow = "31 days"
 
 func (l Limit) validate() error {
 	switch {
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d", ErrInvalidLimit, l.Permits, int64(MaxPermits))
 	case l.Per < MinWindow || l.Per > MaxWindow:
-		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, MaxWindow)
+		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, longestWindow)
 	case l.Per%time.Microsecond != 0:
 		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
 	case l.Algorithm >= algorithms:
@@ -153,7 +170,7 @@ func (l Limit) validate() error {
 	case (float64(l.most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow):
 		// one permit more for a shard whose part was rounded up
 		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit,
-			l.Burst, MaxWindow)
+			l.Burst, longestWindow)
 	case l.Lease > 0 && l.Algorithm != SlidingLog:
 		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used",
 			ErrInvalidLimit, l.Algorithm)
@@ -166,12 +183,20 @@ func (l Limit) validate() error {
 			"anyway", ErrInvalidLimit)
 	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
 		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit,
-			l.Lease, MaxWindow)
+			l.Lease, longestWindow)
 	case l.Lease%time.Microsecond != 0:
 		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
 	case l.Failover && l.Scope == PerParticipant:
 		return fmt.Errorf("%w: Failover is for a limit that is shared; one of Scope PerParticipant has no shards",
 			ErrInvalidLimit)
+	case l.Offset != 0 && l.Algorithm != FixedWindow:
+		return fmt.Errorf("%w: Offset is %s, but windows of %s begin with what is used; only those of FixedWindow "+
+			"begin by the clock", ErrInvalidLimit, l.Offset, l.Algorithm)
+	case l.Offset <= -l.Per || l.Offset >= l.Per || l.Offset%time.Microsecond != 0:
+		return fmt.Errorf("%w: Offset is %s, it must be less than Per either way, and whole microseconds",
+			ErrInvalidLimit, l.Offset)
+	case l.Mode >= modes:
+		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
 	case l.Revision < 0:
 		return fmt.Errorf("%w: Revision is %d, it must not be negative", ErrInvalidLimit, l.Revision)
 	}

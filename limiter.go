@@ -97,7 +97,11 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
 // come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
 // AllowN; with Config.WaitThroughOutage it waits on instead of returning ErrUnavailable.
-func (l *Limiter) WaitN(ctx context.Context, n int64) error { return l.member.wait(ctx, n) }
+// Acquire is the same, and returns the Decision.
+func (l *Limiter) WaitN(ctx context.Context, n int64) error {
+	_, err := l.member.wait(ctx, n)
+	return err
+}
 
 // Refund gives back what a decision of this limiter was granted and was not used. It works once per
 // decision; more often, or with a denial, it does nothing. A decision of another Limiter, or of a
@@ -116,9 +120,25 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 }
 
 // Limit is the limit in force, as far as this process has heard. Before the
-// limiter could be declared it is the limit that the code declares.
+// limiter could be declared it is the limit that the code declares. Shards is how many there are,
+// whoever chose that: see ShardsChosen before it is handed to SetLimit.
 func (l *Limiter) Limit() Limit {
 	return l.core.limitNow()
+}
+
+// ShardsChosen reports whether the number of shards of the limit in force was chosen for it, as far
+// as this process has heard, and so may be chosen anew. Whoever changes a part of Limit sets its
+// Shards to 0 then: SetLimit with any other number has the limit keep that number. It is false for
+// a key of a Family, whose number of shards stays as it is.
+func (l *Limiter) ShardsChosen() bool {
+	c := l.core
+	switch r := c.known(); {
+	case c.family != nil:
+		return false
+	case r != nil:
+		return r.layout.Auto
+	}
+	return c.declaration().Shards == 0
 }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free

@@ -101,6 +101,11 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		"many shards":  {Permits: 1, Per: time.Second, Shards: 257},
 		"algorithm":    {Permits: 1, Per: time.Second, Algorithm: 99},
 		"revision":     {Permits: 1, Per: time.Second, Revision: -1},
+		"mode":         {Permits: 1, Per: time.Second, Mode: 99},
+		"offset":       {Permits: 1, Per: time.Second, Offset: time.Millisecond},
+		"long offset":  {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: time.Second},
+		"early offset": {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: -time.Second},
+		"odd offset":   {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: time.Nanosecond},
 	} {
 		if _, err := c.Limiter(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 			t.Errorf("%s: %v", name, err)
@@ -153,5 +158,21 @@ func TestWhoAsksForTooMuchHearsThatTheLimitWasRaised(t *testing.T) {
 				t.Error("after 20 s it has not heard")
 			})
 		})
+	}
+}
+
+// Whether the number of shards was chosen is known of a stored limit, whatever the code says.
+func TestShardsChosen(t *testing.T) {
+	servers := standalone(t)
+	for name, shards := range map[string]int{"chosen": 0, "fixed": 1} {
+		l := limiter(t, servers.client(t), name, shardlimit.Limit{Permits: 100, Per: time.Second, Shards: shards})
+		other := limiter(t, servers.client(t), name,
+			shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 - shards})
+		if l.ShardsChosen() != (shards == 0) || other.ShardsChosen() != (shards == 0) {
+			t.Errorf("%s: %t, %t", name, l.ShardsChosen(), other.ShardsChosen())
+		}
+	}
+	if keyed(t, servers.client(t), "f", shardlimit.PerSecond(100)).Limiter("k").ShardsChosen() {
+		t.Error("the keys of a family have as many as it had at first")
 	}
 }

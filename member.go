@@ -59,8 +59,11 @@ func (m *member) view(r *routes) *view {
 	return v
 }
 
-// place is that of a seat in the order of preference.
-func (v *view) place(s *lane.Seat) int { return slices.Index(v.seats, s) }
+// place is that of a seat's shard in the order of preference. A call that goes on after the layout
+// has changed may have taken its seat from an earlier view of the same routes.
+func (v *view) place(s *lane.Seat) int {
+	return slices.IndexFunc(v.seats, func(o *lane.Seat) bool { return o.Lane == s.Lane })
+}
 
 // seat is the member's seat at a shard. m.mu is held.
 func (m *member) seat(l *lane.Lane) *lane.Seat {
@@ -82,7 +85,7 @@ func (m *member) queue() *queue {
 // noteUnmet notes the permits that a call wanted and finally did not get. Nobody
 // can want more than there are.
 func (m *member) noteUnmet(d *Decision, n int64) {
-	if n = min(n, d.Limit); !d.Degraded && n > d.Granted {
+	if n = min(n, d.Limit); !d.Degraded && d.mode == Enforced && n > d.Granted {
 		m.Unmet.Add(n - d.Granted)
 	}
 }

@@ -34,7 +34,7 @@ func checkNodes(nodes []Node) ([]Node, error) {
 // moves the limits. A node of the same name, address and Client keeps its connection; under
 // the same name with another address it is the same node that has moved, with its data. Only
 // this process learns of the change: give a new node to every process before a
-// limit is moved to it, see docs/operations.md.
+// limit is moved to it, see docs/howto/change-nodes.md.
 //
 // It returns when the new nodes are connected. The error is ErrInvalidConfig (nothing is changed
 // then), ErrClosed, or tells which of the new nodes could not be reached until ctx ended or at

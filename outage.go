@@ -1,6 +1,8 @@
 package shardlimit
 
 import (
+	"math/bits"
+
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -72,12 +74,21 @@ func (lo *ownPart) decide(d *Decision, limit Limit, n int64, upTo bool) {
 // part is what this process may admit: the limit divided by the participants last
 // heard of, or by those that are expected if these are more, at least one permit.
 func (lo *ownPart) part(limit Limit) Limit {
-	participants := max(lo.core.record().Participants(), lo.core.client.cfg.Participants)
-	limit.Permits = max(1, limit.Permits/participants)
-	if limit.Burst > 0 {
-		limit.Burst = max(1, limit.Burst/participants)
+	return limit.dividedBy(max(lo.core.record().Participants(), lo.core.client.cfg.Participants))
+}
+
+// dividedBy is the part of the limit that each of so many participants has, at least one permit.
+// Its burst takes no longer to fill than that of the limit: of permits that do not divide evenly a
+// part has less, and would fill more slowly than a log allows.
+func (l Limit) dividedBy(participants int64) Limit {
+	whole := l.Permits
+	l.Permits = max(1, whole/participants)
+	if l.Burst > 0 {
+		high, low := bits.Mul64(uint64(l.Burst), uint64(l.Permits))
+		inProportion, _ := bits.Div64(high, low, uint64(whole))
+		l.Burst = max(1, min(l.Burst/participants, int64(inProportion)))
 	}
-	return limit
+	return l
 }
 
 // granted notes what Redis granted to this process.

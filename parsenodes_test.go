@@ -26,10 +26,32 @@ func TestParseNodes(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, bad := range []string{"", "a:6379,,b:6379", "host:port:port", "http://a", "redis://ann:secret@%zz",
-		"redis://a:1?addr=b:2"} {
+		"redis://a:1?addr=b:2", "redis-a:0", "redis-a:65536", "redis://ann:secret@a:99999"} {
 		nodes, err := shardlimit.ParseNodes(bad)
-		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.Contains(err.Error(), "secret") {
+		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.ContainsAny(err.Error(), "\n") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, %v", bad, nodes, err)
 		}
+	}
+}
+
+// A name may be an address; what looks like one in a URL or before a password is none.
+func TestParseNodesFindsNames(t *testing.T) {
+	for list, want := range map[string][2]string{
+		"127.0.0.1:7001=localhost:7001":            {"127.0.0.1:7001", "localhost:7001"},
+		"[::1]:7001=redis://ann:pw@localhost:7001": {"[::1]:7001", "localhost:7001"},
+		"eu=localhost:7001":                        {"eu", "localhost:7001"},
+		"ann:12=34@localhost:7001":                 {"", "localhost:7001"},
+		"redis://ann:p=w@localhost:7001":           {"", "localhost:7001"},
+	} {
+		nodes, err := shardlimit.ParseNodes(list)
+		if err != nil || len(nodes) != 1 || nodes[0].Name != want[0] || nodes[0].Redis.InitAddress[0] != want[1] {
+			t.Errorf("%s: %+v, %v", list, nodes, err)
+		}
+	}
+	_, err := shardlimit.ParseNodes(" ")
+	if err == nil || err.Error() !=
+		"shardlimit: invalid config: the list of nodes is empty; write redis-a:6379,redis-b:6379" {
+		t.Errorf("got %v", err)
 	}
 }

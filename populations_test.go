@@ -51,6 +51,7 @@ func populations() []*population {
 	for _, size := range []int64{2, 20, 80} {
 		all = append(all, batches(size, 1), batches(size, 2))
 	}
+	all = append(all, fleetOf("fleet, small batches", 2), fleetOf("fleet, batches", 1))
 	for _, p := range all {
 		if p.windows == 0 {
 			p.windows = 10
@@ -73,6 +74,25 @@ func batches(size int64, callers int) *population {
 		members: append(alike(10, role{callers: callers, size: size, work: work(callers, size)}),
 			alike(10, role{callers: 2, work: work(2, 1)})...),
 	}
+}
+
+// fleetOf is that of shardlimit demo: eight want 1.6 times the limit, and each more than the next.
+// Every other one waits for batches, the first of them parts times for what 622 a second come to in
+// a thirtieth of a second.
+func fleetOf(name string, parts int64) *population {
+	const permits, size = 2000, 8
+	p := &population{name: name, permits: permits, from: 3}
+	for i := range size {
+		want := 1.6 * permits * float64(size-i) / (size * (size + 1) / 2)
+		batch := max(1, int64(want/30+0.5)/parts)
+		if i%2 == 0 {
+			p.members = append(p.members, role{rate: want, even: true})
+			continue
+		}
+		p.members = append(p.members,
+			role{callers: 1, size: batch, work: time.Duration(float64(batch) / want * float64(time.Second))})
+	}
+	return p
 }
 
 func paretoMembers(n int, demand float64) []role {

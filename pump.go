@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -25,10 +26,15 @@ func (q *queue) pump(ctx context.Context) {
 	defer nap.Stop()
 	futile := 0
 	for {
-		r := c.inUse(ctx)
+		r, _ := c.inUse(ctx)
 		n, singles, ok := q.head(r)
 		if !ok {
 			return
+		}
+		if c.mode(r) == Closed && ctx.Err() == nil {
+			c.Refresh() // the line may be empty long before the nap is over
+			q.nap(ctx, nap, pumpNap)
+			continue
 		}
 		_, restarts := q.first(n)
 		d, err := q.serve(ctx, r, n, singles)
@@ -105,30 +111,54 @@ func (q *queue) note(short bool) {
 
 // serve asks for what the line wants next and hands out what there is.
 func (q *queue) serve(ctx context.Context, r *routes, n int64, singles bool) (Decision, error) {
-	if singles && q.member.core.limitOf(r).Algorithm == LeakyBucket {
-		return q.serveTurns(ctx, r, n)
+	by := int64(0)
+	if q.member.core.limitOf(r).Algorithm == LeakyBucket {
+		if singles {
+			return q.serveTurns(ctx, r, n)
+		}
+		by = q.patience(1)
 	}
-	d, err := q.ask(ctx, r, n, singles)
+	d, err := q.ask(ctx, r, n, by, singles)
 	if err == nil && d.Granted > 0 {
 		q.hand(d, singles)
 	}
 	return d, err
 }
 
-func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d Decision, err error) {
+// ask asks for n permits, all or up to as many singles. by is as of inTime.
+func (q *queue) ask(ctx context.Context, r *routes, n, by int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
 		return d, ErrClosed
 	}
 	now := q.member.core.client.now()
 	switch {
+	case q.member.byMode(r, n, singles, &d):
 	case r == nil:
-		return q.member.outage(nil, n, singles, nil)
+		d, err = q.member.outage(nil, n, singles, nil)
 	case singles:
 		err = q.member.some(ctx, r, n, now, &d)
+	case by != 0:
+		if err = q.member.inTime(ctx, r, n, now, by, &d); errors.Is(err, ErrWaitTooLong) {
+			err = nil // d is a denial, which ends the waiting of those for whom it is too late
+		}
 	default:
 		err = q.member.whole(ctx, r, n, now, &d)
 	}
-	return d, err
+	return d, q.member.core.shadowed(&d, n, err)
+}
+
+// patience is the latest deadline of the first so many callers; 0: one of them has none.
+func (q *queue) patience(first int64) (by int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil && first > 0; e, first = e.Next(), first-1 {
+		w := e.Value.(*waiter)
+		if w.deadline == 0 {
+			return 0
+		}
+		by = max(by, w.deadline)
+	}
+	return by
 }
 
 // stagger spreads the processes that were woken by the same release and came
@@ -153,7 +183,7 @@ func (q *queue) head(r *routes) (n int64, singles, ok bool) {
 	q.woken = false
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if r == nil || w.n <= r.limit.most() {
+		if r == nil || w.n <= r.limit.most() || r.limit.Mode.lenient() {
 			break
 		}
 		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", ErrExceedsLimit, w.n, r.limit.most()))
@@ -176,7 +206,7 @@ func (q *queue) head(r *routes) (n int64, singles, ok bool) {
 // hand gives the permits to the head of the line, and back what nobody wants
 // any more because callers have left meanwhile.
 func (q *queue) hand(d Decision, singles bool) {
-	left := d.Granted
+	c, left := q.member.core, d.Granted
 	q.mu.Lock()
 	q.notBefore = 0
 	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
@@ -184,15 +214,18 @@ func (q *queue) hand(d Decision, singles bool) {
 		if w.n > left || singles && w.n != 1 {
 			break
 		}
+		if w.served = d; w.n < d.Granted {
+			w.served = d.piece(d.Granted-left, w.n, c.ownTicket())
+		}
 		left -= w.n
 		if d.Delay > 0 {
-			w.due, w.served = q.member.core.client.now()+int64(d.Delay), d
+			w.due = c.client.now() + int64(d.Delay)
 		}
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()
 	if left > 0 {
-		q.member.core.giveBack(d.last(left))
+		c.giveBack(d.last(left))
 	}
 }
 

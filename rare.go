@@ -14,7 +14,7 @@ type rare struct {
 	perParticipant local.Engines
 	refunded       memory.Tickets[ticketKey]
 	reserved       memory.Reserved[*Reservation]
-	bookings       atomic.Uint64 // so far; makes tickets unique
+	made           atomic.Uint64 // decisions that this process put together; makes tickets unique
 	collect        chan struct{} // holds one token: one collection at a time
 }
 

@@ -131,7 +131,7 @@ func (l Limit) wanted() register.Wanted {
 		Spec: shard.Spec{
 			Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
 			Lease: l.Lease,
-			Scope: l.Scope.stored(), Auto: l.Shards == 0,
+			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Offset: l.Offset, Auto: l.Shards == 0,
 		},
 		Shards: l.Shards, Failover: l.Failover,
 	}
@@ -141,8 +141,11 @@ func (l Limit) wanted() register.Wanted {
 func limitOf(l shard.Layout) (Limit, error) {
 	algorithm, err := algorithmNamed(l.Algorithm)
 	scope, unknown := scopeNamed(l.Scope)
+	mode, newer := modeNamed(l.Mode)
 	limit := Limit{
 		Scope:     scope,
+		Mode:      mode,
+		Offset:    l.Offset,
 		Permits:   l.Permits,
 		Per:       l.Window,
 		Algorithm: algorithm,
@@ -152,7 +155,7 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Revision:  l.Revision,
 		Failover:  l.Fence != nil,
 	}
-	if err = errors.Join(err, unknown); err != nil {
+	if err = errors.Join(err, unknown, newer); err != nil {
 		return limit, err
 	}
 	if err := limit.validate(); err != nil {

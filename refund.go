@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
@@ -42,7 +43,7 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 			return ErrRefundTooOld
 		}
 		if unused[0] {
-			d.engine.Refund(d.first.N, d.first.At)
+			d.refundHere()
 			c.members.wake()
 		}
 		return nil
@@ -82,6 +83,14 @@ func (c *core) refund(ctx context.Context, d Decision, due int64) error {
 	return nil
 }
 
+// refundHere gives back what this process decided by itself, the newest part first: a bucket takes
+// back only what was granted last.
+func (d *Decision) refundHere() {
+	for _, p := range slices.Backward(d.parts()) {
+		d.engine.Refund(p.N, p.At)
+	}
+}
+
 // handBack is giveBack on behalf of a call that began at since. It goes on in
 // the background when ctx ends or the call has used up its timeout, so that a
 // node that stalls meanwhile does not hold the caller up. Close waits for that.
@@ -118,7 +127,7 @@ func (c *core) giveBackDue(d Decision, due int64) (lost int64) {
 		return 0
 	}
 	if d.engine != nil {
-		d.engine.Refund(d.first.N, d.first.At)
+		d.refundHere()
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastRefund, c.client.cfg.CallTimeout))

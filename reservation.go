@@ -35,11 +35,16 @@ func (r *Reservation) Permits() int64 { return r.n }
 // Degraded means that the outage policy answered, not Redis.
 func (r *Reservation) Degraded() bool { return r.decision.Degraded }
 
+// Shadowed means that the limit is in Shadow mode, and that Enforced would have had the permits
+// later or not at all.
+func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
+
 // Cancel gives the permits back, so that others can have them; what others have
 // reserved does not move. It works once, and until the permits are due: later they
 // count as used, and nothing happens. While participants contend, what the reservation kept from
-// others until then is paid for. The error is a *ShardError for each
-// shard that could not be reached; Cancel may then be called again.
+// others until then is paid for. Where a shard of a TokenBucket has more than 64 reservations,
+// Cancel may give back less. The error is a *ShardError for each shard that could not be reached;
+// Cancel may then be called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	c := r.decision.core
 	switch {
@@ -62,12 +67,21 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // move it. So callers that want less do not starve a large reservation. Under algorithms other than
 // SlidingLog and FixedWindow, it may hold up permits that small calls could have had meanwhile.
 //
-// A process may have one reservation of any size outstanding, or several that are together no more
-// than the limit divided by the number of processes that use it. On each shard at most its share is
-// reserved ahead. ErrTooManyReservations means that this, or a shard, has no room for more: a shard
-// of a TokenBucket has room for 64 bookings, of a SlidingCounter for 24, of a FixedWindow for the
-// next seven windows. ErrWaitTooLong means that the permits cannot come before the deadline of ctx.
-// Other errors are those of AllowN.
+// How far ahead it may reach: ErrWaitTooLong means that the permits cannot come before the deadline
+// of ctx, ErrTooManyReservations that there is no room for more.
+//
+//   - A TokenBucket or LeakyBucket is reserved for an hour ahead, a key of a Family for a minute or
+//     64 windows, whichever is less, and any of them for two bursts. A limit with Failover is for
+//     two bursts only, because a takeover waits until what is reserved was used. A shard of a
+//     TokenBucket has room for 512 reservations, or more where two in a row are no more than the
+//     burst of the shard.
+//   - Of other algorithms at most the share of each shard is reserved ahead: what is reserved
+//     further ahead would have to be remembered date by date. A shard of a SlidingCounter has room
+//     for 24 reservations, of a FixedWindow for the next seven windows.
+//
+// A process may have one reservation of any size outstanding, or several, at most 4,096, that are
+// together no more than its part of what may be reserved: that divided by the number of processes
+// that use the limit. Other errors are those of AllowN.
 //
 // While participants contend, a reservation is charged to this one like any grant. If its part of
 // the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations,
@@ -75,12 +89,13 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // the limit, FailOpen gives permits for at once.
 //
 // Every algorithm can reserve, and its bound holds for permits that are used when they are due.
-// Under LeakyBucket every grant is a turn in a queue of Burst, so Reserve gets the turns that
-// AllowN would, with their Delay. While the queue has no room for n the error is
-// ErrTooManyReservations. Cancel works only for the newest turns, because others would leave holes.
+// Under LeakyBucket every grant is a turn in a queue, so Reserve gets the turn that AllowN would
+// get with its Delay, or one behind the Burst; nothing is granted at once until the queue is
+// shorter again. Cancel works only for the newest turns, because others would leave holes.
 //
 // Reset forgets what was reserved, though its holder may rely on it. After SetLimit has lowered
-// the limit, earlier reservations are still admitted.
+// the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
+// were. A node that loses its memory forgets what was reserved there.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return l.member.reserve(ctx, n)
 }
@@ -88,7 +103,7 @@ func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	c := m.core
 	start := c.client.now()
-	r, err := m.admit(ctx, n, false)
+	r, _, err := m.admit(ctx, n, false)
 	if err != nil {
 		return nil, err
 	}
@@ -116,28 +131,21 @@ func (c *core) limitOf(r *routes) Limit {
 func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reservation, error) {
 	c := m.core
 	var d Decision
-	var err error
-	if r == nil {
-		d, err = m.outage(nil, n, false, nil)
-	} else {
-		err = m.exactly(ctx, r, n, start, &d)
-	}
-	if err != nil {
+	deadline := c.deadline(ctx)
+	if err := m.atOnce(ctx, r, n, start, deadline, &d); err != nil {
 		return nil, err
 	}
-	now, deadline := c.client.now(), c.deadline(ctx)
+	if d.mode == Closed {
+		return nil, fmt.Errorf("%w: limiter %q", ErrLimitClosed, c.name)
+	}
+	now := c.client.now()
 	if d.Allowed {
 		return c.turn(d, n, deadline)
 	}
-	if c.limitOf(r).Algorithm == LeakyBucket { // what it grants is reserved already, and its queue is full
-		if deadline != 0 && now+int64(d.RetryAfter) > deadline {
-			return nil, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
-		}
-		return nil, fmt.Errorf("%w: the queue has no room for %d permits", ErrTooManyReservations, n)
-	}
-	if !c.rare().reserved.Room(now, n, c.permits(r)/c.record().Participants()) {
+	if !c.rare().reserved.Room(now, n, c.mostReserved(r)) {
 		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.rare().reserved.Sum(now))
 	}
+	var err error
 	made := &Reservation{decision: d, n: n}
 	if d.engine == nil {
 		made.decision, made.due, err = m.bookWhenDue(ctx, r, n, deadline, start)
@@ -152,8 +160,18 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 			return c.turn(made.decision, n, deadline)
 		}
 	}
-	made.due, err = bookLocal(&made.decision, n, deadline)
+	made.due, err = bookLocal(&made.decision, n, deadline, c.mostAhead(r))
 	return c.outstanding(made, err)
+}
+
+// mostReserved is how many permits a process may have reserved at the same time: its part of the
+// limit, or of a bucket of what comes until as far ahead as it may be booked.
+func (c *core) mostReserved(r *routes) int64 {
+	most := float64(c.permits(r))
+	if ahead := c.mostAhead(r); ahead > 0 {
+		most = max(most, float64(r.limit.Permits)*float64(ahead)/float64(r.limit.Per))
+	}
+	return int64(most / float64(c.record().Participants()))
 }
 
 // bookWhenDue books n permits for when there is room for them and, while participants contend, the
@@ -162,6 +180,9 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 func (m *member) bookWhenDue(ctx context.Context, r *routes, n, deadline, start int64) (Decision, int64, error) {
 	c := m.core
 	call, last := bookCall{n: n, deadline: deadline, since: start, windows: 1}, start+int64(r.limit.Per/4)
+	if r.limit.Algorithm.bursty() { // what it has booked is a debt, whatever its size
+		call.windows = 0
+	}
 	for range bookAttempts {
 		d, due, err := m.book(ctx, r, call)
 		var paced *pacedError
@@ -203,8 +224,8 @@ func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
 }
 
 // bookLocal reserves n permits of what this process enforces by itself.
-func bookLocal(d *Decision, n, deadline int64) (due int64, err error) {
-	g, due, err := d.engine.Book(n, deadline)
+func bookLocal(d *Decision, n, deadline int64, ahead time.Duration) (due int64, err error) {
+	g, due, err := d.engine.Book(n, deadline, ahead)
 	switch {
 	case errors.Is(err, local.ErrFull):
 		return 0, ErrTooManyReservations

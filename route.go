@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -127,7 +126,7 @@ func (a *attempt) told(retry time.Duration) {
 
 // spill goes on with a call at other shards after its first ask has ended.
 func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
-	n, since, i := next.N, next.Since, slices.Index(v.seats, next.Seat)
+	n, since, i := next.N, next.Since, v.place(next.Seat)
 	seen := attempt{retry: lane.UnknownRetry}
 	refused := 0
 	for {
@@ -313,19 +312,33 @@ func (c *core) deny(r *routes, now int64, retry time.Duration, d *Decision) {
 	d.core = c
 }
 
-// complete fills in what every granted decision tells. rest is what is free after it.
+// complete fills in what every granted decision tells, and notes what it was granted. rest is what
+// is free after it.
 func (c *core) complete(d *Decision, r *routes, rest, now int64) {
+	c.describe(d, r, rest, now)
+	c.noteGranted(d.Granted)
+}
+
+// describe is complete without the note.
+func (c *core) describe(d *Decision, r *routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
 	d.Limit = r.limit.Permits
 	d.Remaining = rest
+	if rest <= 0 {
+		d.NextAfter = r.nextAfter(now)
+	}
 	d.ResetAfter = r.resetAfter(now)
 	d.core = c
 	d.until = now + r.memory
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}
+}
+
+// noteGranted notes what shards granted, so that an outage does not hand it out again.
+func (c *core) noteGranted(n int64) {
 	if c.client.cfg.OnOutage == FailLocal {
-		c.rare().local.granted(d.Granted)
+		c.rare().local.granted(n)
 	}
 }
 

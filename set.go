@@ -23,6 +23,7 @@ import (
 // other callers may find those permits taken.
 type Set struct {
 	limiters []*Limiter // no two of one limit
+	places   []int      // of the limits that All was called with, among these
 	invalid  error      // why it cannot be used
 
 	line      line.Line
@@ -39,11 +40,54 @@ func All(limiters ...*Limiter) *Set {
 		if l == nil {
 			return &Set{invalid: fmt.Errorf("%w: number %d of All is nil", ErrInvalidLimit, i+1)}
 		}
-		if !slices.ContainsFunc(s.limiters, func(other *Limiter) bool { return other.core == l.core }) {
-			s.limiters = append(s.limiters, l)
+		at := slices.IndexFunc(s.limiters, func(other *Limiter) bool { return other.core == l.core })
+		if at < 0 {
+			at, s.limiters = len(s.limiters), append(s.limiters, l)
 		}
+		s.places = append(s.places, at)
 	}
 	return s
+}
+
+// Each returns what each limit said of a decision of this Set, in the order of All: what it has
+// left, and when there is more. Of a denied call, Allowed tells whether the limit by itself had
+// room, and Remaining counts what it was given back. A limit that was not asked, because another
+// one refused, says what this process last heard from it; one that failed says no more than its
+// Limit. Refund the decision itself, not these.
+func (s *Set) Each(d Decision) []Decision {
+	if d.joint == nil || len(*d.joint) != len(s.limiters) {
+		return nil
+	}
+	each := make([]Decision, len(s.places))
+	for i, at := range s.places {
+		said := (*d.joint)[at]
+		each[i] = Decision{Allowed: said.Allowed, Limit: said.Limit, Remaining: said.Remaining, Delay: said.Delay,
+			RetryAfter: said.RetryAfter, NextAfter: said.NextAfter, ResetAfter: said.ResetAfter,
+			Degraded: said.Degraded, Shadowed: said.Shadowed, mode: said.mode}
+		if d.Allowed {
+			each[i].Granted = said.Granted
+		}
+	}
+	return each
+}
+
+// Peek reads the state of each limit at the same time, in the order of All, as Limiter.Peek does.
+// The error joins those of all.
+func (s *Set) Peek(ctx context.Context) ([]State, error) {
+	if s.invalid != nil {
+		return nil, s.invalid
+	}
+	states, errs := make([]State, len(s.limiters)), make([]error, len(s.limiters))
+	var wg sync.WaitGroup
+	for i, l := range s.limiters {
+		wg.Go(func() { states[i], errs[i] = l.Peek(ctx) })
+	}
+	wg.Wait()
+	each := make([]State, len(s.places))
+	for i, at := range s.places {
+		each[i] = states[at]
+	}
+	return each, errors.Join(errs...)
 }
 
 // Allow asks for one permit of every limit. See AllowN.
@@ -51,9 +95,10 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx
 
 // AllowN asks for n permits of every limit, all or nothing, and answers at once.
 //
-// In the Decision, Remaining and Limit are those of the limit that has least
-// left, RetryAfter is when the last of those that refuse can grant, ResetAfter the latest of all,
-// and Degraded tells that an outage policy spoke for at least one.
+// In the Decision, Remaining and Limit are those of the limit that has least left (Each tells of
+// all), RetryAfter is when the last of those that refuse can grant, ResetAfter the latest of all,
+// and Degraded tells that an outage policy spoke for at least one. What limits in Shadow have left
+// it tells only if none of the others has anything to say.
 //
 // What this process knows to be refused is refused without asking Redis. Limits that are likely to
 // refuse are asked first, one after the other, for up to an eighth of Config.CallTimeout; all
@@ -66,7 +111,7 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	}
 	c := &setCall{ctx: ctx, n: n, votes: make([]setVote, len(s.limiters))}
 	for i, l := range s.limiters {
-		r, err := l.member.admit(ctx, n, false)
+		r, _, err := l.member.admit(ctx, n, false)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -87,32 +132,8 @@ func (s *Set) Wait(ctx context.Context) error { return s.WaitN(ctx, 1) }
 // ErrWaitTooLong comes at once if it is certain that the permits cannot come before the deadline of
 // ctx.
 func (s *Set) WaitN(ctx context.Context, n int64) error {
-	if s.line.Len() == 0 {
-		d, err := s.AllowN(ctx, n)
-		if err != nil && !s.waitsOn(err) {
-			return err
-		}
-		if d.Allowed {
-			return s.sleepOut(ctx, d)
-		}
-		if err := inTime(ctx, d.RetryAfter); err != nil {
-			return err
-		}
-	} else if err := inTime(ctx, time.Duration(s.notBefore.Load()-s.now())); err != nil {
-		return err
-	}
-	ctx, stop := s.untilClosed(ctx)
-	defer stop()
-	leave, err := s.line.Join(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := s.head(ctx, n)
-	leave() // who sleeps until its turn does not hold up those behind it
-	if err != nil {
-		return err
-	}
-	return s.sleepOut(ctx, d)
+	_, err := s.Acquire(ctx, n)
+	return err
 }
 
 // head tries until n permits are granted or cannot come in time.
@@ -129,10 +150,12 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 		if err != nil || d.Allowed {
 			return d, err
 		}
-		if err := inTime(ctx, d.RetryAfter); err != nil {
+		if err := d.inTime(ctx); err != nil {
 			return d, err
 		}
-		s.notBefore.Store(s.now() + int64(d.RetryAfter))
+		if d.mode != Closed {
+			s.notBefore.Store(s.now() + int64(d.RetryAfter))
+		}
 		if !clock.Sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
 			return d, clock.Ended(ctx)
 		}
@@ -147,9 +170,9 @@ func (s *Set) waitsOn(err error) bool {
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline
 // of ctx, or ctx ends before, everything is given back.
-func (s *Set) sleepOut(ctx context.Context, d Decision) error {
+func (s *Set) sleepOut(ctx context.Context, d Decision) (Decision, error) {
 	if d.Delay == 0 {
-		return nil
+		return d, nil
 	}
 	ctx, stop := s.untilClosed(ctx)
 	defer stop()
@@ -157,14 +180,18 @@ func (s *Set) sleepOut(ctx context.Context, d Decision) error {
 	if err == nil && !clock.Sleep(ctx, d.Delay) {
 		err = clock.Ended(ctx)
 	}
-	if err != nil && d.joint != nil {
+	if err == nil {
+		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-d.Delay)
+		return d, nil
+	}
+	if d.joint != nil {
 		var wg sync.WaitGroup
 		for _, part := range *d.joint {
 			wg.Go(func() { part.core.handBack(ctx, part, part.core.client.now()) })
 		}
 		wg.Wait()
 	}
-	return err
+	return Decision{}, err
 }
 
 // now is a clock for notBefore.
@@ -191,7 +218,7 @@ func (s *Set) Refund(ctx context.Context, d Decision) error {
 	if s.invalid != nil {
 		return s.invalid
 	}
-	if d.joint == nil {
+	if d.joint == nil || !d.Allowed {
 		return nil
 	}
 	var wg sync.WaitGroup
@@ -218,7 +245,17 @@ func (s *Set) empty(ctx context.Context, n int64) (Decision, error) {
 	if ctx.Err() != nil {
 		return Decision{}, clock.Ended(ctx)
 	}
-	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, source: telemetry.Memory}, nil
+	return Decision{Allowed: true, Granted: n, Limit: MaxPermits, Remaining: MaxPermits, mode: Off,
+		source: telemetry.Memory}, nil
+}
+
+// inTime returns ErrWaitTooLong if ctx ends sooner than another try can succeed. When a limit will
+// be opened nobody knows.
+func (d *Decision) inTime(ctx context.Context) error {
+	if d.mode == Closed {
+		return nil
+	}
+	return inTime(ctx, d.RetryAfter)
 }
 
 // inTime returns ErrWaitTooLong if ctx ends sooner than that.

@@ -49,7 +49,8 @@ func (c *setCall) ask(v *setVote) {
 func (c *setCall) fromMemory() {
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.core.isPerParticipant(v.routes) || v.refuses(v.routes, c.n, v.since) {
+		if v.core.mode(v.routes).asksNobody() || v.core.isPerParticipant(v.routes) ||
+			v.refuses(v.routes, c.n, v.since) {
 			v.asked = true
 			c.ask(v)
 			c.lost = c.lost || !v.said.Allowed
@@ -57,9 +58,9 @@ func (c *setCall) fromMemory() {
 	}
 }
 
-// likelyToRefuse asks one after the other, the scarcest first, the limits that
-// would refuse if nothing had changed since they were last heard from: what the
-// others would have granted would only have to be given back. That may take an eighth of the call
+// likelyToRefuse asks one after the other, the scarcest first, the limits that would refuse if
+// nothing had changed since they were last heard from: what the others would have granted would
+// only have to be given back. A lenient limit refuses nobody. That may take an eighth of the call
 // timeout, or far nodes would leave no time for the rest: then all are asked at once.
 func (c *setCall) likelyToRefuse() {
 	if c.lost {
@@ -73,7 +74,7 @@ func (c *setCall) likelyToRefuse() {
 			continue
 		}
 		left++
-		if v.routes != nil && v.routes.spare() < c.n {
+		if v.routes != nil && !v.routes.limit.Mode.lenient() && v.routes.spare() < c.n {
 			scarce = append(scarce, v)
 		}
 	}
@@ -136,8 +137,8 @@ func (c *setCall) everybodyElse() {
 
 // result sums the votes up, and gives back what was granted in vain.
 func (c *setCall) result() (Decision, error) {
-	granted := make([]Decision, 0, len(c.votes))
-	d := Decision{Remaining: MaxPermits + 1}
+	said := make([]Decision, len(c.votes))
+	d := Decision{Remaining: MaxPermits + 1, joint: &said}
 	var errs []error
 	refused := false
 	for i := range c.votes {
@@ -148,18 +149,20 @@ func (c *setCall) result() (Decision, error) {
 		case v.err != nil:
 			errs = append(errs, v.err)
 			continue
-		case v.said.Allowed:
-			granted = append(granted, v.said)
-		default:
+		case !v.said.Allowed:
 			refused = true
 		}
 		d.include(&v.said)
 	}
+	c.unlimited(&d)
 	if !refused && len(errs) == 0 {
-		d.Allowed, d.Granted, d.joint = true, c.n, &granted
+		for i := range c.votes {
+			said[i] = c.votes[i].said
+		}
+		d.Allowed, d.Granted = true, c.n
 		return d, nil
 	}
-	c.handBack(granted)
+	c.handBack()
 	if c.ctx.Err() != nil {
 		return Decision{}, clock.Ended(c.ctx)
 	}
@@ -167,39 +170,90 @@ func (c *setCall) result() (Decision, error) {
 		return Decision{}, allOf(errs)
 	}
 	for i := range c.votes {
-		if v := &c.votes[i]; !v.asked {
-			d.RetryAfter = max(d.RetryAfter, v.soonest(c.ctx, v.routes, c.n, v.since))
+		v := &c.votes[i]
+		if said[i] = v.left(c.ctx, c.n); !v.asked {
+			d.RetryAfter = max(d.RetryAfter, said[i].RetryAfter)
 		}
 	}
 	return d, nil
 }
 
-// include takes what one limit said into the decision of all.
-func (d *Decision) include(one *Decision) {
+// left is what a limit says of a call that was denied, once it has been given back what it granted.
+func (v *setVote) left(ctx context.Context, n int64) Decision {
+	limit := v.core.limitOf(v.routes)
+	switch {
+	case v.asked && v.err != nil:
+		return Decision{Limit: limit.Permits, mode: limit.Mode}
+	case v.asked:
+		d := v.said
+		if !d.mode.asksNobody() && !d.Shadowed {
+			d.Remaining = min(d.Remaining+d.Granted, limit.most())
+		}
+		return d
+	}
+	d := Decision{Limit: limit.Permits, Remaining: limit.most(), mode: limit.Mode}
+	if v.routes != nil {
+		d.Remaining = v.routes.spare()
+		d.ResetAfter = v.routes.resetAfter(v.core.client.now())
+		if !limit.Mode.lenient() { // else it would have let the call pass
+			d.RetryAfter = v.soonest(ctx, v.routes, n, v.since)
+		}
+	}
+	d.Allowed = d.RetryAfter == 0
+	return d
+}
+
+// unlimited has the decision tell of limits in Shadow if no other limit had anything to say.
+func (c *setCall) unlimited(d *Decision) {
+	if d.Remaining <= MaxPermits {
+		return
+	}
+	for i := range c.votes {
+		if v := &c.votes[i]; v.asked && v.err == nil && v.said.mode == Shadow {
+			d.mode = Shadow
+			d.left(&v.said)
+		}
+	}
+	if d.Remaining > MaxPermits { // all are off
+		d.Limit, d.Remaining, d.mode = MaxPermits, MaxPermits, Off
+	}
+}
+
+// left takes what one limit has left into the decision of all.
+func (d *Decision) left(one *Decision) {
 	if one.Remaining < d.Remaining {
-		d.Remaining, d.Limit = one.Remaining, one.Limit
+		d.Remaining, d.Limit, d.NextAfter = one.Remaining, one.Limit, one.NextAfter
+	}
+	d.ResetAfter = max(d.ResetAfter, one.ResetAfter)
+}
+
+// include takes what one limit said into the decision of all. How much is left under one that
+// refuses nobody concerns no caller.
+func (d *Decision) include(one *Decision) {
+	if !one.mode.lenient() {
+		d.left(one)
 	}
 	d.Delay = max(d.Delay, one.Delay)
 	d.RetryAfter = max(d.RetryAfter, one.RetryAfter)
-	d.ResetAfter = max(d.ResetAfter, one.ResetAfter)
-	d.Degraded = d.Degraded || one.Degraded
+	d.Degraded, d.Shadowed = d.Degraded || one.Degraded, d.Shadowed || one.Shadowed
+	if one.mode == Closed {
+		d.mode = Closed
+	}
 	d.source = one.source
 }
 
 // handBack returns what some limits granted because another refused. It waits
 // for that no longer than the call may take.
-func (c *setCall) handBack(granted []Decision) {
+func (c *setCall) handBack() {
 	var wg sync.WaitGroup
-	for _, d := range granted {
-		since := d.core.client.now()
-		for i := range c.votes {
-			if c.votes[i].core == d.core {
-				since = c.votes[i].since
-			}
+	for i := range c.votes {
+		v := &c.votes[i]
+		if !v.asked || v.err != nil || !v.said.Allowed {
+			continue
 		}
 		wg.Go(func() {
-			d.core.handBack(c.ctx, d, since)
-			d.core.members.wake() // somebody may have been refused meanwhile
+			v.core.handBack(c.ctx, v.said, v.since)
+			v.core.members.wake() // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()
@@ -254,7 +308,7 @@ func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Du
 	return max(0, c.forecast(ctx, r, n, since))
 }
 
-// allOf joins the errors of a call. Where some tell of limits that are unavailable for now and
+// allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
 // others of what waiting does not mend, only these are told.
 func allOf(errs []error) error {
 	lasting := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, ErrUnavailable) })

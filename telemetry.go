@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -17,6 +18,9 @@ func (c *Client) gauges(g telemetry.Gauges) {
 		r := co.routes.Load()
 		if r == nil {
 			continue
+		}
+		if r.limit.Scope == Global { // of which all use a part
+			g.Limit(co.name, r.limit.Permits, r.limit.Per)
 		}
 		for _, l := range r.lanes {
 			free, heard := l.Free()
@@ -48,8 +52,12 @@ func toldOf(d *Decision, n int64, err error) telemetry.Decision {
 	told := telemetry.Decision{Outcome: telemetry.Denied, Source: d.source, Permits: n, Remaining: d.Remaining,
 		RetryAfter: d.RetryAfter}
 	switch {
+	case errors.Is(err, context.Canceled):
+		told.Outcome = telemetry.Canceled // also a caller that leaves while no node answers
 	case err != nil:
 		told.Outcome = telemetry.Failed
+	case d.Shadowed:
+		told.Outcome, told.Permits = telemetry.Shadowed, d.Granted
 	case d.Allowed && d.Degraded:
 		told.Outcome, told.Permits = telemetry.Degraded, d.Granted
 	case d.Allowed:

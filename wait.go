@@ -38,42 +38,47 @@ type waiter struct {
 	deadline int64      // on the client's clock; 0: none
 	done     chan error // one value
 	due      int64      // when what it was served may act, on the client's clock; 0: at once
-	served   Decision   // what that is, if it is due later
+	served   Decision   // what that is
 	place    *list.Element
 }
 
-// wait is WaitN.
-func (m *member) wait(ctx context.Context, n int64) error {
+// wait is Acquire.
+func (m *member) wait(ctx context.Context, n int64) (d Decision, err error) {
 	c := m.core
 	start := c.client.now()
-	r, err := m.admit(ctx, n, false)
+	r, _, err := m.admit(ctx, n, false)
 	if err != nil {
-		return err
+		return Decision{}, err
 	}
 	deadline := c.deadline(ctx)
-	if m.queue().empty() {
-		var d Decision
-		if r == nil {
-			d, err = m.outage(nil, n, false, nil)
-		} else {
-			err = m.exactly(ctx, r, n, start, &d)
+	if m.queue().empty() && c.mode(r) != Closed {
+		err = m.atOnce(ctx, r, n, start, deadline, &d)
+		if errors.Is(err, ErrWaitTooLong) {
+			c.waited(ctx, &d, n, start, nil)
+			return d, err
 		}
 		if err == nil && d.Allowed {
-			err = c.sleepOut(ctx, d, d.Delay, deadline)
+			err = c.sleepOut(ctx, &d, d.Delay, deadline)
 		}
 		if err != nil && !c.waitsOn(err) || d.Allowed {
 			c.waited(ctx, &d, n, start, err)
-			return err
+			return d.unless(err), err
 		}
 		if err == nil && deadline != 0 && c.client.now()+int64(d.RetryAfter) > deadline {
 			c.waited(ctx, &d, n, start, nil)
-			return fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
+			return d, fmt.Errorf("%w: the next try can succeed in %s", ErrWaitTooLong, d.RetryAfter)
 		}
 	}
+	return m.waitInLine(ctx, r, n, deadline, start)
+}
+
+// waitInLine waits behind those who came before.
+func (m *member) waitInLine(ctx context.Context, r *routes, n, deadline, start int64) (d Decision, err error) {
+	c := m.core
 	w, err := m.queue().join(n, deadline)
 	if err != nil {
-		c.waited(ctx, &Decision{}, n, start, nil)
-		return err
+		c.waited(ctx, &d, n, start, nil)
+		return m.queue().hopeless(r, err), err
 	}
 	select {
 	case err = <-w.done:
@@ -84,12 +89,41 @@ func (m *member) wait(ctx context.Context, n int64) error {
 			err = <-w.done // it was served just now
 		}
 	}
-	d := Decision{Allowed: err == nil, Granted: n}
-	if err == nil && w.due > 0 {
-		err = c.sleepOut(ctx, w.served, time.Duration(max(0, w.due-c.client.now())), deadline)
+	if err == nil {
+		d = w.served
+		err = c.sleepOut(ctx, &d, time.Duration(max(0, w.due-c.client.now())), deadline)
 	}
 	c.waited(ctx, &d, n, start, err)
-	return err
+	if errors.Is(err, ErrWaitTooLong) {
+		return m.queue().hopeless(r, err), err
+	}
+	return d.unless(err), err
+}
+
+// unless is the decision, or none with an error.
+func (d *Decision) unless(err error) Decision {
+	if err != nil {
+		return Decision{}
+	}
+	return *d
+}
+
+// hopeless is the denial that goes with the error of a caller that cannot be served in time. It
+// does not say when to try again if the line does not know.
+func (q *queue) hopeless(r *routes, err error) (d Decision) {
+	c := q.member.core
+	if r == nil || !errors.Is(err, ErrWaitTooLong) {
+		return d
+	}
+	q.mu.Lock()
+	next := q.notBefore
+	q.mu.Unlock()
+	now := c.client.now()
+	c.deny(r, now, time.Duration(next-now), &d)
+	if next <= now {
+		d.RetryAfter = 0
+	}
+	return d
 }
 
 // waitsOn reports whether callers wait on after a call that ended so.
@@ -99,22 +133,23 @@ func (c *core) waitsOn(err error) bool {
 
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
 // ends before, the permits are given back.
-func (c *core) sleepOut(ctx context.Context, d Decision, delay time.Duration, deadline int64) error {
+func (c *core) sleepOut(ctx context.Context, d *Decision, delay time.Duration, deadline int64) error {
 	if delay == 0 {
 		return nil
 	}
 	now := c.client.now()
 	if deadline != 0 && now+int64(delay) > deadline {
-		c.handBack(ctx, d, now)
+		c.handBack(ctx, *d, now)
 		return fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, delay)
 	}
 	turn := time.NewTimer(delay)
 	defer turn.Stop()
 	select {
 	case <-turn.C:
+		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-delay)
 		return nil
 	case <-ctx.Done():
-		c.handBack(ctx, d, now) // in the background
+		c.handBack(ctx, *d, now) // in the background
 		return clock.Ended(ctx)
 	case <-c.client.ctx.Done():
 		return ErrClosed

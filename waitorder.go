@@ -84,13 +84,14 @@ func (q *queue) serveTurns(ctx context.Context, r *routes, n int64) (d Decision,
 	return d, err
 }
 
-// askTurns asks for n single permits, as so many callers of Allow would: they share script calls,
-// and each hears of its own turn. There are n answers.
+// askTurns asks for n single permits, as so many callers of Allow would: each hears of its own
+// turn. They share script calls, unless all who wait have deadlines that come before the queue is
+// empty: inTime books each of those turns by itself. There are n answers.
 func (q *queue) askTurns(ctx context.Context, r *routes, n int64) <-chan turnDue {
-	answers := make(chan turnDue, n)
+	answers, by := make(chan turnDue, n), q.patience(n)
 	for range n {
 		go func() { // ends with the call
-			d, err := q.ask(ctx, r, 1, false)
+			d, err := q.ask(ctx, r, 1, by, false)
 			answers <- turnDue{d, q.member.core.due(r, &d), err}
 		}()
 	}

@@ -56,7 +56,7 @@ func ExampleServers_Lose() {
 	}
 	defer servers.Close()
 	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine,
-		CallTimeout: time.Minute})
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -78,4 +78,30 @@ func ExampleServers_Lose() {
 	// Output:
 	// true <nil>
 	// false because nobody knows any more that only 3 of 5 were used
+}
+
+// In a bubble of testing/synctest the same nodes are in the time of the test.
+func ExampleStartInMemory() {
+	servers, err := embedded.StartInMemory(1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(5))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := limiter.AllowN(ctx, 3)
+	fmt.Println(d.Remaining, "left", err)
+	// Output: 2 left <nil>
 }

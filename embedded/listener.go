@@ -25,14 +25,20 @@ type conn struct {
 	listener *listener
 }
 
-func listen(addr string, s *server.Server) (*listener, error) {
+// listen has the server serve the connections of l.
+func listen(l net.Listener, s *server.Server) *listener {
+	own := &listener{Listener: l, server: s, done: make(chan struct{}), conns: map[*conn]struct{}{}}
+	go own.accept()
+	return own
+}
+
+// port is a port of this machine.
+func port(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	own := &listener{Listener: l, server: s, done: make(chan struct{}), conns: map[*conn]struct{}{}}
-	go own.accept()
-	return own, nil
+	return l, nil
 }
 
 func (l *listener) accept() {

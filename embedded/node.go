@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ const drainTimeout = time.Second
 // one of miniredis itself would not do: a script that runs while it is closed
 // meets a server that is nil, and panics.
 type node struct {
-	addr string
+	addr  string
+	pipes *pipes // nil: it listens on a port
 
 	mu       sync.Mutex // held over a whole stop, resume, lose or close
 	redis    *miniredis.Miniredis
@@ -31,12 +33,23 @@ func startNode() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := listen("127.0.0.1:0", redis.Server())
+	l, err := port("127.0.0.1:0")
 	if err != nil {
 		redis.Close()
 		return nil, err
 	}
-	return &node{addr: l.Addr().String(), redis: redis, listener: l}, nil
+	return &node{addr: l.Addr().String(), redis: redis, listener: listen(l, redis.Server())}, nil
+}
+
+// startInMemory starts a node that only this process can reach.
+func startInMemory(addr string) (*node, error) {
+	redis, err := newRedis()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{addr: addr, redis: redis, pipes: &pipes{}}
+	n.listener = listen(n.pipes.open(), redis.Server())
+	return n, nil
 }
 
 // newRedis returns an empty miniredis that listens nowhere.
@@ -48,19 +61,21 @@ func newRedis() (*miniredis.Miniredis, error) {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	_ = conn.Close() // it was needed for its side effect, to start without a port
-	redis.Server().SetPreHook(uptime(time.Now()))
+	redis.Server().SetPreHook(about(time.Now()))
 	return redis, nil
 }
 
-// uptime answers INFO server, which miniredis does not know, with what a script
-// needs to tell a node that lost its memory from a limit that is new.
-func uptime(since time.Time) server.Hook {
+// about answers INFO server, which miniredis does not know, with what scripts need to tell a node
+// that lost its memory from a limit that is new, and one run of a server from the next.
+func about(since time.Time) server.Hook {
+	var run [20]byte
+	_, _ = rand.Read(run[:]) // never fails: see crypto/rand
 	return func(c *server.Peer, cmd string, args ...string) bool {
 		if cmd != "INFO" || len(args) != 1 || !strings.EqualFold(args[0], "server") {
 			return false
 		}
-		c.WriteBulk(fmt.Sprintf("# Server\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
-			int64(time.Since(since)/time.Second)))
+		c.WriteBulk(fmt.Sprintf("# Server\r\nredis_mode:standalone\r\nrun_id:%x\r\nuptime_in_seconds:%d\r\n",
+			run, int64(time.Since(since)/time.Second)))
 		return true
 	}
 }
@@ -99,11 +114,15 @@ func (n *node) resumeLocked() error {
 	if n.listener != nil {
 		return nil
 	}
-	l, err := listen(n.addr, n.redis.Server())
+	if n.pipes != nil {
+		n.listener = listen(n.pipes.open(), n.redis.Server())
+		return nil
+	}
+	l, err := port(n.addr)
 	if err != nil {
 		return err
 	}
-	n.listener = l
+	n.listener = listen(l, n.redis.Server())
 	return nil
 }
 

@@ -7,6 +7,9 @@
 // few keys and 1 ms with 1 000; and a node remembers the name of every key it
 // ever had (its values are freed when they expire). Use real servers to measure
 // or to serve.
+//
+// Nodes that StartInMemory starts have no ports. They work in the bubble of a testing/synctest
+// test: there an hour passes in no time, for nodes and clients alike.
 package embedded
 
 import (
@@ -38,12 +41,28 @@ type Servers struct {
 
 // Start starts n nodes, 1 to MaxNodes. Close ends them.
 func Start(n int) (*Servers, error) {
+	return startAll(n, func(int) (*node, error) { return startNode() })
+}
+
+// StartInMemory starts n nodes, 1 to MaxNodes, that only clients of this process can reach, by
+// Nodes: no port is opened. Close ends them.
+//
+// Called in the bubble of a testing/synctest test, nodes and clients live in the time of that test.
+// It goes on when every goroutine of the test waits: time.Sleep(time.Hour) returns at once, an hour
+// later, and so does Limiter.Wait. Close the clients and the nodes before the bubble ends. With the
+// race detector of Go 1.26 call runtime.GOMAXPROCS(1) before: timers of a bubble that end on two
+// processors at once make it fail.
+func StartInMemory(n int) (*Servers, error) {
+	return startAll(n, func(i int) (*node, error) { return startInMemory(fmt.Sprintf("embedded-%d:6379", i)) })
+}
+
+func startAll(n int, one func(i int) (*node, error)) (*Servers, error) {
 	if n < 1 || n > MaxNodes {
 		return nil, fmt.Errorf("embedded: %d nodes asked for, want 1 to %d", n, MaxNodes)
 	}
 	s := &Servers{}
-	for range n {
-		started, err := startNode()
+	for i := range n {
+		started, err := one(i)
 		if err != nil {
 			s.Close()
 			return nil, err
@@ -62,22 +81,24 @@ func (s *Servers) Len() int { return len(s.nodes) }
 func (s *Servers) Nodes() []shardlimit.Node {
 	nodes := make([]shardlimit.Node, len(s.nodes))
 	for i := range s.nodes {
-		nodes[i] = shardlimit.Node{
-			Name: fmt.Sprintf("embedded-%d", i),
-			Redis: rueidis.ClientOption{
-				InitAddress:       []string{s.Addr(i)},
-				DisableCache:      true, // miniredis has no CLIENT TRACKING
-				ForceSingleClient: true, // it answers CLUSTER SLOTS, but is none
-				Dialer:            net.Dialer{Timeout: patience},
-				ConnWriteTimeout:  patience,
-			},
+		option := rueidis.ClientOption{
+			InitAddress:       []string{s.Addr(i)},
+			DisableCache:      true, // miniredis has no CLIENT TRACKING
+			ForceSingleClient: true, // it answers CLUSTER SLOTS, but is none
+			Dialer:            net.Dialer{Timeout: patience},
+			ConnWriteTimeout:  patience,
 		}
+		if s.nodes[i].pipes != nil {
+			option.DialCtxFn = s.nodes[i].pipes.dial
+			option.Dialer.KeepAlive = time.Hour // a ping a second would be most of what a simulated day costs
+		}
+		nodes[i] = shardlimit.Node{Name: fmt.Sprintf("embedded-%d", i), Redis: option}
 	}
 	return nodes
 }
 
-// Addr is the address of node i, host:port. It never changes. As with a slice,
-// an i that is not in 0..Len()-1 panics, here and in the methods below.
+// Addr is the address of node i, host:port; of one in memory it is only a name. It never changes.
+// As with a slice, an i that is not in 0..Len()-1 panics, here and in the methods below.
 func (s *Servers) Addr(i int) string { return s.nodes[i].addr }
 
 // Stop makes node i go away: connections are cut and new ones refused, until

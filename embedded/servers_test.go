@@ -199,7 +199,7 @@ func TestUptime(t *testing.T) {
 	if got := text(t, c, "EVAL", script, "0"); !strings.Contains(got, "\r\nuptime_in_seconds:0\r\n") {
 		t.Errorf("INFO server in a script: %q", got)
 	}
-	s.nodes[0].redis.Server().SetPreHook(uptime(time.Now().Add(-100 * time.Second)))
+	s.nodes[0].redis.Server().SetPreHook(about(time.Now().Add(-100 * time.Second)))
 	for _, test := range []struct {
 		back func(int) error
 		want string

@@ -13,7 +13,7 @@ import "math"
 // microseconds the participant should try again for that reason, because until then a share comes
 // back and credit comes, and 0 if it may book.
 func (l *Ledger) Due(t Term, caller Caller, permits, ahead int64) (pay, hold int64) {
-	caller.Unmet = 0
+	caller.Unmet, l.asked = 0, permits
 	l.admit(t, []Caller{caller}, permits)
 	entry := &l.open[0]
 	if entry.e == 0 {
@@ -50,7 +50,7 @@ func (l *Ledger) Charge(t Term, permits, date int64) {
 	if entry.e > 0 && permits > 0 {
 		date = max(a.filled, min(date, t.Now+farAhead*t.Window))
 		gain := math.Floor(entry.e * micro * float64(date-a.filled) / float64(t.Window))
-		full := min(float64(a.credit)+gain, capacity(entry.e, permits))
+		full := min(float64(a.credit)+gain, capacity(entry.e, l.asked))
 		a.credit = int64(max(full-float64(float64(permits)*micro), -deepest))
 		a.filled = date
 	}

@@ -1,6 +1,9 @@
 // Package fairness decides who is served when more is asked of a limit than it has: weighted
 // max-min fairness.
 //
+// It is for shardlimit itself: no release promises anything of its API. See "Versions" in
+// CONTRIBUTING.md.
+//
 // [Shares] and [Level] are the definition, exact and without state. [Ledger] is what a shard of a
 // limit does in practice: it keeps an account of each participant, estimates the water level from
 // what they used and wanted lately, and paces each one at its weight × level. The package does no

@@ -24,6 +24,7 @@ type Ledger struct {
 	weights   int64 // of those who had a demand when the last pass ended, thousandths
 	sweep     sweep
 	open      []entry // the callers of the call under way
+	asked     int64   // permits that Due was asked for: of those that are charged, fewer may count
 }
 
 // level is the water level in thousandths of a permit per thousandth of weight, as a fraction;

@@ -8,12 +8,15 @@ import (
 
 // proposed appends what the script is told of the proposal: see slidinglog_settle.lua.
 func (r *TakeRequest) proposed(args []string) []string {
-	p, flags, known := r.Proposal, r.flags(), r.known()
-	terms := p.termsTexts[flags]
+	p, seen, known := r.Proposal, 0, r.known()
+	if r.Seen {
+		seen = 1
+	}
+	terms := p.termsTexts[seen]
 	if known != enough(p.lasts) || r.Deadline != 0 || r.Fence != 0 {
-		now := told{p, flags, known, r.Deadline, r.Fence}
+		now := told{p, seen, known, r.Deadline, r.Fence}
 		if r.told != now {
-			r.told, r.toldText = now, p.terms(flags, known, r.Deadline, r.Fence)
+			r.told, r.toldText = now, p.terms(seen+p.flags(), known, r.Deadline, r.Fence)
 		}
 		terms = r.toldText
 	}
@@ -59,16 +62,6 @@ func (r *TakeRequest) reports() int64 {
 	return 0
 }
 
-func (r *TakeRequest) flags() (flags int) {
-	if r.Seen {
-		flags = 1
-	}
-	if r.Proposal.quarantine {
-		flags += 2
-	}
-	return flags
-}
-
 // known returns Known in microseconds, cut off where more of it changes nothing.
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
@@ -78,7 +71,7 @@ func (r *TakeRequest) known() int64 {
 // allocate it.
 type told struct {
 	proposal               *Proposal
-	flags                  int
+	seen                   int
 	known, deadline, fence int64
 }
 

@@ -99,3 +99,14 @@ func TestNoFragmentIsLeftOver(t *testing.T) {
 		}
 	}
 }
+
+// takesFrame is the script with the names of the takes in place of what they do.
+func takesFrame() (lines, owners []string) {
+	return takesLines(func(take *recipe) []string {
+		return []string{
+			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
+			"  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]",
+			"  return KEYS, ARGV, state, clock, info, saved",
+		}
+	})
+}

@@ -71,6 +71,20 @@ func (b *bucket) move(f *frame, n int64) {
 	b.date, b.part, b.level = b.date+us, part, b.level-n
 }
 
+// payable returns as many of n permits as the bucket gains until it is full, if that is in us at
+// the latest.
+func (b *bucket) payable(f *frame, n, us int64) int64 {
+	left := f.now + us - b.full()
+	switch {
+	case left <= 0 || f.share == 0 || b.retired:
+		return 0
+	case float64(f.share)*float64(left)/float64(f.window) >= float64(n):
+		return n
+	}
+	most, _ := mulDiv(f.share, left, 0, f.window)
+	return min(n, most)
+}
+
 // back is the exact opposite of move, but for the level.
 func (b *bucket) back(f *frame, n int64) {
 	us, less := mulDiv(f.window, n, 0, f.share)

@@ -1,7 +1,7 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
 --@sets regrid releases
---@gives FAR back date ebb free full level measure move muldiv part reset retire_at retired retry
---@gives room soonest span used wait
+--@gives FAR back date ebb free full level measure move muldiv part payable reset retire_at retired
+--@gives retry room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
 -- A bucket of `room` permits that gains `share` per window is full again at date + part/share
@@ -17,7 +17,7 @@
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back
+local retire_at, ebb, back, payable
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -143,6 +143,19 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
+  function payable(n, us)
+    local left = now + us - full()
+    if left <= 0 then
+      return 0
+    end
+    if share * left / window >= n then
+      return n
+    end
+    local most = muldiv(share, left, 0, window)
+    return most < n and most or n
+  end
+
   -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)

@@ -2,6 +2,7 @@ package script
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -15,7 +16,10 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
 		"MOST_BOOKED": mostBooked, "MOST_CRESTS": mostCrests, "MAX_RELEASES": MaxReleases,
 		"MAX_CELLS": maxCells, "BOOK_CELLS": bookCells, "CELL_PART": cellPart,
-		"FAR": far, "MOST_NOTES": mostNotes, "MOST_BOOKINGS": mostBookings,
+		"LISTEN_PART": listenPart, "LISTEN_MOST": int64(listenMost / time.Microsecond), "REMIND_PART": remindPart,
+		"LOG_KEEP": milliseconds(logKeep), "MAX_PERMITS": MaxPermits,
+		"FAR": far, "MOST_NOTES": mostNotes, "MOST_USED": mostUsed,
+		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}

@@ -1,5 +1,7 @@
 package script
 
+import "slices"
+
 // fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at
 // opened, and what is reserved in the next seven.
 type fixedWindow struct {
@@ -8,7 +10,22 @@ type fixedWindow struct {
 	counts [8]int64
 }
 
-func (w *fixedWindow) begin(f *frame) { *w = fixedWindow{opened: f.now - f.now%f.window, since: f.now} }
+// begin begins the first window, or forgets what is in the one that is.
+func (w *fixedWindow) begin(f *frame) {
+	opened := w.opened
+	if opened == 0 {
+		opened = w.opening(f)
+	}
+	*w = fixedWindow{opened: opened, since: f.now}
+}
+
+// opening is when the window that holds now begins, as is proposed.
+func (w *fixedWindow) opening(f *frame) int64 {
+	return f.edge + floorDiv(f.now-f.edge, f.window)*f.window
+}
+
+// shifted reports whether windows are proposed to begin at other instants than they do.
+func (w *fixedWindow) shifted(f *frame) bool { return (w.opened-f.edge)%f.window != 0 }
 
 func (w *fixedWindow) advance(f *frame) {
 	passed := (f.now - w.opened) / f.window
@@ -28,8 +45,7 @@ func (w *fixedWindow) advance(f *frame) {
 // was.
 func (w *fixedWindow) regrid(f *frame, was int64) {
 	old := *w
-	w.begin(f)
-	w.since = old.since
+	*w = fixedWindow{opened: w.opening(f), since: old.since}
 	for i, n := range old.counts {
 		later := floorDiv(old.opened+int64(i)*was-w.opened, f.window)
 		w.counts[min(max(later, 0), 7)] += n
@@ -46,6 +62,9 @@ func (w *fixedWindow) held(*frame) (most int64) {
 	return most
 }
 
+func (w *fixedWindow) overdraw(f *frame, n, _ int64) (count, turn int64) {
+	return overdrawn(n, f.share, w.counts[0]), 0
+}
 func (w *fixedWindow) used(*frame) int64          { return w.counts[0] }
 func (w *fixedWindow) free(f *frame) int64        { return max(min(f.share, f.target)-w.counts[0], 0) }
 func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
@@ -87,6 +106,21 @@ func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 	n = min(n, w.counts[i])
 	w.counts[i] -= n
 	return n
+}
+
+func (w *fixedWindow) remind(f *frame, grants []forgotten, _ int64) (entered int64, changed bool) {
+	for _, g := range slices.Backward(grants) {
+		i := floorDiv(g.date-w.opened, f.window)
+		if i < 0 || i >= int64(len(w.counts)) {
+			continue
+		}
+		if n := min(g.permits, MaxPermits-w.counts[i]); n > 0 {
+			w.counts[i] += n
+			entered += n
+			f.holds(w.counts[i])
+		}
+	}
+	return entered, entered > 0
 }
 
 func (w *fixedWindow) soonest(f *frame) int64 {

@@ -1,8 +1,10 @@
---@needs TAKES as_proposed begin booked find floor format now share sub target window
---@sets begin beside book booked falls held lasts earliest refund regrid releases reshape retire
+--@needs TAKES as_proposed booked find floor format head now share start sub target window
+--@sets begin beside book booked earliest falls held lasts overdraw refund regrid releases remind
+--@sets reshape retire share shifted start
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
--- multiples of their length.
+-- multiples of their length and an edge that comes with the proposal. What is stored tells it: a
+-- window began there.
 --
 -- Its own columns: when the window began; what was granted before `since` is forgotten; permits
 -- granted in the window, and reserved in each of the next seven, which is blank if nothing is.
@@ -100,16 +102,27 @@ if not as_proposed then
     return opened + window - now
   end
 
+  local function opening()
+    return now - (now - sub(ARGV[2], @terms.edge)) % window
+  end
+
+  -- The first window, or nothing in the one that is.
   function begin()
-    opened, since, counts, reserved = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+    if not head then
+      opened = opening()
+    end
+    since, counts, reserved = now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+  end
+
+  function shifted()
+    return (opened - sub(ARGV[2], @terms.edge)) % window ~= 0
   end
 
   -- What was counted stays counted, in the window that now holds the beginning of the one in which
   -- it was.
   function regrid(was)
-    local old, from, forgotten = counts, opened, since
-    begin()
-    since = forgotten
+    local old, from = counts, opened
+    opened, counts, reserved = opening(), {0, 0, 0, 0, 0, 0, 0, 0}, false
     for i = 1, 8 do
       local later = floor((from + (i - 1) * was - opened) / window)
       if later < 0 then
@@ -142,12 +155,38 @@ if not as_proposed then
 end
 
 if not TAKES then
+  function remind(dated, permits)
+    local entered = 0
+    for k = #dated, 1, -1 do
+      local i = floor((dated[k] - opened) / window)
+      if i >= 0 and i <= 7 then
+        local room = @MAX_PERMITS - counts[i + 1]
+        local n = permits[k] < room and permits[k] or room
+        if n > 0 then
+          counts[i + 1], entered = counts[i + 1] + n, entered + n
+          reserved = reserved or i > 0
+          if share < counts[i + 1] then
+            share = counts[i + 1]
+            start = start < share and share or start
+          end
+        end
+      end
+    end
+    return entered, entered > 0
+  end
+
   function booked()
     local sum = 0
     for i = 2, 8 do
       sum = sum + counts[i]
     end
     return sum
+  end
+
+  -- How many of n permits make a difference: with the share, nothing is free in this window.
+  function overdraw(n)
+    local most = share < @MOST_USED - counts[1] and share or @MOST_USED - counts[1]
+    return n < most and n or most > 0 and most or 0, 0
   end
 
   function refund(n, at)

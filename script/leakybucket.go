@@ -40,8 +40,18 @@ func (l *leakyBucket) held(f *frame) int64 {
 
 func (l *leakyBucket) receipt(f *frame) int64       { return f.now }
 func (l *leakyBucket) pace(f *frame) (int64, int64) { return l.date - f.now, l.part }
-func (l *leakyBucket) soonest(f *frame) int64       { return l.soonestBy(f, l.retry) }
-func (l *leakyBucket) releases(f *frame) []Release  { return l.releasesBy(f, l.retry) }
+func (l *leakyBucket) remind(f *frame, _ []forgotten, full int64) (entered int64, changed bool) {
+	had := l.level
+	if l.retired || l.date >= f.now+full {
+		return 0, false
+	}
+	l.date, l.part = f.now+full, 0
+	l.measure(f)
+	return max(had-l.level, 0), true
+}
+
+func (l *leakyBucket) soonest(f *frame) int64      { return l.soonestBy(f, l.retry) }
+func (l *leakyBucket) releases(f *frame) []Release { return l.releasesBy(f, l.retry) }
 
 func (l *leakyBucket) retry(f *frame, n int64) int64 {
 	switch {
@@ -63,10 +73,17 @@ func (l *leakyBucket) turn(f *frame, n int64) int64 {
 }
 
 func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
-	if n > l.free(f) {
+	if f.share > f.target || n > l.room || n > f.burst {
 		return l.retry(f, n), false
 	}
 	return max(l.turn(f, n), after), true
+}
+
+func (l *leakyBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
+	if count = l.payable(f, n, us); count > 0 {
+		turn = l.turn(f, count)
+	}
+	return count, turn
 }
 
 // book: where the turns are to come later than they would, nobody has those before.

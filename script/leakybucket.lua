@@ -1,6 +1,7 @@
---@needs TAKES as_proposed back burst date ebb format free full level measure move muldiv now part
---@needs reset retire_at retired retry room share sub target used wait window
---@sets begin book booked date held lasts pace part earliest refund reshape retire retry
+--@needs TAKES as_proposed back burst date ebb format full level measure move muldiv now part
+--@needs payable reset retire_at retired retry room share sub target used wait window
+--@sets begin book booked date earliest held lasts overdraw pace part refund remind reshape retire
+--@sets retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
 -- for its turn.
@@ -89,8 +90,19 @@ if not TAKES then
     return date + us + (rest > 0 and 1 or 0) - now
   end
 
+  -- How many of n turns may be charged, if the last is to come within so many us, and when it does.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    n = payable(n, us)
+    return n, n > 0 and turn(n) or 0
+  end
+
+  -- Turns may be reserved behind the queue. They count as in it, so nothing is granted at once
+  -- until it is shorter again.
   function earliest(n, after)
-    if n > free() then
+    if share > target or n > room or n > burst then
       return retry(n), false
     end
     local us = turn(n)
@@ -103,6 +115,17 @@ if not TAKES then
     grant(n)
     measure()
     return now + us
+  end
+
+  -- The next turn comes after those that were given, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    if retired or date >= now + full_in then
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    measure()
+    return had > level and had - level or 0, true
   end
 
   function booked()

@@ -23,6 +23,7 @@ type frame struct {
 	closedUntil, offset         int64
 	touched                     int64 // when the state was last written
 	now                         int64 // of the operation under way
+	edge                        int64 // an instant at which a window begins, as last proposed
 	stepped                     bool  // the clock went back
 	gift                        Gift  // that came with the operation under way
 	gave                        int64 // permits that it took out of a bucket as they no longer have room
@@ -41,12 +42,14 @@ type rule interface {
 	grant(f *frame, n int64)
 	refund(f *frame, n, at int64) int64
 	earliest(f *frame, n, after int64) (us int64, room bool)
+	overdraw(f *frame, n, us int64) (count, turn int64)
 	book(f *frame, n, us int64) (at int64)
 	booked(f *frame) int64
 	soonest(f *frame) int64
 	reset(f *frame) int64
 	retry(f *frame, n int64) int64
 	receipt(f *frame) int64
+	remind(f *frame, grants []forgotten, full int64) (entered int64, changed bool)
 	pace(f *frame) (us, part int64)
 	releases(f *frame) []Release
 	beside(f *frame) []Load // nil: what the releases leave
@@ -138,6 +141,9 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 // soonest and reset do not tell.
 type falling interface{ falls(*frame) int64 }
 
+// shifting is a packed shard whose windows begin at fixed instants, which may come to be others.
+type shifting interface{ shifted(*frame) bool }
+
 // available returns what can be granted.
 func (m *packed[S, R]) available() int64 {
 	if m.quarantine() > 0 {
@@ -170,10 +176,14 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 	if closed > 0 {
 		next, again = closed, max(again, closed)
 	}
-	return TakeReply{
+	reply := TakeReply{
 		Epoch: v.epoch, Target: v.target, Share: v.share, Used: own.used(&v.frame),
 		Next: duration(next), Reset: duration(again), Closed: duration(closed),
 	}
+	if closed == 0 {
+		reply.Closing = v.closedUntil
+	}
+	return reply
 }
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
@@ -192,6 +202,11 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	pay, hold, charge := v.fair.due(v.term(), v.quarantine() == 0, r, own.booked(&v.frame))
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
+	} else if r.Charge {
+		var us int64
+		if granted, us = own.overdraw(&v.frame, r.Permits, r.owed()); granted > 0 {
+			at = own.book(&v.frame, granted, us)
+		}
 	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && (us < pay || hold > 0) {
 		paced = max(pay, hold)
 		retry = paced
@@ -228,7 +243,8 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		}
 		goal = p.goal()
 		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
-		if m.window != had.window {
+		m.edge = p.edge
+		if s, ok := any(own).(shifting); m.window != had.window || ok && s.shifted(&m.frame) {
 			own.regrid(&m.frame, had.window)
 		}
 		m.retire(own, had)
@@ -276,19 +292,27 @@ func (f *frame) lower(own rule, goal int64) {
 // may still be in use.
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
-	left := int64(0)
+	left, listens := int64(0), int64(0)
 	if uptime := int64(m.uptime / time.Second); r.Seen {
 		left = p.lasts
-	} else if m.uptimeKnown && uptime*second < p.lasts && r.known() > (uptime+1)*second {
-		left = p.lasts - uptime*second
+	} else if m.uptimeKnown && uptime*second < p.lasts {
+		if r.known() > (uptime+1)*second {
+			left = p.lasts - uptime*second
+		} else if p.reminded {
+			listens = m.now
+		}
 	}
 	m.fair = fair{}
-	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}
+	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now, edge: p.edge,
+		closedUntil: listens}
+	var unused S
+	m.own = unused
 	status := Fresh
-	if left > 0 && p.quarantine {
-		m.closedUntil = m.now + left
+	if shut := p.shut(left); shut > 0 {
+		m.closedUntil = m.now + shut
 		status = Lost
-	} else {
+	}
+	if status == Fresh || p.reminded {
 		m.share = min(p.floor, p.target)
 	}
 	R(&m.own).begin(&m.frame)
@@ -358,6 +382,30 @@ func (m *packed[S, R]) Clear(now int64) ClearReply {
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
+}
+
+// Remind counts what the shard forgot, as [Endpoint.Remind] does.
+func (m *packed[S, R]) Remind(now int64, r RemindRequest) RemindReply {
+	if m.epoch == 0 {
+		return RemindReply{}
+	}
+	v := m.look(now)
+	entered, changed := int64(0), false
+	if r.forgot(v.closedUntil) {
+		grants := r.dated(v.now, v.closedUntil, v.window)
+		if entered, changed = R(&v.own).remind(&v.frame, grants, r.filled(&v.frame)); changed {
+			m.store(&v)
+		}
+	}
+	m.offset = v.offset
+	return RemindReply{Status: OK, Closing: v.closedUntil, Entered: entered}
+}
+
+// holds has the share be what is in use if that is more: it was in force before the loss.
+func (f *frame) holds(used int64) {
+	if f.share < used {
+		f.share, f.start = used, max(f.start, used)
+	}
 }
 
 // Ledger lists the participants, as [Endpoint.Ledger] does.

@@ -1,7 +1,7 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin beside book booked burst ceil closed_until contended earliest epoch
---@gives falls find floor format head held lasts now offset pace receipt refund regrid releases
---@gives reshape retire share start stepped sub target time touched window
+--@gives falls find floor format head held lasts now offset overdraw pace receipt refund regrid
+--@gives releases remind reshape retire share shifted start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -28,9 +28,12 @@
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -40,6 +43,7 @@
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -50,8 +54,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]

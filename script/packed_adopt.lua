@@ -1,5 +1,5 @@
 --@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
---@needs share sub target window
+--@needs share shifted sub target window
 --@sets burst closed_until epoch share start target window
 --@gives entitled lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
@@ -22,9 +22,11 @@ if not head then
   local lasting = lasts()
   --@include adopt_lost
   if left > 0 and sub(ARGV[2], @terms.flags) + 0 >= 2 then
+    --@include adopt_shut
     status = 3
     closed_until = now + left
-  else
+  end
+  if status == 2 or sub(ARGV[2], @terms.flags) + 0 >= 4 then
     share = sub(ARGV[1], @proposal.floor) + 0
   end
   begin()
@@ -43,7 +45,7 @@ elseif epoch < proposed then
   --@include adopt_held
   local was = window
   window = sub(ARGV[2], @terms.window) + 0
-  if window ~= was then
+  if window ~= was or shifted and shifted() then
     regrid(was)
   end
   if target == 0 and burst > 0 then -- another algorithm takes over

@@ -30,11 +30,12 @@ type Proposal struct {
 	lasts                int64 // us for which what a lost state granted may still be in use
 	algorithm            Algorithm
 	burst                int64 // 0 for algorithms that have none
+	edge                 int64 // us; 0 for algorithms whose windows begin with their permits
 	held                 int64 // the most that a state of an older epoch can hold; -1: anything
-	quarantine           bool
+	quarantine, reminded bool
 
 	layoutText, lifeText string    // as the scripts want them
-	termsTexts           [4]string // by flags, of a limit that is known long enough for everything
+	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
@@ -60,6 +61,9 @@ type Terms struct {
 	// much less of the burst is. 0 to MaxPermits; 0: the same as Target. Only the bucket algorithms
 	// look at it. A bucket must be full, and a queue empty, after at most MaxFill.
 	Burst int64
+	// Edge is an instant at which a window of a FixedWindow begins, since 1970 UTC: 0 to less than
+	// Window, rounded down to microseconds. Other algorithms ignore it.
+	Edge time.Duration
 	// Retire tells a shard that leaves (Target 0) that shards of another algorithm take over. A
 	// bucket then gives its share up only as what it let through leaves the window: nothing in the
 	// bucket remembers that, and the others do not count it. Other algorithms ignore it.
@@ -67,7 +71,19 @@ type Terms struct {
 	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it
 	// forgot can be in use (true), or start fresh (false).
 	Quarantine bool
+	// Reminded tells, without Quarantine, that processes remind the shard of what it forgot: see
+	// [Endpoint.Remind]. After a loss it stays shut until they had the time for that, for
+	// [Listening].
+	Reminded bool
 }
+
+const (
+	listenPart = 16               // a shard listens for a window divided by this
+	listenMost = 30 * time.Second // but for no longer than this
+)
+
+// Listening is how long a shard that lost its memory waits to be reminded of what it forgot.
+func Listening(window time.Duration) time.Duration { return min(window/listenPart, listenMost) }
 
 // MaxFill bounds how long it may take to fill an empty bucket.
 const MaxFill = 10 * MaxWindow
@@ -82,7 +98,7 @@ func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarant
 // Proposal returns the terms in the form in which takes carry them.
 func (t Terms) Proposal() (*Proposal, error) {
 	if t.Epoch == 0 {
-		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
+		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine, Reminded: t.Reminded}
 	}
 	us := int64((t.Window + time.Microsecond - 1) / time.Microsecond)
 	if err := t.check(us); err != nil {
@@ -106,17 +122,43 @@ func (t Terms) Proposal() (*Proposal, error) {
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
-		burst: t.Burst, held: -1, quarantine: t.Quarantine,
+		burst: t.Burst, held: -1, quarantine: t.Quarantine, reminded: t.Reminded && !t.Quarantine,
 		layoutText: layoutText(t),
+	}
+	if t.Algorithm == AlgorithmFixedWindow {
+		p.edge = int64(t.Edge / time.Microsecond)
 	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 7, life, 2*milliseconds(t.Window)+keep))
-	for flags := range p.termsTexts {
-		p.termsTexts[flags] = p.terms(flags, enough(lasts), 0, 0)
+	p.lifeText = string(columns.Terms.Append(nil, 8, life, 2*milliseconds(t.Window)+keep))
+	for seen := range p.termsTexts {
+		p.termsTexts[seen] = p.terms(seen+p.flags(), enough(lasts), 0, 0)
 	}
 	return p, nil
+}
+
+// flags tells what to do where a node lost its memory.
+func (p *Proposal) flags() int {
+	switch {
+	case p.quarantine:
+		return 2
+	case p.reminded:
+		return 4
+	}
+	return 0
+}
+
+// shut returns for how long a shard stays so if permits of a state that was lost may still be in
+// use for left, us; 0: not at all.
+func (p *Proposal) shut(left int64) int64 {
+	switch {
+	case p.quarantine:
+		return left
+	case p.reminded:
+		return min(left, int64(Listening(duration(p.window))/time.Microsecond))
+	}
+	return 0
 }
 
 // layoutText is how a shard's state begins where all that is proposed is in force.
@@ -130,7 +172,8 @@ func layoutText(t Terms) string {
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
 func (p *Proposal) terms(flags int, known, deadline, fence int64) string {
 	var room [128]byte
-	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held, fence)
+	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held, fence,
+		p.edge)
 	return string(append(text, p.lifeText...))
 }
 
@@ -144,6 +187,8 @@ func (t Terms) check(window int64) error {
 		return invalid("held %d", t.Held)
 	case t.Window < MinWindow || t.Window > MaxWindow:
 		return invalid("window %v", t.Window)
+	case t.Edge < 0 || t.Edge >= t.Window:
+		return invalid("edge %v of a window of %v", t.Edge, t.Window)
 	case t.Keep < 0 || t.Keep > 10*MaxWindow:
 		return invalid("keep %v", t.Keep)
 	case t.Algorithm >= algorithms:

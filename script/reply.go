@@ -71,20 +71,27 @@ var replyNames = map[string]int{
 	"peek.reset": peekReset, "peek.crests": peekCrests, "peek.loads": peekLoads,
 }
 
-// integers reads the first len(dst) elements of a reply, all of which must be integers within [-1,
-// maxTime].
+// integers reads the first len(dst) elements of a reply, all of which must be integers within
+// [-maxTime, maxTime].
 func integers(p *program, reply []rueidis.RedisMessage, dst []int64) error {
 	if len(reply) < len(dst) {
 		return malformed(p, "too short")
 	}
 	for i := range dst {
 		n, err := reply[i].ToInt64()
-		if err != nil || n < -1 || n > maxTime {
+		if err != nil || n < -maxTime || n > maxTime {
 			return malformed(p, "not an integer in range")
 		}
 		dst[i] = n
 	}
 	return nil
+}
+
+// possible reports whether the numbers of a take or reservation can be so. Retry may be -1, and
+// what stands for a quarantine that is over is below 0.
+func possible(n []int64) bool {
+	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:replyClosed]) &&
+		natural(n[replyEpoch:]) && status(n)
 }
 
 // natural reports whether no number is negative.

@@ -8,6 +8,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// MaxBooked is the most permits that a shard may be booked for, so that a column holds them all.
+const MaxBooked = 9 * MaxPermits
+
 // ReserveRequest asks for permits at the first instant at which there is room for them.
 type ReserveRequest struct {
 	Proposal *Proposal
@@ -24,8 +27,13 @@ type ReserveRequest struct {
 	// MaxDelay is an error.
 	MinDelay time.Duration
 	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than
-	// 1000 times MaxPermits counts as that.
+	// the constant of that name counts as that.
 	MaxBooked int64
+	// Charge has permits counted that were used already, whether they are free or not: at once, and
+	// as many as make a difference. Under the algorithms with a window these are no more than the
+	// share; a bucket owes no more than is paid after MaxDelay, from when on it is full. MinDelay
+	// and MaxBooked are not looked at.
+	Charge bool
 	// Caller is the participant that books: while participants contend, its credit pays for what it
 	// books. Unmet is not looked at; no ID: anonymous.
 	Caller Caller
@@ -35,7 +43,7 @@ type ReserveRequest struct {
 // find after it. Of the fields of TakeReply
 //
 //   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for
-//     nothing writes;
+//     nothing writes; of a Charge it is how many were counted;
 //   - At is what Refund needs to cancel them, exactly and without moving what others have booked:
 //     under a sliding log the shard time, in microseconds, from which on the permits may be used,
 //     now or ahead;
@@ -60,9 +68,10 @@ type ReserveReply struct {
 // the reply tells: now, if they are free, else the earliest one at which there is room for them
 // behind everything that is booked before. They are in the log under that date, so every window
 // that holds it counts them. (Under FixedWindow there may be room in an earlier window than what
-// others booked, but in none after the next seven; a LeakyBucket books no more than its queue
-// holds, and TokenBucket and SlidingCounter have room for 64 and 24 bookings.) Like a take it is
-// executed at most once: a lost reply means that they may have been booked.
+// others booked, but in none after the next seven; a SlidingCounter has room for 24 bookings, a
+// TokenBucket for 512, and for more that are no more than its burst two by two. A LeakyBucket gives
+// turns behind its queue.) Like a take it is executed at most once: a lost reply means that they
+// may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err
@@ -81,7 +90,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("no proposal")
 	case r.Proposal.algorithm != s.algorithm:
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
-	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay || r.MaxBooked < 0:
+	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay && !r.Charge ||
+		r.MaxBooked < 0:
 		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay,
 			r.MaxBooked)
 	case r.Caller.ID != "" && !r.Caller.Valid():
@@ -96,8 +106,12 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), number(r.maxBooked()),
-		number(r.after()))
+	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()))
+	if r.Charge {
+		args = append(args, number(r.owed()), "0")
+	} else {
+		args = append(args, number(r.maxBooked()), number(r.after()))
+	}
 	if r.Caller.ID != "" {
 		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.Caller.Weight),
 			number(r.Caller.Waiting))
@@ -105,8 +119,17 @@ func (r *ReserveRequest) arguments(args []string) []string {
 	return args
 }
 
-// maxDelay returns MaxDelay in whole microseconds: less than one that would round up.
+// maxDelay returns MaxDelay in whole microseconds: less than one that would round up. That of a
+// Charge tells scripts that it is one.
 func (r *ReserveRequest) maxDelay() int64 {
+	if r.Charge {
+		return -1
+	}
+	return r.owed()
+}
+
+// owed is after how many microseconds a bucket that was charged must be full.
+func (r *ReserveRequest) owed() int64 {
 	return int64(min(r.MaxDelay, 10*MaxWindow) / time.Microsecond)
 }
 
@@ -115,7 +138,7 @@ func (r *ReserveRequest) after() int64 {
 	return min(int64((min(r.MinDelay, 10*MaxWindow)+time.Microsecond-1)/time.Microsecond), r.maxDelay())
 }
 
-func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, 1000*MaxPermits) }
+func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, MaxBooked) }
 
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
@@ -130,11 +153,11 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	if err := integers(p, reply, n[:length]); err != nil {
 		return ReserveReply{}, err
 	}
-	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) ||
-		!status(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
+	if !possible(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
-	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
+	if n[replyGranted] > r.Permits || r.Charge && n[reserveDelay] > 0 ||
+		!r.Charge && n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
 	n[replyStart] = 0 // see TakeReply.Start

@@ -1,6 +1,9 @@
 // Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of
 // a limit, and on a limit's record.
 //
+// It is for shardlimit itself: no release promises anything of its API. See "Versions" in
+// CONTRIBUTING.md.
+//
 // A shard counts by one [Algorithm]. A sliding log is two keys with one hash tag: a head (a small
 // string) and a log (a ZSET); the other algorithms need no more than a string. [Endpoint] sends
 // typed requests to the scripts and checks what comes back; a [Twin] is the same algorithm in Go,
@@ -23,6 +26,7 @@ const (
 	clearProgram
 	dropProgram
 	ledgerProgram
+	remindProgram
 	shardOperations
 )
 
@@ -52,6 +56,8 @@ var recipes = withPacked([programCount]recipe{
 		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
 	clearProgram: {name: "clear", file: "slidinglog_clear",
 		parts: []string{"slidinglog", "away", "slidinglog_clear"}},
+	remindProgram: {name: "remind", file: "slidinglog_remind",
+		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_remind"}},
 	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"away", "slidinglog_drop", "drop"}},
 	ledgerProgram:      {name: "ledger", file: "slidinglog_ledger", parts: []string{"slidinglog", "ledger"}},
 	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},

@@ -1,5 +1,7 @@
 package script
 
+import "slices"
+
 const (
 	maxCells  = 32 // with so many, no cell opens any more
 	bookCells = 24 // with so many, nothing is booked
@@ -42,12 +44,15 @@ func (c *slidingCounter) drop(i, n int) {
 	c.count -= n
 }
 
-func (c *slidingCounter) regrid(f *frame, _ int64)   { c.advance(f) }
-func (c *slidingCounter) retire(*frame)              {}
-func (c *slidingCounter) reshape(*frame)             {}
-func (c *slidingCounter) held(*frame) int64          { return c.total }
-func (c *slidingCounter) used(*frame) int64          { return c.total }
-func (c *slidingCounter) free(f *frame) int64        { return max(f.share-c.total, 0) }
+func (c *slidingCounter) regrid(f *frame, _ int64) { c.advance(f) }
+func (c *slidingCounter) retire(*frame)            {}
+func (c *slidingCounter) reshape(*frame)           {}
+func (c *slidingCounter) held(*frame) int64        { return c.total }
+func (c *slidingCounter) used(*frame) int64        { return c.total }
+func (c *slidingCounter) free(f *frame) int64      { return max(f.share-c.total, 0) }
+func (c *slidingCounter) overdraw(f *frame, n, _ int64) (count, turn int64) {
+	return overdrawn(n, f.share, c.total), 0
+}
 func (c *slidingCounter) receipt(f *frame) int64     { return f.now }
 func (c *slidingCounter) pace(*frame) (int64, int64) { return 0, 0 }
 
@@ -144,6 +149,42 @@ func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {
 		return n
 	}
 	return 0
+}
+
+func (c *slidingCounter) remind(f *frame, grants []forgotten, _ int64) (entered int64, changed bool) {
+	room := MaxPermits - c.total
+	for _, g := range slices.Backward(grants) {
+		if n := min(g.permits, room-entered); n > 0 {
+			c.insert(f, g.date, n)
+			entered += n
+		}
+	}
+	if entered > 0 {
+		c.total += entered
+		c.opened = 0
+		f.holds(c.total)
+	}
+	return entered, entered > 0
+}
+
+// insert counts permits in the next cell if that is near, or else in one of their own, unless there
+// are too many.
+func (c *slidingCounter) insert(f *frame, date, permits int64) {
+	i, full := 0, c.count == maxCells
+	for i < c.count && c.cells[i].date < date {
+		i++
+	}
+	switch {
+	case i < c.count && (full || (c.cells[i].date-date)*remindPart <= f.window):
+	case full:
+		i--
+		c.cells[i].date = date
+	default:
+		copy(c.cells[i+1:], c.cells[i:c.count])
+		c.cells[i] = counterCell{date: date}
+		c.count++
+	}
+	c.cells[i].permits += permits
 }
 
 func (c *slidingCounter) soonest(f *frame) int64 {

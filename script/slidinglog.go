@@ -216,6 +216,9 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 // refund it can give.
 func (l *SlidingLog) holder(v view, r RefundRequest) (refunded int64, index int) {
 	index = len(l.closed)
+	if r.At < l.closedUntil { // from before a loss: what is in use of that others were granted, too
+		return 0, index
+	}
 	if r.At >= l.opened {
 		if r.At <= l.newest && l.newest > v.cut {
 			refunded = min(mod(l.total-l.before), r.Permits)
@@ -276,10 +279,11 @@ func (l *SlidingLog) reopen(now int64) {
 	l.closed = l.closed[:last]
 }
 
-// mark returns what `booked` is: newest if that is ahead of the clock, or if what was booked ahead
-// still makes the log hold more than the share, as it may under a longer window; else 0.
+// mark returns what `booked` is: newest if that is ahead of the clock, or if the log holds more
+// than the share, as it may by what was charged, or was booked ahead under a shorter window;
+// else 0.
 func (l *SlidingLog) mark(v view) int64 {
-	if l.newest > v.now || l.booked > 0 && v.used > l.share {
+	if l.newest > v.now || v.used > l.share {
 		return l.newest
 	}
 	return 0

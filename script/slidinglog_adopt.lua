@@ -26,6 +26,7 @@ if not head then
   end
   status = 2
   if left > 0 and sub(ARGV[2], @terms.flags) + 0 >= 2 then
+    --@include adopt_shut
     status = 3
     closed_until = now + left
   end

@@ -143,7 +143,7 @@ if granted > 0 or renew or rewrite then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
       newest, format('%d', sub(ARGV[2], @terms.head_life) + longer), sub(ARGV[2], @terms.life) + longer
-  elseif booked > 0 then
+  elseif booked > 0 or used > share then
     booked, rewrite = used > share and newest or 0, true
   end
   if logged then

@@ -4,7 +4,7 @@ package script
 const mostBooked = 512
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
-// does.
+// does. In quarantine nothing is booked: there is no telling what has room yet.
 func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if r.take().fenced(now) {
 		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: now}}
@@ -20,6 +20,10 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	pay, hold, charge := l.fair.due(l.term(v), l.quarantine(v) == 0, r, booked)
 	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
+	case r.Charge: // what was used already counts, as far as it makes a difference
+		if l.quarantine(v) == 0 {
+			granted = overdrawn(r.Permits, l.share, v.used)
+		}
 	case r.Permits <= free && r.after() == 0 && pay == 0 && hold == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):
@@ -29,7 +33,8 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		if date-v.now < pay || hold > 0 {
 			paced = max(pay, hold)
 			date, refused = v.now+paced, r.Permits
-		} else if date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() && len(l.closed) < mostBooked {
+		} else if l.quarantine(v) == 0 && date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() &&
+			len(l.closed) < mostBooked {
 			granted = r.Permits
 			booked += granted
 		} else {
@@ -42,7 +47,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.Free = l.free(v)
 		free = reply.Free + granted
 	}
-	reply.Status, reply.Before, reply.Free = status, free, free-granted
+	reply.Status, reply.Before, reply.Free = status, free, max(free-granted, 0)
 	l.foresee(v, refused, &reply.TakeReply)
 	switch {
 	case granted > 0:
@@ -54,6 +59,13 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	charge(granted, v.now+reply.date())
 	return reply
 }
+
+// mostUsed is how many permits a column holds that counts what is used.
+const mostUsed = 9 * MaxPermits
+
+// overdrawn is how many of n permits that are charged make a difference: with the share nothing is
+// free as long as they are in the window.
+func overdrawn(n, share, used int64) int64 { return max(0, min(n, share, mostUsed-used)) }
 
 // room returns the earliest instant, not before so many microseconds, at which permits have room
 // behind what is booked, and not in quarantine.

@@ -1,11 +1,13 @@
---@needs ahead as_proposed available closed_until entries hold leave newest now pay permits share
---@needs target used
+--@needs ahead as_proposed available closed closed_until entries hold leave newest now pay permits
+--@needs share target used
 --@sets ahead
 --@gives date granted paced refused
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
--- behind everything that is booked.
+-- behind everything that is booked. In quarantine nothing is: there is no telling what has room
+-- yet.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us, -1: they
+--       are charged
 --       5 most permits that may be booked ahead  6 least delay us
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
@@ -16,7 +18,15 @@ local paced = 0
 --@include slidinglog_available
 local date, granted, refused = now, 0, nil
 local most = (as_proposed or share < target) and share or target
-if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
+if ARGV[4] == '-1' then -- what was used already counts, as far as it makes a difference
+  granted = closed > 0 and 0 or permits
+  if granted > share then
+    granted = share
+  end
+  if granted > @MOST_USED - used then
+    granted = used < @MOST_USED and @MOST_USED - used or 0
+  end
+elseif permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
@@ -37,7 +47,7 @@ else
   if date - now < pay or hold > 0 then
     paced = math.max(pay, hold)
     date, refused = now + paced, permits
-  elseif date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
+  elseif closed == 0 and date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
     granted, ahead = permits, ahead + permits
   else
     refused = permits

@@ -53,7 +53,8 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 	if goal < l.target {
 		l.start = l.share
 	}
-	if floor := min(p.floor, l.target); l.epoch == p.epoch && l.share < floor && l.quarantine(*v) == 0 {
+	floor := min(p.floor, l.target)
+	if l.epoch == p.epoch && l.share < floor && (l.quarantine(*v) == 0 || status == Lost && p.reminded) {
 		l.share, write = floor, true
 	}
 	return status, write
@@ -95,6 +96,7 @@ func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 			partial = l.grant(*v, granted, date) && l.newest == v.now
 			v.used += granted
 		}
+		write = write || v.used > l.share
 		l.booked = l.mark(*v)
 		if write || !partial {
 			l.touched = v.now
@@ -128,18 +130,23 @@ func (l *SlidingLog) adopt(v *view, p *Proposal, seen bool, known int64) (status
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
 // may still be in use.
 func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Status {
-	left := int64(0)
+	left, listens := int64(0), int64(0)
 	if uptime := int64(l.Uptime / time.Second); seen {
 		left = p.window
-	} else if l.UptimeKnown && uptime*second < p.window && known > (uptime+1)*second {
-		left = p.window - uptime*second
+	} else if l.UptimeKnown && uptime*second < p.window {
+		if known > (uptime+1)*second {
+			left = p.window - uptime*second
+		} else if p.reminded {
+			listens = now
+		}
 	}
 	*l = SlidingLog{
 		Uptime: l.Uptime, UptimeKnown: l.UptimeKnown, closed: l.closed[:0],
 		epoch: p.epoch, target: p.target, window: p.window, opened: now, newest: now,
+		closedUntil: listens,
 	}
-	if left > 0 && p.quarantine {
-		l.closedUntil = now + left
+	if shut := p.shut(left); shut > 0 {
+		l.closedUntil = now + shut
 		return Lost
 	}
 	return Fresh
@@ -215,6 +222,9 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 		next, reset = closed, max(reset, closed)
 	}
 	reply.Next, reply.Reset, reply.Closed = duration(next), duration(reset), duration(closed)
+	if closed == 0 {
+		reply.Closing = l.closedUntil
+	}
 }
 
 // retry returns the microseconds until an ask of size permits can be granted if nobody else takes

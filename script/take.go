@@ -116,6 +116,8 @@ type TakeReply struct {
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
 	// lowered share does not follow its log down.
 	Closed time.Duration
+	// Closing is that of a [RemindReply], once the shard is open.
+	Closing int64
 	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
 	// unless participants contend.
 	Grants []int64
@@ -216,7 +218,7 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	if err := integers(p, reply, n[:length]); err != nil {
 		return TakeReply{}, err
 	}
-	if !natural(n[:replyRetry]) || !natural(n[replyRetry+1:]) || !status(n[:]) {
+	if !possible(n[:]) {
 		return TakeReply{}, malformed(p, "out of range")
 	}
 	if len(r.Groups) > 0 {
@@ -258,7 +260,7 @@ func status(n []int64) bool {
 
 const (
 	// shortReply is the length of a take's reply if permits were asked for, the layout in force is
-	// what was proposed, nobody contends and there is no quarantine.
+	// what was proposed, nobody contends and there was no quarantine.
 	shortReply = replyReset + 1
 	// takeNumbers is the length of a take's reply while nobody contends.
 	takeNumbers = replyShare + 1
@@ -271,7 +273,7 @@ func common(n []int64) TakeReply {
 		Start:  n[replyStart],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
 		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
-		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
+		Reset: duration(n[replyReset]), Closed: duration(max(n[replyClosed], 0)), Closing: max(-n[replyClosed], 0),
 	}
 }
 
@@ -299,7 +301,7 @@ func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *
 		return malformed(p, "the grants do not add up")
 	}
 	for i := groups; i < len(reply); i += 2 {
-		if n[i] > fairness.MaxAccounts || n[i+1] < 0 {
+		if n[i] < -1 || n[i] > fairness.MaxAccounts || n[i+1] < 0 {
 			return malformed(p, "out of range")
 		}
 		t.Callers = append(t.Callers, CallerReply{Slot: int(n[i]), Retry: duration(n[i+1])})

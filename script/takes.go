@@ -190,17 +190,6 @@ func takesLines(body func(take *recipe) []string) (lines, owners []string) {
 	return lines, owners
 }
 
-// takesFrame is the script with the names of the takes in place of what they do.
-func takesFrame() (lines, owners []string) {
-	return takesLines(func(take *recipe) []string {
-		return []string{
-			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
-			"  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]",
-			"  return KEYS, ARGV, state, clock, info, saved",
-		}
-	})
-}
-
 func withNames(names, more map[string]string) map[string]string {
 	all := maps.Clone(names)
 	if all == nil {

@@ -16,7 +16,10 @@ type tokenBucket struct {
 // booking is a number of permits that may be used from date on.
 type booking struct{ date, receipt, permits int64 }
 
-const mostBookings = 64
+const (
+	mostBookings = 512
+	manyBookings = 64 // from so many on bookings become one where they can, as every call reads all of them
+)
 
 func (t *tokenBucket) advance(f *frame) {
 	t.bare()
@@ -93,6 +96,20 @@ func (t *tokenBucket) begin(f *frame) {
 	t.measure(f)
 }
 
+// remind has it be full when it was to be, as last heard.
+func (t *tokenBucket) remind(f *frame, _ []forgotten, full int64) (entered int64, changed bool) {
+	had := t.level
+	t.bare()
+	if changed = !t.retired && t.date < f.now+full; changed {
+		t.date, t.part = f.now+full, 0
+	}
+	t.yield(f)
+	if changed {
+		entered = max(had-t.level, 0)
+	}
+	return entered, changed
+}
+
 func (t *tokenBucket) retire(f *frame) {
 	t.leave(f)
 	us := int64(0)
@@ -163,10 +180,19 @@ func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if us = t.retry(f, n); us >= 0 {
 		us = max(us, after)
 	}
-	return us, f.share <= f.target && len(t.bookings) < mostBookings
+	return us, f.share <= f.target && (len(t.bookings) < mostBookings || t.pair() >= 0)
+}
+
+func (t *tokenBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
+	return t.payable(f, n, us), 0
 }
 
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
+	if us > 0 && len(t.bookings) >= manyBookings {
+		if i := t.pair(); i >= 0 {
+			t.join(i)
+		}
+	}
 	t.grant(f, n)
 	at = t.receipt(f)
 	if us > 0 {
@@ -179,6 +205,23 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 		t.yield(f) // the date was rounded up
 	}
 	return at
+}
+
+// pair returns the first of two bookings in a row that can become one, -1 if there are none.
+func (t *tokenBucket) pair() int {
+	for i := 1; i < len(t.bookings); i++ {
+		if t.bookings[i-1].permits+t.bookings[i].permits <= t.room {
+			return i - 1
+		}
+	}
+	return -1
+}
+
+// join makes two bookings one.
+func (t *tokenBucket) join(i int) {
+	a, b := t.bookings[i], t.bookings[i+1]
+	one := booking{b.date, min(a.receipt, b.receipt), a.permits + b.permits}
+	t.bookings = slices.Concat(t.bookings[:i], []booking{one}, t.bookings[i+2:])
 }
 
 func (t *tokenBucket) booked(*frame) (sum int64) {

@@ -1,12 +1,13 @@
 --@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
---@needs receipt retire_at retired retry room share span sub target wait window
---@sets begin book booked date held lasts part earliest receipt refund reshape retire retry
+--@needs payable receipt retire_at retired retry room share span sub target wait window
+--@sets begin book booked date earliest held lasts overdraw part receipt refund remind reshape
+--@sets retire retry
 --@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
 --
 -- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
 -- then, unless all of it is empty, how many notes there are, the notes, at most @MOST_NOTES, by
--- receipt, and what is booked ahead, at most @MOST_BOOKINGS, by date.
+-- receipt, and what is booked ahead, at most @MOST_BOOKINGS bookings, by date.
 --@layout tokens
 --@layout note
 --@layout booking
@@ -32,6 +33,13 @@
 -- the same, so up to each date the level must stay below `room` by what is booked from there on:
 -- yield sees to that. It is not stored, because what is booked may be canceled before anything
 -- flows over, and then leaves no trace.
+--
+-- Every call reads all bookings. So from @MANY_BOOKINGS on, for each further one the first two in a
+-- row that are no more than the room become one, with the later date and the earlier receipt. They
+-- keep more of the room for longer, and count as used after more of what was granted: at least what
+-- holds for the two. Where each is due when the level is back at 0 that costs nothing, as they
+-- leave at least as much of the room. One that is cancelled then is given back as if it were no
+-- booking.
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
@@ -293,12 +301,46 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- How many of n permits may be charged, if the bucket is to be full within so many us.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    return payable(n, us), 0
+  end
+
+  -- Where the first of two bookings begins that can become one, nil if there are none.
+  local function pair()
+    for from = 1, #bookings - @booking.bytes, @booking.bytes do
+      local other = from + @booking.bytes
+      if sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]) <= room then
+        return from
+      end
+    end
+  end
+
   function earliest(n, after)
     local us = retry(n)
-    return us >= 0 and us < after and after or us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
+    return us >= 0 and us < after and after or us,
+      share <= target and (#bookings < @booking.bytes[@MOST_BOOKINGS] or pair())
+  end
+
+  -- Makes two bookings one.
+  local function join(from)
+    local other = from + @booking.bytes
+    local at, its = sub(bookings, @booking.receipt[from]) + 0, sub(bookings, @booking.receipt[other]) + 0
+    bookings =
+      sub(bookings, 1, from - 1)
+        .. format('@booking.form', sub(bookings, @booking.date[other]), its < at and its or at,
+          sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]))
+        .. sub(bookings, other + @booking.bytes)
   end
 
   function book(n, us)
+    local from = us > 0 and #bookings >= @booking.bytes[@MANY_BOOKINGS] and pair()
+    if from then
+      join(from)
+    end
     grant(n)
     local at = receipt()
     if us > 0 then
@@ -311,6 +353,19 @@ if not TAKES then
       yield() -- the date was rounded up
     end
     return at
+  end
+
+  -- It is full when it was to be, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    bare()
+    if retired or date >= now + full_in then
+      yield()
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    yield()
+    return had > level and had - level or 0, true
   end
 
   booked = sum_booked

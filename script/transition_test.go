@@ -189,7 +189,7 @@ func (f *fleet) change() {
 		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
 	}
 	if len(f.others) > 0 && (!f.algorithm.bursty() || f.now >= f.settledAt+1_000_000) {
-		// docs/semantics.md: sooner, more can act
+		// docs/reference/families.md: sooner, more can act
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())

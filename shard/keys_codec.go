@@ -38,14 +38,17 @@ type pastJSON struct {
 	Burst     int64  `json:"burst,omitempty"`
 	Lease     int64  `json:"lease_ns,omitempty"`
 	Scope     string `json:"scope,omitempty"`
+	Offset    int64  `json:"offset_ns,omitempty"`
 }
 
 // termsJSON is the stored form of Terms.
 type termsJSON struct {
-	Permits int64 `json:"permits,omitempty"`
-	Window  int64 `json:"window_ns,omitempty"`
-	Burst   int64 `json:"burst,omitempty"`
-	Lease   int64 `json:"lease_ns,omitempty"`
+	Permits int64  `json:"permits,omitempty"`
+	Window  int64  `json:"window_ns,omitempty"`
+	Burst   int64  `json:"burst,omitempty"`
+	Lease   int64  `json:"lease_ns,omitempty"`
+	Offset  int64  `json:"offset_ns,omitempty"`
+	Mode    string `json:"mode,omitempty"`
 }
 
 // ownJSON is the stored form of an Own. An id may have any bytes, so it is not stored as text.
@@ -63,11 +66,11 @@ type ownPastJSON struct {
 }
 
 func (t Terms) stored() termsJSON {
-	return termsJSON{t.Permits, int64(t.Window), t.Burst, int64(t.Lease)}
+	return termsJSON{t.Permits, int64(t.Window), t.Burst, int64(t.Lease), int64(t.Offset), t.Mode}
 }
 
 func (j termsJSON) terms() Terms {
-	return Terms{j.Permits, time.Duration(j.Window), j.Burst, time.Duration(j.Lease)}
+	return Terms{j.Permits, time.Duration(j.Window), j.Burst, time.Duration(j.Lease), time.Duration(j.Offset), j.Mode}
 }
 
 func (o Own) stored() ownJSON {
@@ -95,7 +98,7 @@ func (k *Keys) stored() *keysJSON {
 	for _, p := range k.Before {
 		stored.Before = append(stored.Before, pastJSON{
 			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst,
-			int64(p.Spec.Lease), p.Spec.Scope,
+			int64(p.Spec.Lease), p.Spec.Scope, int64(p.Spec.Offset),
 		})
 	}
 	for _, o := range k.Own {
@@ -121,7 +124,7 @@ func (j *keysJSON) keys() *Keys {
 	for _, p := range j.Before {
 		k.Before = append(k.Before, Past{p.arrangement(), p.Epoch, Spec{
 			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,
-			Lease: time.Duration(p.Lease), Scope: p.Scope,
+			Lease: time.Duration(p.Lease), Scope: p.Scope, Offset: time.Duration(p.Offset),
 		}})
 	}
 	for _, o := range j.Own {

@@ -36,17 +36,21 @@ type Terms struct {
 	Window  time.Duration
 	Burst   int64
 	Lease   time.Duration
+	Offset  time.Duration
+	Mode    string
 }
 
 // Over returns the spec of a key with these terms, in a family that has the spec s.
 func (t Terms) Over(s Spec) Spec {
 	if t.Permits != 0 {
 		s.Permits, s.Window, s.Burst, s.Lease = t.Permits, t.Window, t.Burst, t.Lease
+		s.Offset, s.Mode = t.Offset, t.Mode
 	}
 	return s
 }
 
-func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease} }
+// termsOf are the terms on which it depends what shards hold.
+func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease, s.Offset, ""} }
 
 // Own is a key that has a limit of its own, or had one lately.
 type Own struct {

@@ -252,6 +252,44 @@ func TestOwnLimitsHaveBounds(t *testing.T) {
 // goldenOwn is the record of a family of which one key has a limit of its own, and one had it.
 const goldenOwn = `{"v":1,"epoch":4,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"own":[{"id":"YQ==","permits":40,"window_ns":1000000000,"before":[{"epoch":1,"permits":30,"window_ns":1000000000,"follows":true}]},{"id":"Yg==","before":[{"epoch":2,"permits":30,"window_ns":1000000000,"follows":true},{"epoch":3,"permits":7,"window_ns":1000000000}]}]}}`
 
+// A key has its family's mode, or that of its own limit, and neither moves anything.
+func TestTheModeOfAKeyMovesNothing(t *testing.T) {
+	family := must(t)(shard.New(1, spec(30), on("record", 30)))
+	keys, err := family.KeysAfter(family.Spec(), shard.Arrangement{Shards: 2, Nodes: []shard.Node{{Name: "a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	family.Keys = keys
+	closed := family.Spec()
+	closed.Mode = "closed"
+	next := must(t)(family.Change(2, closed, family.Live()))
+	if next.Keys, err = family.KeysAfter(closed, keys.Arrangement); err != nil {
+		t.Fatal(err)
+	}
+	own := shard.Terms{Permits: 30, Window: time.Second, Mode: "off"}
+	if next.Keys, err = next.KeysWith("own", own); err != nil {
+		t.Fatal(err)
+	}
+	last := must(t)(next.Change(3, closed, family.Live()))
+	last.Keys = next.Keys
+	data, err := json.Marshal(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back shard.Layout
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	for id, mode := range map[string]string{"own": "off", "other": "closed"} {
+		for _, family := range []shard.Layout{last, back} {
+			key, err := family.ForKey(id)
+			if err != nil || key.Mode != mode || !key.Settled || len(key.Live()) != 2 {
+				t.Errorf("key %s: %+v, %v", id, key, err)
+			}
+		}
+	}
+}
+
 func TestGoldenOwnLimits(t *testing.T) {
 	l := withOwn(t, family(t, 1, spec(30), 2, someNodes(1)), "a", terms(40))
 	l = withOwn(t, withOwn(t, l, "b", terms(7)), "b", shard.Terms{})

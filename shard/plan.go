@@ -33,7 +33,7 @@ type Step struct {
 // than the greater of the old limit and the new, and to no more than the new one
 // once the shards that give capacity up have drained.
 //
-// The rule: let bound_j be what shard j can hold unless a driver raises it: what it
+// The rule: let bound_j be what shard j can hold unless it is given what others give up: what it
 // started with, or, if that is more than its target, what it is observed to
 // hold now, which can only fall. Before it is seen, that is its Start. The
 // level is the greatest x in 0..1 at which the sum over all shards of max(bound_j,
@@ -41,6 +41,10 @@ type Step struct {
 // grows, not even when a shard loses its memory and comes back with nothing.
 // So the level never falls, so every floor ever proposed, however stale, is at most the one
 // that the newest observations allow, and those sum to at most the limit.
+//
+// What a shard had before and is to keep, min(Start, target), is its own, and always within its
+// bound: a shard that was created under the layout may have it, whatever the level is. So a limit
+// that nobody used can be lowered although a node does not answer. The Starts sum to the old limit.
 //
 // A shard in quarantine (Closed) counts as not seen: its log is empty because it
 // was forgotten, not because its permits have left the window, so they must
@@ -87,8 +91,8 @@ func (l Layout) Plan(obs []Observation) Step {
 	level := l.level(bounds)
 	for j, s := range l.Shards {
 		floor, held := portion(s.Share, level), bounds[j]
-		if o := observed(obs, j); o.Epoch == l.Epoch {
-			held = max(held, o.Share)
+		if o := observed(obs, j); o.Epoch == l.Epoch && !o.Closed {
+			floor, held = max(floor, s.kept()), o.Share
 		}
 		if floor > held {
 			step.Raise[j] = floor
@@ -111,12 +115,15 @@ func (s Shard) bound(o Observation, epoch int64) (bound int64, holds, ok bool) {
 	if !o.Seen || o.Epoch != epoch || o.Closed {
 		return s.Start, false, s.Start != Unknown
 	}
-	bound = o.Start
+	bound = max(o.Start, s.kept())
 	if bound > s.Share {
 		bound = o.Share
 	}
 	return bound, o.Share == s.Share, true
 }
+
+// kept returns what s had before and is to keep, as far as that is known.
+func (s Shard) kept() int64 { return max(min(s.Start, s.Share), 0) }
 
 // levelBits is the resolution of a level: finer than one permit of MaxPermits.
 const levelBits = 42

@@ -61,6 +61,8 @@ func TestPlan(t *testing.T) {
 		"unknown starts, one in quarantine": {blind,
 			obs{at3(20, 20), at3(10, 10), {Seen: true, Epoch: 3, Closed: true}}, "[0 0 0] false false"},
 		"more observations than shards": {l, make(obs, 9), "[0 15 15] false false"},
+		"an idle one has its own": {must(t)(old.Change(2, spec(30), on("a", 10, "b", 10, "c", 10))),
+			obs{{}, seen(0, 0), seen(10, 10)}, "[0 10 0] false false"},
 		"all hold their shares, one is closed": {l,
 			obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)},
 			"[0 0 0] false false"},
@@ -93,6 +95,14 @@ func TestPlanIdleShard(t *testing.T) {
 			t.Errorf("%s: the shares sum to %d of 60", name, sum)
 		}
 	}
+}
+
+// starts returns how many permits the shards had before, as far as that is known.
+func starts(l shard.Layout) (permits int64) {
+	for _, s := range l.Shards {
+		permits += max(s.Start, 0)
+	}
+	return permits
 }
 
 // story is what happens to one shard during a transition: the states it can be observed in, in
@@ -185,8 +195,8 @@ func TestPlanDrivers(t *testing.T) {
 		for j := range l.Shards {
 			sum += max(highest[j], holds[j])
 		}
-		if raised && sum > l.Permits {
-			t.Fatalf("%v: floors %v on %v sum to %d of %d", show(l), highest, holds, sum, l.Permits)
+		if most := max(l.Permits, starts(l)); raised && sum > most {
+			t.Fatalf("%v: floors %v on %v sum to %d of %d", show(l), highest, holds, sum, most)
 		}
 	})
 }
@@ -214,7 +224,7 @@ func TestPlanUses(t *testing.T) {
 				t.Fatalf("%v: drained, but %d has %d", show(l), j, holds)
 			}
 		}
-		if sum > max(bounds, l.Permits) || sum <= l.Permits-int64(len(l.Shards)) {
+		if sum > max(bounds, l.Permits, starts(l)) || sum <= l.Permits-int64(len(l.Shards)) {
 			t.Fatalf("%v: %v raised by %v sums to %d of %d", show(l), obs, step.Raise, sum, l.Permits)
 		}
 	})

@@ -2,6 +2,9 @@
 // they live, how many permits each may grant, and how those shares move from
 // one arrangement to the next without ever adding up to more than the limit.
 //
+// It is for shardlimit itself: no release promises anything of its API. See "Versions" in
+// CONTRIBUTING.md.
+//
 // Everything here is a pure function or a plain value: no I/O, no clock, no
 // goroutines. Given equal arguments every process computes equal results,
 // which is what lets processes that never talk to each other agree. All

@@ -15,6 +15,7 @@ type Clock struct {
 	asleep atomic.Int64 // how long the machine was suspended
 	looked atomic.Int64 // when the two were last compared
 	still  atomic.Int64 // by how much the monotonic clock is held back; only tests do that
+	unseen atomic.Int64 // how much of that the wall clock is, too
 }
 
 const (
@@ -61,7 +62,7 @@ func (c *Clock) Look() (now, asleep int64) {
 // compare notices a suspension: the wall clock has gained on the monotonic one.
 func (c *Clock) compare() {
 	t := time.Now()
-	ahead := int64(t.Round(0).Sub(c.Base.Round(0))) - int64(t.Sub(c.Base)) + c.still.Load()
+	ahead := int64(t.Round(0).Sub(c.Base.Round(0))) - int64(t.Sub(c.Base)) + c.still.Load() - c.unseen.Load()
 	for {
 		noted := c.ahead.Load()
 		gained := ahead - noted
@@ -78,3 +79,10 @@ func (c *Clock) compare() {
 // Suspend is what becomes of the clock of a machine that was suspended for so long: the monotonic
 // clock stood still but for a moment. It is for tests.
 func (c *Clock) Suspend(d time.Duration) { c.still.Add(int64(d - time.Millisecond)) }
+
+// Stop is what becomes of the clock of a machine that its hypervisor stopped for so long: both
+// clocks stood still. It is for tests.
+func (c *Clock) Stop(d time.Duration) {
+	c.unseen.Add(int64(d))
+	c.still.Add(int64(d))
+}

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section,
+	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section, &Reminder, &Granted,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -94,7 +94,7 @@ var (
 	Terms = Table{Name: "terms", Columns: []Column{
 		{Name: "flags", Width: 1}, {Name: "window", Width: 13}, {Name: "known", Width: 16}, {Name: "burst", Width: 13},
 		{Name: "deadline", Width: 16}, {Name: "held", Width: 13}, {Name: "fence", Width: 16},
-		{Name: "life", Width: 13}, {Name: "head_life"},
+		{Name: "edge", Width: 13}, {Name: "life", Width: 13}, {Name: "head_life"},
 	}}
 	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",
@@ -116,4 +116,11 @@ var (
 	Section = Table{Name: "section",
 		Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "keys", Width: 1}, {Name: "arguments", Width: 4}}}
 	Gift = Table{Name: "gift", Columns: []Column{{Name: "permits", Width: 13}, {Name: "room", Width: 13}}}
+	// Reminder: what was granted follows it.
+	Reminder = Table{Name: "reminder", Columns: []Column{
+		{Name: "known", Width: 16}, {Name: "full", Width: 16}, {Name: "share", Width: 13}, {Name: "window", Width: 13},
+		{Name: "under", Width: 16}, {Name: "grants"},
+	}}
+	Granted = Table{Name: "granted",
+		Columns: []Column{{Name: "under", Width: 16}, {Name: "age", Width: 16}, {Name: "permits", Width: 13}}}
 )

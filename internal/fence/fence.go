@@ -30,7 +30,7 @@ import (
 
 const (
 	// confirmFor is for how long after a read began a process relies on what it found.
-	confirmFor = 5 * time.Second
+	confirmFor = node.Relied
 	// confirmEvery is how often a process in use reads: often enough that one failure does no harm.
 	confirmEvery = confirmFor / 3
 	// relied is confirmFor, and what a node's clock may have drifted since a reply told its time,
@@ -278,11 +278,14 @@ func (f *Fence) look(ctx context.Context) {
 func (f *Fence) patience() time.Duration { return max(2*time.Second, f.env.Nodes.CallTimeout) }
 
 // Confirm makes sure that a generation can be relied on, at most until ctx ends.
-func (f *Fence) Confirm(ctx context.Context) error {
+func (f *Fence) Confirm(ctx context.Context) error { return f.ConfirmSince(ctx, 0) }
+
+// ConfirmSince is Confirm by a read that began at that time elapsed, or later.
+func (f *Fence) ConfirmSince(ctx context.Context, since int64) error {
 	elapsed := f.env.Nodes.Clock.Elapsed
 	for has := false; ; {
 		learned := *f.learned.Load()
-		if f.Until(elapsed()) != 0 {
+		if until := f.Until(elapsed()); until != 0 && until-int64(confirmFor) >= since {
 			return nil
 		}
 		if has {

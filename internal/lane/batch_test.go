@@ -44,10 +44,10 @@ func (*quietLimit) Refresh()                                           {}
 func (*quietLimit) KnownFor() time.Duration                            { return 0 }
 func (*quietLimit) Confirmed(_, _ int64) int64                         { return 0 }
 func (*quietLimit) Expired(int64) bool                                 { return false }
-func (*quietLimit) Confirm(context.Context) error                      { return nil }
+func (*quietLimit) ConfirmSince(context.Context, int64) error          { return nil }
 func (*quietLimit) ConfirmWithin(context.Context, time.Duration) error { return nil }
 func (*quietLimit) Heard(*Lane, News)                                  {}
-func (*quietLimit) Elsewhere(*Lane) int64                              { return 0 }
+func (*quietLimit) Elsewhere(*Lane, int64) int64                       { return 0 }
 func (*quietLimit) Returned()                                          {}
 func (*quietLimit) HasRoom()                                           {}
 func (*quietLimit) GiveBack([]Part) int64                              { return 0 }

@@ -34,12 +34,17 @@ type knowledge struct {
 
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
 // and a reply that is taken in late tells of what was before: a call that was under way when the
-// limit was raised must not shut the shard again.
+// limit was raised must not shut the shard again. Of two calls that were under way together nobody
+// knows which one the shard served first: if one of them found permits, the shard is asked again.
 func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r *script.TakeReply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	unsure := sent < k.answered.Load() && k.free.Load() > 0
 	k.answered.Store(max(k.answered.Load(), received))
 	if sent < k.sentAt.Load() {
+		if r.Free > 0 {
+			k.open()
+		}
 		return
 	}
 	k.sentAt.Store(sent)
@@ -62,6 +67,9 @@ func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r
 		next = min(cmp.Or(max(next, 0), limit), limit, window)
 	}
 	k.freeAt.Store(received + int64(next))
+	if unsure {
+		next = 0
+	}
 	k.shutUntil.Store(sent + int64(min(next, limit)))
 }
 

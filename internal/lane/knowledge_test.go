@@ -16,7 +16,16 @@ func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 	if k.learn(50, 400, 400, time.Hour, empty); k.shut(500) || k.free.Load() != 7 {
 		t.Error("what was sent before the limit was raised shut the shard")
 	}
-	if k.learn(100, 450, 450, time.Hour, empty); !k.shut(500) {
+	if k.learn(150, 450, 450, time.Hour, empty); k.shut(500) {
+		t.Error("a call that was under way with the one that found permits shut the shard")
+	}
+	if k.learn(160, 460, 460, time.Hour, empty); !k.shut(500) {
+		t.Error("a shard that has nothing is asked")
+	}
+	if k.learn(155, 470, 470, time.Hour, &script.TakeReply{Free: 3}); k.shut(500) {
+		t.Error("permits that were found meanwhile are not asked for")
+	}
+	if k.learn(170, 480, 480, time.Hour, empty); !k.shut(500) {
 		t.Error("a shard that has nothing is asked")
 	}
 	if k.learn(200, 500, 500, time.Hour, &script.TakeReply{Free: 1}); k.shut(600) {

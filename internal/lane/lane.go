@@ -50,6 +50,8 @@ type Lane struct {
 
 	departed  uint64 // batches so far; makes tickets unique
 	known     knowledge
+	past      atomic.Pointer[past]  // nil: nothing was granted of which the shard had to be reminded
+	watched   atomic.Bool           // it is in the vigil
 	shunUntil atomic.Int64          // see call.mustShun
 	shunned   atomic.Pointer[error] // what was found; set before shunUntil
 }
@@ -58,10 +60,14 @@ type Lane struct {
 type Terms struct {
 	Epoch  int64
 	Most   int64 // permits that it can grant at once, as far as the layout says
+	Share  int64 // permits that it gains in a window, likewise
 	Window time.Duration
 	Shards int64 // that the limit has
 	Split  bool  // over several nodes
 	Fence  Fence // tells whether the shard may be asked; nil: it always may
+	// Reminded tells that a shard that lost its memory is reminded of what it granted. Remembered
+	// tells that what it grants is noted for that: the window may become one of which it is.
+	Reminded, Remembered bool
 
 	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
 }
@@ -72,8 +78,9 @@ type Fence interface {
 	Until(elapsed int64) int64
 	// Bars reports whether a shard that is of a life of a node must not be asked.
 	Bars(node, life string) bool
-	// Confirm has it confirmed, at most until ctx ends.
-	Confirm(ctx context.Context) error
+	// ConfirmSince has it confirmed, at most until ctx ends, by a read that began at that time
+	// elapsed or later.
+	ConfirmSince(ctx context.Context, since int64) error
 }
 
 // Env is what the lanes of a process share.
@@ -86,6 +93,7 @@ type Env struct {
 	batches sync.Pool // to be used again
 	flights sync.Pool // likewise
 	air     air
+	vigil   vigil
 }
 
 // Way is where a lane leads.
@@ -99,6 +107,7 @@ type Way struct {
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
 	Paced     bool // its permits have turns: a leaky bucket
+	Sums      bool // what it says is in use is all that may still be: a sliding algorithm
 	Untold    bool // nobody tells the shard that it left: it is of a key of a family
 }
 
@@ -113,15 +122,16 @@ type Limit interface {
 	Confirmed(epoch, elapsed int64) (until int64)
 	// Expired tells that a layout was confirmed, and that it was too long ago.
 	Expired(elapsed int64) bool
-	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends.
-	Confirm(ctx context.Context) error
-	// ConfirmWithin is Confirm for at most so long. If the record did not answer in that time, it
-	// fails at once for a while.
+	// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx
+	// ends, since a read that began at that time elapsed or later.
+	ConfirmSince(ctx context.Context, since int64) error
+	// ConfirmWithin is that for any read, and for at most so long. If the record did not answer in
+	// that time, it fails at once for a while.
 	ConfirmWithin(ctx context.Context, most time.Duration) error
 	// Heard compares what a shard said with what the process believed.
 	Heard(l *Lane, n News)
-	// Elsewhere is what was free on the other shards of the limit, as last heard.
-	Elsewhere(l *Lane) int64
+	// Elsewhere is what is free now on the other shards of the limit, as far as this process knows.
+	Elsewhere(l *Lane, now int64) int64
 	// Returned tells that permits came back to a shard.
 	Returned()
 	// HasRoom tells that there is room where a participant believed that there was none for it.
@@ -144,6 +154,14 @@ func New(e *Env, w Way, t *Terms) *Lane {
 	l := &Lane{env: e, Way: w}
 	l.Terms.Store(t)
 	return l
+}
+
+// Adopt has the lane go by these terms from now on.
+func (l *Lane) Adopt(t *Terms) {
+	l.Terms.Store(t)
+	if p := l.past.Load(); t.Reminded && p != nil && p.holds(l.env.Clock.Now(), t) {
+		l.env.watch(l)
+	}
 }
 
 // Tag is the hash tag of the shard's keys.
@@ -230,7 +248,7 @@ func (l *Lane) depart() *batch {
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
 func (l *Lane) deny(b *batch, now int64) {
-	b.now, b.retry, b.rest = now, UnknownRetry, l.Limit.Elsewhere(l) // from what is known of all shards
+	b.now, b.retry, b.rest = now, UnknownRetry, l.Limit.Elsewhere(l, now) // from what is known of all shards
 	l.land(b, make([]int64, len(b.classes)), nil)
 }
 
@@ -345,13 +363,27 @@ func (l *Lane) Left() int64 {
 }
 
 // Forget forgets what was heard of the shard before now.
-func (l *Lane) Forget(now int64) { l.known.forget(now) }
+func (l *Lane) Forget(now int64) {
+	l.known.forget(now)
+	if p := l.past.Load(); p != nil {
+		p.clear()
+	}
+}
 
 // Follows has the lane take over, from another one to the same shard on a node that has moved, when
 // the shard was used last: if it comes without its data, that is a loss of memory. Calls that are
 // under way on the other lane get the terms of this one.
 func (l *Lane) Follows(old *Lane) {
 	l.known.usedAt.Store(old.known.usedAt.Load())
+	if p := old.past.Load(); p != nil {
+		if t, was := *l.Terms.Load(), old.Terms.Load(); t.Epoch == 0 {
+			// no layout: what is noted lasts as long as before
+			t.Window, t.Reminded, t.Remembered = was.Window, was.Reminded, was.Remembered
+			l.Terms.Store(&t)
+		}
+		l.past.Store(p)
+		l.env.watch(l)
+	}
 	old.heir.Store(l)
 }
 

@@ -45,6 +45,9 @@ func (l *Lane) Clear(ctx context.Context) error {
 		_, err := c.Scripts.Clear(ctx, l.Ref)
 		if err == nil {
 			l.known.reset()
+			if p := l.past.Load(); p != nil {
+				p.clear()
+			}
 		}
 		return err
 	})
@@ -92,11 +95,20 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 	return reply, nil
 }
 
-// Reserve books n permits for the participant, from an instant on and not after the deadline (0:
-// none). windows is for how many windows' worth of permits the shard may be booked. sent and
-// received are when the call was made that the reply is to.
+// Booking is what is to be reserved; times are on the process' clock.
+type Booking struct {
+	Permits  int64
+	From     int64         // for no earlier instant
+	Deadline int64         // for no later one; 0: none
+	Windows  int64         // for how many windows' worth of permits the shard may be booked; 0: any
+	Ahead    time.Duration // how far ahead of now it may be, or a bucket that is charged be full
+	Charge   bool          // the permits were used already, whether they are free or not
+}
+
+// Reserve books permits for the participant. sent and received are when the call was made that the
+// reply is to.
 func (s *Seat) Reserve(ctx context.Context,
-	n, at, deadline, windows int64) (reply script.ReserveReply, sent, received int64, err error) {
+	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
 	err = l.present(ctx, nil, told{}, func(t *Terms) (script.Status, int64, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
@@ -104,22 +116,25 @@ func (s *Seat) Reserve(ctx context.Context,
 			return 0, 0, err
 		}
 		req := &script.ReserveRequest{
-			Proposal: t.Proposal, Permits: n, MinDelay: max(0, time.Duration(at-c.Sent)),
-			MaxDelay:  2 * script.MaxWindow,
-			MaxBooked: windows * t.Most, Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
+			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
+			MaxDelay: b.Ahead, MaxBooked: script.MaxBooked, Charge: b.Charge,
+			Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
-		if deadline != 0 {
-			req.MaxDelay = max(0, time.Duration(deadline-c.Sent))
+		if b.Windows > 0 {
+			req.MaxBooked = b.Windows * t.Most
 		}
-		req.Caller.Waiting = min(n, fairness.MaxReport)
+		if b.Deadline != 0 {
+			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
+		}
+		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
 		sent, received = c.Sent, c.finish(ctx, err)
 		switch {
 		case err == nil && (!unserved(reply.Status) || t.Epoch == 0):
-			c.heard(t, received, &reply.TakeReply)
+			c.heardOf(t, received, &reply.TakeReply, span{c.Sent, received + int64(reply.Delay)})
 		case err != nil && !script.NotExecuted(err):
-			l.env.Telemetry.Lost(l.Metrics, n)
+			l.env.Telemetry.Lost(l.Metrics, b.Permits)
 		}
 		return reply.Status, reply.At, err
 	})
@@ -134,6 +149,10 @@ func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err 
 	if !l.Reachable(l.env.Clock.Now()) {
 		return true, l.Node.Away(l.Slot)
 	}
+	past := l.past.Load()
+	if past != nil && past.forgotten(p.From) {
+		return false, nil // it may be in use by others, of which the shard was reminded together
+	}
 	ctx, c, err := l.begin(ctx, telemetry.Refund, 0, l.haste(), nil)
 	if err != nil {
 		return true, err
@@ -147,6 +166,9 @@ func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err 
 	}
 	if r.Refunded > 0 {
 		l.known.returned(r.Free)
+		if past != nil {
+			past.refunded(p.From, r.Refunded, c.Sent, l.Terms.Load().refill(r.Refunded))
+		}
 		l.Limit.Returned()
 	}
 	return false, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
@@ -88,7 +89,7 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 	tries := 1
 	switch {
 	case before != told{}:
-		if err := l.insist(ctx, before, tries); err != nil {
+		if err := l.insist(ctx, fixed, before, tries); err != nil {
 			return err
 		}
 		tries++
@@ -104,7 +105,7 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 		if err != nil || !unserved(status) || t.Epoch == 0 {
 			return err
 		}
-		if err := l.insist(ctx, told{status, at}, tries); err != nil {
+		if err := l.insist(ctx, fixed, told{status, at}, tries); err != nil {
 			return err
 		}
 	}
@@ -118,32 +119,52 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 // do not wait: the record is read on in the background. So a node that is away or slow does not
 // take keys along whose shards are on others. What a shard was told decides there as ever. One that
 // nobody told may grant until that reading ends, as while a process is cut off from the record: see
-// docs/decisions.md, "When the record of a family forgets".
+// docs/design/decisions/shards-and-families.md, "When the record of a family forgets".
 //
-// Which nodes are in has to be confirmed all the same: no shard would do anything without.
+// Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
+// time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
 func (l *Lane) reassure(ctx context.Context) {
-	if l.unfenced() {
-		_ = l.terms().Fence.Confirm(ctx)
+	if l.unfenced() && l.Node.ServerClock(l.Slot).Heard(l.env.Clock.Elapsed()) {
+		_ = l.terms().Fence.ConfirmSince(ctx, 0)
 	}
 	if l.Untold && l.Limit.Expired(l.env.Clock.Elapsed()) {
 		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
 	}
 }
 
-// insist returns nil if a call is to be made again to a shard that did nothing.
-func (l *Lane) insist(ctx context.Context, before told, tries int) error {
+// insist returns nil if a call is to be made again to a shard that did nothing: under fixed terms,
+// or with nil those of the lane. What the call relied on is over by the clock of the node, unless
+// something was read meanwhile. So it is read once more, whatever the clocks of this machine say:
+// they may have stood still.
+func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int) error {
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
 	}
-	l.Node.ServerClock(l.Slot).Learn(l.env.Clock.Elapsed(), before.at)
+	now := l.env.Clock.Elapsed()
+	l.Node.ServerClock(l.Slot).Learn(now, before.at)
+	since := func(end int64) int64 {
+		if end > before.at {
+			return 0
+		}
+		return now
+	}
+	t := fixed
+	if t == nil {
+		t = l.terms()
+	}
 	var err error
-	if t := l.terms(); before.status == script.Fenced {
+	if before.status == script.Fenced {
 		err = errBarred
 		if t.Fence != nil && !t.Fence.Bars(l.Node.Name, l.Life) {
-			err = t.Fence.Confirm(ctx)
+			var both sync.WaitGroup
+			if l.Untold { // it may well have no state: what that takes is done at the same time
+				both.Go(func() { _ = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch))) })
+			}
+			err = t.Fence.ConfirmSince(ctx, since(l.fence(t)))
+			both.Wait()
 		}
 	} else {
-		err = l.Limit.Confirm(ctx)
+		err = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch)))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)

@@ -16,7 +16,7 @@ type replacedLimit struct {
 	confirmed func()
 }
 
-func (l *replacedLimit) Confirm(context.Context) error {
+func (l *replacedLimit) ConfirmSince(context.Context, int64) error {
 	l.confirmed()
 	return nil
 }

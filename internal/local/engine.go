@@ -18,6 +18,7 @@ type Limit struct {
 	Burst     int64         // 0: as Permits
 	Most      int64         // how many permits can be granted at once at the most
 	Memory    time.Duration // for how long a grant can still count
+	Edge      time.Duration // an instant at which a fixed window begins, since 1970 UTC
 }
 
 // Engine enforces a limit. The zero value with a clock is ready for use.
@@ -51,7 +52,10 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	// Read under the lock: to the log, a caller that was overtaken on its way here
 	// is a clock that went back, for which it makes up by running ahead.
 	g.Until = e.Clock.Now() + int64(limit.Memory)
-	e.tune(limit)
+	if !e.tune(limit) {
+		g.Retry = -1
+		return g
+	}
 	group := script.Group{Size: n, Count: 1}
 	if upTo {
 		group = script.Group{Size: 1, Count: n}
@@ -70,25 +74,28 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 func (e *Engine) time() int64 { return e.Clock.Base.UnixMicro() + e.Clock.Now()/1000 }
 
 // tune brings the log up to date with the limit. What was used stays; under another
-// algorithm it counts as used now.
-func (e *Engine) tune(limit Limit) {
+// algorithm it counts as used now. It changes nothing and reports false for a limit that no log can
+// enforce.
+func (e *Engine) tune(limit Limit) bool {
 	old := e.limit
 	if e.log != nil && old == limit {
-		return
+		return true
 	}
-	e.limit = limit
-	e.epoch++
 	window := limit.Window
 	if limit.Algorithm != script.AlgorithmFixedWindow {
 		// A grant is dated up to a microsecond early, because the log counts whole ones.
 		window = min(window+time.Microsecond, script.MaxWindow)
 	}
-	e.terms, _ = script.Terms{ // fails only for a limit that is not valid
-		Epoch: e.epoch, Target: limit.Permits, Floor: limit.Permits, Window: window,
-		Algorithm: limit.Algorithm, Burst: limit.Burst,
+	terms, err := script.Terms{
+		Epoch: e.epoch + 1, Target: limit.Permits, Floor: limit.Permits, Window: window,
+		Algorithm: limit.Algorithm, Burst: limit.Burst, Edge: limit.Edge,
 	}.Proposal()
+	if err != nil {
+		return false
+	}
+	e.limit, e.terms, e.epoch = limit, terms, e.epoch+1
 	if e.log != nil && old.Algorithm == limit.Algorithm {
-		return
+		return true
 	}
 	var used int64
 	if e.log != nil {
@@ -96,6 +103,7 @@ func (e *Engine) tune(limit Limit) {
 	}
 	e.log = script.NewTwin(limit.Algorithm)
 	e.enter(used)
+	return true
 }
 
 // enter takes as many permits as there are, up to n.
@@ -111,22 +119,28 @@ func (e *Engine) enter(n int64) {
 func (e *Engine) Note(limit Limit, n int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tune(limit)
-	e.enter(n)
+	if e.tune(limit) {
+		e.enter(n)
+	}
 }
 
 // Refund gives back permits that the Engine granted at that time.
 func (e *Engine) Refund(permits, at int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.log == nil {
+		return
+	}
 	e.log.Refund(e.time(), script.RefundRequest{Permits: permits, At: at})
 }
 
-// Peek looks without taking.
+// Peek looks without taking. Of a limit that no log can enforce nothing is free.
 func (e *Engine) Peek(limit Limit) script.PeekReply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tune(limit)
+	if !e.tune(limit) {
+		return script.PeekReply{}
+	}
 	e.enter(0) // so that it knows the limit
 	return e.log.Peek(e.time())
 }
@@ -147,18 +161,24 @@ var (
 )
 
 // Book reserves n permits of the limit that was enforced last, for the earliest instant at which
-// there is room for them. It returns that instant, which is not after the deadline (0: none).
-func (e *Engine) Book(n, deadline int64) (g Grant, due int64, err error) {
+// there is room for them. It returns that instant, which is not after the deadline (0: none), and
+// not farther ahead than that; 0: no more are reserved than can be granted at once.
+func (e *Engine) Book(n, deadline int64, ahead time.Duration) (g Grant, due int64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	most := 2 * script.MaxWindow
-	if deadline != 0 {
-		most = max(0, time.Duration(deadline-e.Clock.Now()))
+	if e.log == nil { // no limit could be enforced yet
+		return g, 0, ErrFull
 	}
-	r := e.log.Reserve(e.time(),
-		&script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: most, MaxBooked: e.limit.Most})
+	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: ahead, MaxBooked: script.MaxBooked}
+	if ahead == 0 {
+		req.MaxDelay, req.MaxBooked = 2*script.MaxWindow, e.limit.Most
+	}
+	if deadline != 0 {
+		req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(deadline-e.Clock.Now())))
+	}
+	r := e.log.Reserve(e.time(), req)
 	switch {
-	case r.Full:
+	case r.Full || r.Granted == 0 && ahead > 0 && r.Retry > ahead:
 		return g, 0, ErrFull
 	case r.Granted == 0:
 		return g, 0, ErrLate
@@ -167,4 +187,19 @@ func (e *Engine) Book(n, deadline int64) (g Grant, due int64, err error) {
 	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
 	g.Ticket, g.Granted, g.At, g.Until = e.calls, n, r.At, due+int64(e.limit.Memory)
 	return g, due, nil
+}
+
+// Charge counts n permits of the limit that was enforced last, though they are not free, as far as
+// that makes a difference, and a bucket is full again within so long.
+func (e *Engine) Charge(n int64, owed time.Duration) (g Grant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.log == nil { // no limit could be enforced yet
+		return g
+	}
+	r := e.log.Reserve(e.time(), &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: owed, Charge: true})
+	e.calls++
+	g.Ticket, g.Granted, g.At, g.Free, g.Reset = e.calls, r.Granted, r.At, r.Free, r.Reset
+	g.Until = e.Clock.Now() + int64(e.limit.Memory)
+	return g
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// safeOption sets what a limiter must not do without (see notes in docs/decisions.md).
+// safeOption sets what a limiter must not do without (see docs/design/decisions/redis-client.md).
 func safeOption(o rueidis.ClientOption) rueidis.ClientOption {
 	o.AlwaysPipelining = true // else a context's end closes the shared connection
 	o.ConnLifetime = 0        // else an expiring connection re-sends what it has sent

@@ -31,6 +31,20 @@ const (
 // ErrIdentity is that a server is in use under another node name, so it is not used under this one.
 var ErrIdentity = errors.New("shardlimit: the server of the node has another name")
 
+// IdentityError tells under which name the server is in use; it is ErrIdentity.
+type IdentityError struct {
+	Found, Name string // the name that it has, and that under which it was to be used
+	key         string // that keeps it
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("%v: it is in use as %q, not as %q; set Node.Name to one name in every process "+
+		"(key %q keeps it)", ErrIdentity, e.Found, e.Name, e.key)
+}
+
+// Unwrap returns ErrIdentity.
+func (e *IdentityError) Unwrap() error { return ErrIdentity }
+
 // nameKey is where a server keeps its name, in a cluster one of its masters.
 func (f *Fleet) nameKey() string { return f.Prefix + "{node}:i" }
 
@@ -92,9 +106,7 @@ func (f *Fleet) claim(ctx context.Context, name string, client rueidis.Client) e
 	case err != nil:
 		f.Log.Debug("the name of a node could not be checked", "node", name, "err", err)
 	case found != name:
-		return fmt.Errorf("%w: it is in use as %q, not as %q; "+
-			"set Node.Name to one name in every process (key %q keeps it)",
-			ErrIdentity, found, name, f.nameKey())
+		return &IdentityError{Found: found, Name: name, key: f.nameKey()}
 	}
 	return nil
 }

@@ -151,9 +151,9 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	}
 	if n.attempt == nil {
 		if !n.dialing.ready() && !n.dialing.claimProbe(n.env.Clock.Now()) {
-			err := n.failure
+			err := n.unconnected()
 			n.mu.Unlock()
-			return nil, fmt.Errorf("%w: %w", ErrAway, err)
+			return nil, err
 		}
 		n.attempt = make(chan struct{})
 		go n.dial(n.attempt)
@@ -174,7 +174,19 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	if n.closed {
 		return nil, errGone
 	}
-	return nil, fmt.Errorf("%w: %w", ErrAway, n.failure)
+	return nil, n.unconnected()
+}
+
+// unconnected is why the last attempt to connect failed. A server that is used under another name
+// answers, and is not away. n.mu is held.
+func (n *Node) unconnected() error {
+	switch {
+	case n.failure == nil:
+		return ErrAway
+	case errors.Is(n.failure, ErrIdentity):
+		return n.failure
+	}
+	return fmt.Errorf("%w: %w", ErrAway, n.failure)
 }
 
 // redial begins another attempt in the background if the pause since the last one is over.
@@ -254,10 +266,7 @@ func (n *Node) Away(slot int) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.failure != nil {
-		return fmt.Errorf("%w: %w", ErrAway, n.failure)
-	}
-	return ErrAway
+	return n.unconnected()
 }
 
 // Ready reports whether calls for the slot may be sent now; connecting counts as ready.

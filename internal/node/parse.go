@@ -3,19 +3,40 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
 )
 
-// CutName splits NAME=ADDRESS; an equals sign later in a URL does not count. Without a name it is
-// empty.
+// CutName splits NAME=ADDRESS; an equals sign later in a URL does not count. A name may be that of
+// a node which others list without one: host:port. Without a name it is empty.
 func CutName(s string) (name, address string) {
 	s = strings.TrimSpace(s)
-	if i := strings.IndexAny(s, "=:/?@"); i > 0 && s[i] == '=' {
-		return s[:i], s[i+1:]
+	name, address, cut := strings.Cut(s, "=")
+	switch {
+	case !cut || name == "":
+		return "", s
+	case !strings.ContainsAny(name, ":/?@"):
+		return name, address
+	case isHostPort(name) && (strings.Contains(address, "://") || !strings.Contains(address, "@")):
+		// else user:password
+		return name, address
 	}
 	return "", s
+}
+
+// isHostPort reports whether it is host:port.
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && !strings.ContainsAny(host, "/?@") && validPort(port)
+}
+
+// validPort reports whether there can be such a port.
+func validPort(s string) bool {
+	port, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && port > 0
 }
 
 // ParseURL reads a URL that begins with redis:// or rediss://, or a plain host or host:port. The
@@ -38,6 +59,11 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 		return option,
 			errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in " +
 				"the password as %XX")
+	}
+	for _, a := range option.InitAddress {
+		if _, port, err := net.SplitHostPort(a); err == nil && !validPort(port) {
+			return option, fmt.Errorf("%q is no port; it must be 1 to 65535", port)
+		}
 	}
 	return option, nil
 }

@@ -5,26 +5,90 @@ import (
 	"time"
 )
 
-// clockFor is for how long the time of a node is taken to go on as this process heard it.
-const clockFor = time.Minute
+const (
+	// Relied is for how long a process relies on what it read of nodes and layouts, counted from
+	// when the read began.
+	Relied = 5 * time.Second
+	// steadyFor is for how long the time of a node is taken to go on as this process heard it.
+	// After that it may drift by 1 %, up to clockFor: then too little is left of what is relied on.
+	steadyFor = time.Minute
+	clockFor  = 4 * time.Minute
+	// unsteady is by how much replies may tell of a later time of a node because they came sooner.
+	unsteady = 100 * time.Millisecond
+)
 
 // ServerClock is what time it is on a server, as far as a process heard.
-type ServerClock struct {
-	ahead atomic.Int64 // of the client's clock, microseconds
-	heard atomic.Int64 // when, on the client's clock; 0: never
+//
+// A machine may stand still without its clocks telling: a hypervisor can stop both. What such a
+// process read counts for longer than it believes then. So the end of that, in the time of a
+// server, is worked out with what the server's clock said before the read began. A later reply
+// would move it on by as long as the machine stood still. Only the first reply of all is taken at
+// its word, as long as it is the only reading: else each first call would have to read once more.
+type ServerClock struct{ told atomic.Pointer[readings] }
+
+// readings are the last two. The one before serves what was read before the last one came.
+type readings struct{ last, before reading }
+
+// reading is by how much a server's clock is ahead of the client's, at the least.
+type reading struct {
+	ahead int64 // microseconds
+	since int64 // when that was heard, on the client's clock; 0: never
 }
 
 // Learn takes in the time that a reply told which came at this time of the client's clock.
-func (n *ServerClock) Learn(received, told int64) {
-	n.ahead.Store(told - received/int64(time.Microsecond))
-	n.heard.Store(received)
+func (n *ServerClock) Learn(received, told int64) { n.LearnSince(received, received, told) }
+
+// LearnSince is Learn from a reply that also told all that is relied on since that time: what is
+// relied on was so at the time that it told.
+func (n *ServerClock) LearnSince(since, received, told int64) {
+	heard := reading{told - received/int64(time.Microsecond), since}
+	for {
+		old := n.told.Load()
+		next := old.with(heard)
+		if old != nil && next == *old || n.told.CompareAndSwap(old, &next) {
+			return
+		}
+	}
 }
 
-// At returns what the server's clock will not have passed before a time of the client's clock.
-func (n *ServerClock) At(elapsed, now int64) (told int64, ok bool) {
-	heard := n.heard.Load()
-	if heard == 0 || now-heard > int64(clockFor) {
+// with are the readings with another one. While the last is so young that what was read before it
+// may still be relied on, it only gives way to one by which the server gained on the client: that
+// is how a client that stood still shows.
+func (r *readings) with(heard reading) readings {
+	if r == nil {
+		return readings{last: heard}
+	}
+	next := readings{heard, r.last}
+	if heard.since-r.last.since < int64(Relied) && heard.ahead <= r.last.ahead+int64(unsteady/time.Microsecond) {
+		next = *r
+	}
+	next.last.ahead = min(next.last.ahead, heard.ahead)
+	next.last.since = min(next.last.since, heard.since)
+	next.before.ahead = min(next.before.ahead, heard.ahead)
+	return next
+}
+
+// At returns what the server's clock will not have passed before a time of the client's clock until
+// which something is relied on. It is false if the server's clock was not heard before that was
+// read, but for the first time.
+func (n *ServerClock) At(until, now int64) (told int64, ok bool) {
+	r := n.told.Load()
+	if r == nil {
 		return 0, false
 	}
-	return elapsed/int64(time.Microsecond) + n.ahead.Load(), true
+	began, only := until-int64(Relied), r.before.since == 0
+	for _, heard := range [...]reading{r.last, r.before} {
+		if heard.since != 0 && (only || heard.since <= began) && now-heard.since <= int64(clockFor) {
+			drift := max(now-heard.since-int64(steadyFor), 0) / 100
+			return (until-drift)/int64(time.Microsecond) + heard.ahead, true
+		}
+	}
+	return 0, false
+}
+
+// Heard reports whether the time of the server is known well enough for what will be read from now
+// on.
+func (n *ServerClock) Heard(now int64) bool {
+	_, ok := n.At(now+int64(Relied), now)
+	return ok
 }

@@ -51,7 +51,7 @@ func NewCluster(tb testing.TB, masters, replicasPerMaster int, opts ...Option) *
 	}
 	c := &Cluster{
 		tb:      tb,
-		servers: start(tb, masters*(1+replicasPerMaster), append(args, newConfig(opts).arguments()...)),
+		servers: start(tb, masters*(1+replicasPerMaster), newConfig(opts).after(args...)),
 		ids:     map[*Server]string{},
 		byID:    map[string]*Server{},
 	}

@@ -29,7 +29,7 @@ func TestServersDieWithACrashedBinary(t *testing.T) {
 		<-t.Context().Done() // never: the parent kills this process
 		return
 	}
-	binary(t)
+	serverProgram(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), crashEnv+"=1", "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()

@@ -7,8 +7,9 @@
 // process id, only what it started. On Linux the kernel also kills the
 // processes when the test binary itself dies, whatever it dies of.
 //
-// Without a redis-server on the PATH the calling test is skipped, or fails if
-// SHARDLIMIT_REQUIRE_REDIS is 1.
+// The program is redis-server on the PATH, or what SHARDLIMIT_REDIS_SERVER names, such as the path
+// of a valkey-server. Without it the calling test is skipped, or fails if SHARDLIMIT_REQUIRE_REDIS
+// is 1.
 //
 // Constructors must be called from the test's goroutine. The methods of what
 // they return may be called from any goroutine until the test ends; they

@@ -6,6 +6,9 @@ type Option func(*config)
 type config struct {
 	persistent bool
 	args       []string
+	clock      string     // the library that lets its clock be set; empty: none
+	namespace  *namespace // nil: none of its own
+	all        []string   // the command line without address and directory
 }
 
 // Persistent makes the server keep its data over Kill and Restart: every write
@@ -28,13 +31,14 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// arguments is the command line of a server of this configuration.
-func (c config) arguments() []string {
-	args := []string{"--save", "", "--appendonly", "no"}
+// after is the configuration with its whole command line, which begins with what is given.
+func (c config) after(first ...string) config {
+	args := append(first, "--save", "", "--appendonly", "no")
 	if c.persistent {
-		args = []string{"--save", "", "--appendonly", "yes"}
+		args[len(args)-1] = "yes"
 	}
 	// A replica needs no seconds of grace for others to join its full sync.
 	args = append(args, "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
-	return append(args, c.args...)
+	c.all = append(args, c.args...)
+	return c
 }

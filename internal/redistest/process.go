@@ -13,10 +13,12 @@ type process struct {
 	err  error         // how it ended; valid once done is closed
 }
 
-// startProcess runs the program in dir with its output going to log.
-func startProcess(path string, args []string, dir string, log *tail) (*process, error) {
+// startProcess runs the program in dir with its output going to log, and env beside
+// the environment of this process.
+func startProcess(path string, args []string, dir string, env []string, log *tail) (*process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
 	cmd.Stdout = log
 	cmd.Stderr = log
 	dieWithParent(cmd)

@@ -38,7 +38,7 @@ func NewSentinel(tb testing.TB, replicas int, opts ...Option) *Sentinel {
 	if replicas < 1 {
 		tb.Fatalf("redistest: sentinel with %d replicas, want at least 1", replicas)
 	}
-	s := &Sentinel{tb: tb, servers: start(tb, 1+replicas, newConfig(opts).arguments())}
+	s := &Sentinel{tb: tb, servers: start(tb, 1+replicas, newConfig(opts).after())}
 	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
 	defer cancel()
 	host, port, _ := net.SplitHostPort(s.servers[0].Addr())
@@ -71,7 +71,7 @@ func startSentinel(tb testing.TB, host, port string) *Server {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	return start(tb, 1, []string{file, "--sentinel"})[0]
+	return start(tb, 1, config{all: []string{file, "--sentinel"}})[0]
 }
 
 // linked tells whether all living servers but the excepted follow the master.
@@ -255,6 +255,27 @@ func (s *Sentinel) awaitChange(ctx context.Context, old *Server) error {
 		}
 		return s.watched(ctx, master, old) // so that it could do it again at once
 	})
+}
+
+// Rejoin makes an old master that lives again a replica of the new one at once, and returns when
+// the sentinel takes it for one that it could fail over to.
+func (s *Sentinel) Rejoin(old *Server) {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
+	defer cancel()
+	master, err := s.findMaster(ctx)
+	if err == nil {
+		host, port, _ := net.SplitHostPort(master.Addr())
+		_, err = old.do(ctx, "REPLICAOF", host, port)
+	}
+	if err == nil {
+		err = poll(ctx, func() error {
+			return errors.Join(s.linked(ctx, master), s.watched(ctx, master))
+		})
+	}
+	if err != nil {
+		s.tb.Errorf("redistest: rejoin: %v", err)
+	}
 }
 
 // ClientOption is a rueidis configuration that finds the master by the sentinel.

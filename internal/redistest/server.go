@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -29,12 +31,13 @@ type Server struct {
 	tb   testing.TB
 	path string
 	dir  string
-	args []string // without port and dir
 	log  tail
 	port int
+	config
 
 	mu     sync.Mutex
-	proc   *process // the newest; never nil once started
+	proc   *process      // the newest; never nil once started
+	ahead  time.Duration // the wall clock of the machine's
 	paused bool
 	admin  rueidis.Client // nil while down
 }
@@ -42,24 +45,24 @@ type Server struct {
 // Standalone starts one server. It is ready for commands when this returns.
 func Standalone(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	return start(tb, 1, newConfig(opts).arguments())[0]
+	return start(tb, 1, newConfig(opts).after())[0]
 }
 
 // Servers starts n independent servers (n at least 1), all at once.
 func Servers(tb testing.TB, n int, opts ...Option) []*Server {
 	tb.Helper()
-	return start(tb, n, newConfig(opts).arguments())
+	return start(tb, n, newConfig(opts).after())
 }
 
-// binary finds redis-server or ends the test.
-func binary(tb testing.TB) string {
+// serverProgram finds redis-server or ends the test.
+func serverProgram(tb testing.TB) string {
 	tb.Helper()
-	path, err := exec.LookPath("redis-server")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("SHARDLIMIT_REDIS_SERVER"), "redis-server"))
 	switch {
 	case err == nil:
 		return path
 	case os.Getenv("SHARDLIMIT_REQUIRE_REDIS") == "1":
-		tb.Fatalf("redistest: SHARDLIMIT_REQUIRE_REDIS is 1, but there is no redis-server: %v", err)
+		tb.Fatalf("redistest: SHARDLIMIT_REQUIRE_REDIS is 1, but there is no server program: %v", err)
 	default:
 		tb.Skipf("redistest: needs a redis-server on the PATH: %v", err)
 	}
@@ -67,15 +70,15 @@ func binary(tb testing.TB) string {
 }
 
 // start starts n servers side by side and registers their end with tb.
-func start(tb testing.TB, n int, args []string) []*Server {
+func start(tb testing.TB, n int, c config) []*Server {
 	tb.Helper()
 	if n < 1 {
 		tb.Fatalf("redistest: %d servers asked for, want at least 1", n)
 	}
-	path := binary(tb)
+	path := serverProgram(tb)
 	servers := make([]*Server, n)
 	for i := range servers {
-		servers[i] = &Server{tb: tb, path: path, dir: tb.TempDir(), args: args}
+		servers[i] = &Server{tb: tb, path: path, dir: tb.TempDir(), config: c}
 	}
 	// Registered after TempDir, hence run before its removal.
 	tb.Cleanup(func() { closeAll(tb, servers) })
@@ -130,9 +133,14 @@ func portLost(log string) bool {
 
 // startLocked starts the process on s.port and waits until it serves.
 func (s *Server) startLocked() error {
-	args := append(slices.Clone(s.args), "--port", strconv.Itoa(s.port),
-		"--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no")
-	proc, err := startProcess(s.path, args, s.dir, &s.log)
+	program, before := s.command()
+	args := append(slices.Concat(before, s.all), "--port", strconv.Itoa(s.port),
+		"--bind", s.host(), "--dir", s.dir, "--daemonize", "no")
+	env, err := s.environment()
+	if err != nil {
+		return err
+	}
+	proc, err := startProcess(program, args, s.dir, env, &s.log)
 	if err != nil {
 		return err
 	}
@@ -220,7 +228,7 @@ func (s *Server) doMulti(ctx context.Context, commands ...[]string) ([]rueidis.R
 }
 
 // Addr is the server's address, host:port. It never changes.
-func (s *Server) Addr() string { return address(s.port) }
+func (s *Server) Addr() string { return net.JoinHostPort(s.host(), strconv.Itoa(s.port)) }
 
 // Pid is the id of the newest process of this server.
 func (s *Server) Pid() int {

@@ -20,23 +20,6 @@ func ping(ctx context.Context, c rueidis.Client) error {
 	return c.Do(ctx, c.B().Ping().Build()).Error()
 }
 
-func set(t *testing.T, c rueidis.Client, key, value string) {
-	t.Helper()
-	if err := c.Do(t.Context(), c.B().Set().Key(key).Value(value).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// get returns a key's value, "" if there is none.
-func get(t *testing.T, c rueidis.Client, key string) string {
-	t.Helper()
-	value, err := c.Do(t.Context(), c.B().Get().Key(key).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatal(err)
-	}
-	return value
-}
-
 func TestServersAreIndependent(t *testing.T) {
 	servers := Servers(t, 3)
 	for _, s := range servers {
@@ -147,7 +130,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 func TestTakenPortIsNotUsed(t *testing.T) {
 	s := Standalone(t)
-	stranger := &Server{tb: t, path: s.path, dir: t.TempDir(), args: s.args, port: s.port}
+	stranger := &Server{tb: t, path: s.path, dir: t.TempDir(), config: s.config, port: s.port}
 	stranger.mu.Lock()
 	defer stranger.mu.Unlock()
 	err := stranger.startLocked()

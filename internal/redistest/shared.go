@@ -25,7 +25,7 @@ func Shared(tb testing.TB) *Server {
 	if shared.server == nil {
 		// It may outlive this test, hence neither its TempDir nor its Cleanup.
 		// Without persistence it writes no file, so any directory will do.
-		s := &Server{tb: tb, path: binary(tb), dir: os.TempDir(), args: newConfig(nil).arguments()}
+		s := &Server{tb: tb, path: serverProgram(tb), dir: os.TempDir(), config: newConfig(nil).after()}
 		if err := s.launch(); err != nil {
 			s.close()
 			tb.Fatal(err)

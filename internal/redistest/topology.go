@@ -192,3 +192,32 @@ func (s *Server) clusterOK(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Owner is the server that answers for a slot now. Some node must be alive.
+func (c *Cluster) Owner(slot int) *Server {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	var owner *Server
+	err := poll(ctx, func() error {
+		for _, s := range c.servers {
+			if !s.alive() {
+				continue
+			}
+			v, err := s.view(ctx)
+			if err != nil {
+				return err
+			}
+			owner = c.byID[v.owners()[slot]]
+			break
+		}
+		if owner == nil {
+			return errors.New("nobody owns it")
+		}
+		return nil
+	})
+	if err != nil {
+		c.tb.Errorf("redistest: owner of slot %d: %v", slot, err)
+	}
+	return owner
+}

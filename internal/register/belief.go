@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // This file is about what a process may rely on, and for how long.
@@ -16,7 +18,7 @@ import (
 // share after it, however long the call was on its way. Whoever replaces the record can tell from
 // that when the last share of the old layout can have come into being.
 const (
-	confirmFor = 5 * time.Second
+	confirmFor = node.Relied
 	// A family's keys come and go all the time, so its record is read again before that is over.
 	confirmFamilyEvery = confirmFor / 3
 	// The record of a limit is read to be counted as a participant and to keep it alive.
@@ -71,8 +73,11 @@ func (r *Register) Doubt() {
 // Confirm makes sure that the layout of this process is the one in the record, or becomes it, at
 // most until ctx ends. The error is errBusy if most of its time went by while others of this
 // process held the token: that tells nothing of Redis.
-func (r *Register) Confirm(ctx context.Context) error {
-	if r.current() {
+func (r *Register) Confirm(ctx context.Context) error { return r.ConfirmSince(ctx, 0) }
+
+// ConfirmSince is Confirm by a read that began at that time elapsed, or later.
+func (r *Register) ConfirmSince(ctx context.Context, since int64) error {
+	if r.current(since) {
 		return nil
 	}
 	if failed := r.failedAt.Load(); failed != 0 && r.elapsed()-failed < int64(confirmPause) {
@@ -87,7 +92,7 @@ func (r *Register) Confirm(ctx context.Context) error {
 	if until, ok := ctx.Deadline(); ok && time.Duration(r.now()-began) > time.Until(until) {
 		return errBusy // what is left would end a read of a record that answers
 	}
-	if r.current() { // another call has done it meanwhile
+	if r.current(since) { // another call has done it meanwhile
 		return nil
 	}
 	err := r.syncHolding(ctx)
@@ -111,21 +116,24 @@ func (r *Register) ConfirmWithin(ctx context.Context, most time.Duration) error 
 	return err
 }
 
-// ConfirmForAll is Confirm for at most so long, on behalf of all calls that were denied under a
-// layout that is not the last one. It reports false if another call is about it.
-func (r *Register) ConfirmForAll(ctx context.Context, most time.Duration) bool {
+// ConfirmForAll is Confirm on behalf of all calls that were denied under a layout that is not the
+// last one. It reports false if another call is about it.
+func (r *Register) ConfirmForAll(ctx context.Context) bool {
 	if !r.informing.CompareAndSwap(false, true) {
 		return false
 	}
 	defer r.informing.Store(false)
-	within, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	_ = r.Confirm(within) // the denial stands
+	_ = r.Confirm(ctx) // the denial stands
 	return true
 }
 
-// current reports whether the layout of this process may be relied on.
-func (r *Register) current() bool {
+// current reports whether the layout of this process may be relied on, since a read that began at
+// that time elapsed or later.
+func (r *Register) current(since int64) bool {
 	t := r.Limit.Layout()
-	return t != nil && r.Believed(t.Epoch, r.elapsed()) != 0
+	if t == nil {
+		return false
+	}
+	until := r.Believed(t.Epoch, r.elapsed())
+	return until != 0 && until-int64(confirmFor) >= since
 }

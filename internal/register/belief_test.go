@@ -25,7 +25,7 @@ func TestARecordThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 		}
 		slow.Store(false)
 		time.Sleep(time.Minute) // until the server has done what it was told
-		if err := p.register.ConfirmWithin(t.Context(), most); err != nil || !p.register.current() {
+		if err := p.register.ConfirmWithin(t.Context(), most); err != nil || !p.register.current(0) {
 			t.Error(err)
 		}
 	})

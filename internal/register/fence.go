@@ -82,11 +82,11 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 // matter. Grants of earlier layouts count for their time from when they were replaced. That all
 // shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
-	under = under.Lasting(lastsUnder(spec))
+	under = under.Lasting(lastsUnder(spec, Ahead(spec, true, r.Family)))
 	if old != nil {
 		now := r.nextEpoch(*old)
 		for _, s := range old.Specs() {
-			under = under.Counting(now, lastsUnder(s))
+			under = under.Counting(now, lastsUnder(s, Ahead(s, old.Fence != nil, r.Family)))
 		}
 		under = under.CountingOf(old.Fence, now)
 	}
@@ -259,7 +259,7 @@ func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration,
 	lasts := layout.Fence.Lasts
 	if t := r.Limit.Layout(); r.Family && t != nil { // keys may have, or have had, limits of their own
 		for _, spec := range t.Specs() {
-			lasts = max(lasts, lastsUnder(spec))
+			lasts = max(lasts, lastsUnder(spec, Ahead(spec, t.Fence != nil, true)))
 		}
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)

@@ -96,7 +96,7 @@ func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
 		p.register.Doubt()
 		k := moving(t, p.Layout().Epoch)
 		p.register.Follow(t.Context(), NewMove(), k)
-		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.register.current() {
+		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.register.current(0) {
 			t.Errorf("%+v", k)
 		}
 	})

@@ -77,12 +77,12 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 		next, err = r.withKeys(next)
 	case !keys.Changing():
 		return layout, true, nil
-	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= leftAfter(layout).Microseconds() &&
+	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= LeftAfter(layout).Microseconds() &&
 		keys.Waits():
 		since := *keys
 		since.Since, since.SinceAt, since.Upto = anchor.record.Now, anchor.place.Node, layout.Epoch
 		next.Keys = &since
-	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
+	case anchor.record.Now-keys.Since < LeftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
 		return layout, true, nil
 	default:
 		next, err = next.Renumber(r.nextEpoch(next))
@@ -108,14 +108,15 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 	return layout
 }
 
-// leftAfter is how long after a change of a family nothing can be held any more where its keys
+// LeftAfter is how long after a change of a family nothing can be held any more where its keys
 // were before. By then no process believes in the layout before, and what it granted last,
 // in a lease or ahead of time, has left the window. The states of shards are gone, too: one that
-// was never told of a later layout would have its share if the key came back to it.
-func leftAfter(layout *shard.Layout) time.Duration {
-	lasts := time.Duration(0)
+// was never told of a later layout would have its share if the key came back to it. Where all that
+// is remembered was under a fence, nothing was reserved as far ahead as without.
+func LeftAfter(layout *shard.Layout) time.Duration {
+	lasts, fenced := time.Duration(0), layout.Keys.Fenced()
 	for _, s := range layout.Specs() {
-		lasts = max(lasts, lastsUnder(s)+2*s.Window)
+		lasts = max(lasts, lastsUnder(s, Ahead(s, fenced, true))+2*s.Window)
 	}
 	return confirmFor + lasts + KeyKeep + time.Second
 }
@@ -123,22 +124,6 @@ func leftAfter(layout *shard.Layout) time.Duration {
 // KeyKeep is how much longer than two windows a key's state lives after its last use, or after what
 // was used last has left the window.
 const KeyKeep = time.Second
-
-// BookedAhead is for how many windows' worth of permits shards may be booked at the most.
-const BookedAhead = 2
-
-// lastsUnder is how long what was granted under a limit may matter: while it is in the window,
-// up to which it may have been reserved or held, and until a bucket that it emptied is full.
-func lastsUnder(s shard.Spec) time.Duration {
-	windows := BookedAhead + 1.0
-	if s.Algorithm == FixedWindow {
-		windows = 9 // one may be reserved seven windows ahead
-	}
-	if s.Burst > s.Permits {
-		windows += float64(s.Burst) / float64(s.Permits)
-	}
-	return time.Duration(windows*float64(s.Window)) + s.Lease
-}
 
 // everywhere reports whether no place of the record that this process knows tells of another epoch,
 // and none at which it is kept of nothing.

@@ -51,5 +51,11 @@ func (r *Register) Tell(ctx context.Context, k Key) error {
 	if l == nil {
 		return ErrDeleted // just now
 	}
-	return r.offer(ctx, k, *l, make([]shard.Observation, len(l.Shards)), nil)
+	var floors []int64 // where nothing has to move, each shard is entitled to its share
+	if l.Settled {
+		for _, s := range l.Shards {
+			floors = append(floors, s.Share)
+		}
+	}
+	return r.offer(ctx, k, *l, make([]shard.Observation, len(l.Shards)), floors)
 }

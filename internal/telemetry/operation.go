@@ -17,13 +17,14 @@ const (
 	ReadRecord
 	WriteRecord
 	DropRecord
-	Vote // of a place of a membership
+	Vote   // of a place of a membership
+	Remind // of what a shard granted before it lost its memory
 	operations
 )
 
 var operationNames = [operations]string{
 	"take", "propose", "reserve", "peek", "probe", "refund", "clear", "drop", "participants",
-	"read_record", "write_record", "drop_record", "vote",
+	"read_record", "write_record", "drop_record", "vote", "remind",
 }
 
 func (o Operation) String() string { return operationNames[o] }
@@ -37,10 +38,14 @@ const (
 	Denied
 	Failed
 	Degraded
+	Shadowed
+	Canceled // by the caller, so it says nothing of nodes
 	outcomes
 )
 
-func (o Outcome) String() string { return [...]string{"allowed", "denied", "error", "degraded"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"allowed", "denied", "error", "degraded", "shadowed", "canceled"}[o]
+}
 
 // Source is where a decision was made.
 type Source uint8

@@ -35,6 +35,8 @@ type Telemetry struct {
 	available metric.Int64ObservableGauge
 	waiters   metric.Int64ObservableGauge
 	lost      metric.Int64ObservableGauge
+	limit     metric.Int64ObservableGauge
+	window    metric.Float64ObservableGauge
 	observer  metric.Registration
 }
 
@@ -54,7 +56,7 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 	_, off := tracers.(tracenoop.TracerProvider)
 	t.Tracing = !off
 	m := meters.Meter(scope)
-	var errs [12]error
+	var errs [14]error
 	t.decisions, errs[0] = m.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions by outcome and by where they were made."))
 	t.permits, errs[1] = m.Int64Counter("ratelimit.permits", metric.WithUnit("{permit}"),
@@ -80,13 +82,17 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 		metric.WithDescription("Calls blocked in Wait."))
 	t.lost, errs[11] = m.Int64ObservableGauge("ratelimit.node.lost",
 		metric.WithDescription("1 while what the node has of limits with Failover is taken over, else 0."))
+	t.limit, errs[12] = m.Int64ObservableGauge("ratelimit.limit", metric.WithUnit("{permit}"),
+		metric.WithDescription("Permits that a limit has in each window."))
+	t.window, errs[13] = m.Float64ObservableGauge("ratelimit.limit.window", metric.WithUnit("s"),
+		metric.WithDescription("Window of a limit."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	t.observer, errs[10] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		gauges(Gauges{t, o})
 		return nil
-	}, t.remaining, t.available, t.waiters, t.lost)
+	}, t.remaining, t.available, t.waiters, t.lost, t.limit, t.window)
 	return t, errs[10]
 }
 
@@ -106,6 +112,13 @@ type Gauges struct {
 // Waiters tells how many calls wait for permits of a limiter.
 func (g Gauges) Waiters(limiter string, n int) {
 	g.o.ObserveInt64(g.t.waiters, int64(n), metric.WithAttributes(attribute.String("limiter", limiter)))
+}
+
+// Limit tells the limit in force, of which there are so many permits in a window.
+func (g Gauges) Limit(limiter string, permits int64, window time.Duration) {
+	set := metric.WithAttributes(attribute.String("limiter", limiter))
+	g.o.ObserveInt64(g.t.limit, permits, set)
+	g.o.ObserveFloat64(g.t.window, window.Seconds(), set)
 }
 
 // Node tells whether a node is lost to limits with Failover.

@@ -3,6 +3,7 @@ package telemetrytest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,16 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
+	watched := limiter(t, p.client, "watched", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
+	off := limiter(t, p.client, "off", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Off})
+	for range 3 {
+		if d, err := watched.AllowN(ctx, 2); err != nil || !d.Shadowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err := off.AllowN(ctx, 2); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
 	away := limiter(t, p.client, "away", shardlimit.PerHour(5))
 	p.server[0].Kill()
 	for range 2 {
@@ -59,10 +70,12 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	const algorithm = "algorithm=sliding_log,"
 	decisions := points(p.metrics(t)["ratelimit.decisions"])
 	for attributes, want := range map[string]float64{
-		algorithm + "limiter=l,outcome=allowed,source=redis":     3,
-		algorithm + "limiter=l,outcome=denied,source=memory":     4,
-		algorithm + "limiter=taken,outcome=denied,source=redis":  1,
-		algorithm + "limiter=away,outcome=degraded,source=local": 2,
+		algorithm + "limiter=l,outcome=allowed,source=redis":        3,
+		algorithm + "limiter=l,outcome=denied,source=memory":        4,
+		algorithm + "limiter=taken,outcome=denied,source=redis":     1,
+		algorithm + "limiter=away,outcome=degraded,source=local":    2,
+		algorithm + "limiter=watched,outcome=shadowed,source=local": 3,
+		algorithm + "limiter=off,outcome=allowed,source=local":      3,
 	} {
 		if got := decisions[attributes].value; got != want {
 			t.Errorf("decisions{%s} is %v, want %v", attributes, got, want)
@@ -74,11 +87,12 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 		t.Errorf("leased decisions: %v from Redis, %v from leases", fromRedis, fromLease)
 	}
 	for attributes, want := range map[string]float64{
-		"limiter=l,outcome=allowed":      5,
-		"limiter=l,outcome=denied":       4,
-		"limiter=taken,outcome=denied":   1,
-		"limiter=away,outcome=degraded":  4,
-		"limiter=leased,outcome=allowed": 100,
+		"limiter=l,outcome=allowed":        5,
+		"limiter=l,outcome=denied":         4,
+		"limiter=taken,outcome=denied":     1,
+		"limiter=away,outcome=degraded":    4,
+		"limiter=watched,outcome=shadowed": 6,
+		"limiter=leased,outcome=allowed":   100,
 	} {
 		if got := points(p.metrics(t)["ratelimit.permits"])[attributes].value; got != want {
 			t.Errorf("permits{%s} is %v, want %v", attributes, got, want)
@@ -102,6 +116,51 @@ func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
 	if got := p.value(t, "ratelimit.decisions",
 		"algorithm=sliding_log,limiter=l,outcome=error,source=redis").value; got != 3 {
 		t.Errorf("%v errors, want 3", got)
+	}
+}
+
+// A caller that left is no outage, and what it asked for was refused by nobody.
+func TestACallerThatLeftIsNoError(t *testing.T) {
+	p := newProbe(t, 1)
+	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.server[0].Pause()
+	const canceled = "algorithm=sliding_log,limiter=l,outcome=canceled,source=redis"
+	await(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
+		gone, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := l.Allow(gone)
+			left <- err
+		}()
+		time.AfterFunc(time.Millisecond, leave)
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		return p.value(t, "ratelimit.decisions", canceled).value > 0
+	})
+	for attributes := range points(p.metrics(t)["ratelimit.decisions"]) {
+		if strings.Contains(attributes, "error") {
+			t.Errorf("there is %s", attributes)
+		}
+	}
+}
+
+// A limit of each participant is not one of all together, so it is not told as such: what all of
+// them use of it would be more than there is.
+func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
+	p := newProbe(t, 1)
+	limit := shardlimit.PerHour(5)
+	limiter(t, p.client, "all", limit)
+	limit.Scope = shardlimit.PerParticipant
+	limiter(t, p.client, "each", limit)
+	for _, name := range []string{"ratelimit.limit", "ratelimit.limit.window"} {
+		told := points(p.metrics(t)[name])
+		if _, all := told["limiter=all"]; !all || len(told) != 1 {
+			t.Errorf("%s is told of %v", name, told)
+		}
 	}
 }
 
@@ -226,7 +285,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	if got := p.value(t, "ratelimit.waiters", "limiter=l").value; got != 0 {
 		t.Errorf("%v waiters after all have left", got)
 	}
-	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=error"); got.count != 2 || got.value <= 0 {
+	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=canceled"); got.count != 2 || got.value <= 0 {
 		t.Errorf("wait.duration: %+v", got)
 	}
 	if err := limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()); err != nil {
@@ -255,6 +314,12 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 		if got, ok := points(p.metrics(t)["ratelimit.shard.available"])[attributes]; !ok || got.value != 1 {
 			t.Errorf("shard.available{%s} is %v, %v", attributes, got.value, ok)
 		}
+	}
+	if got := p.value(t, "ratelimit.limit", "limiter=l").value; got != 100 {
+		t.Errorf("limit is %v", got)
+	}
+	if got := p.value(t, "ratelimit.limit.window", "limiter=l").value; got != 3600 {
+		t.Errorf("limit.window is %v", got)
 	}
 	down := st.Shards[0]
 	p.server[int(down.Node[1]-'0')].Kill()
@@ -343,6 +408,8 @@ func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
 		"ratelimit.script.duration":   "s histogram",
 		"ratelimit.shard.remaining":   "{permit} gauge",
 		"ratelimit.shard.available":   " gauge",
+		"ratelimit.limit":             "{permit} gauge",
+		"ratelimit.limit.window":      "s gauge",
 	} {
 		kind := "nothing"
 		switch data := all[name].Data.(type) {
@@ -350,7 +417,7 @@ func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
 			if data.IsMonotonic {
 				kind = "counter"
 			}
-		case metricdata.Gauge[int64]:
+		case metricdata.Gauge[int64], metricdata.Gauge[float64]:
 			kind = "gauge"
 		case metricdata.Histogram[int64], metricdata.Histogram[float64]:
 			kind = "histogram"
@@ -360,6 +427,26 @@ func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
 		}
 		if all[name].Description == "" {
 			t.Errorf("%s has no description", name)
+		}
+	}
+	documented(t, all)
+}
+
+// documented checks that docs/reference/metrics.md has the metrics.
+func documented(t *testing.T, all map[string]metricdata.Metrics) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		if !strings.Contains(string(text), "| `"+name+"` |") {
+			t.Errorf("the document has no %s", name)
+		}
+	}
+	for _, op := range operations() {
+		if !strings.Contains(string(text), "`"+op+"`") {
+			t.Errorf("the document has no operation %s", op)
 		}
 	}
 }

@@ -166,6 +166,10 @@ func points(m metricdata.Metrics) map[string]point {
 		for _, p := range data.DataPoints {
 			found[name(p.Attributes)] = point{value: float64(p.Value)}
 		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			found[name(p.Attributes)] = point{value: p.Value}
+		}
 	case metricdata.Histogram[int64]:
 		for _, p := range data.DataPoints {
 			found[name(p.Attributes)] = point{float64(p.Sum), p.Count}

@@ -33,9 +33,12 @@ local MAGIC, TAKES = 'FXW1', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -45,6 +48,7 @@ local MAGIC, TAKES = 'FXW1', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -55,8 +59,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -72,7 +76,8 @@ if head then
 end
 -- [fixedwindow.lua]
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
--- multiples of their length.
+-- multiples of their length and an edge that comes with the proposal. What is stored tells it: a
+-- window began there.
 --
 -- Its own columns: when the window began; what was granted before `since` is forgotten; permits
 -- granted in the window, and reserved in each of the next seven, which is blank if nothing is.
@@ -170,16 +175,27 @@ if not as_proposed then
     return opened + window - now
   end
 
+  local function opening()
+    return now - (now - sub(ARGV[2], 89, 101)) % window
+  end
+
+  -- The first window, or nothing in the one that is.
   function begin()
-    opened, since, counts, reserved = now - now % window, now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+    if not head then
+      opened = opening()
+    end
+    since, counts, reserved = now, {0, 0, 0, 0, 0, 0, 0, 0}, false
+  end
+
+  function shifted()
+    return (opened - sub(ARGV[2], 89, 101)) % window ~= 0
   end
 
   -- What was counted stays counted, in the window that now holds the beginning of the one in which
   -- it was.
   function regrid(was)
-    local old, from, forgotten = counts, opened, since
-    begin()
-    since = forgotten
+    local old, from = counts, opened
+    opened, counts, reserved = opening(), {0, 0, 0, 0, 0, 0, 0, 0}, false
     for i = 1, 8 do
       local later = floor((from + (i - 1) * was - opened) / window)
       if later < 0 then
@@ -212,12 +228,38 @@ if not as_proposed then
 end
 
 if not TAKES then
+  function remind(dated, permits)
+    local entered = 0
+    for k = #dated, 1, -1 do
+      local i = floor((dated[k] - opened) / window)
+      if i >= 0 and i <= 7 then
+        local room = 1000000000000 - counts[i + 1]
+        local n = permits[k] < room and permits[k] or room
+        if n > 0 then
+          counts[i + 1], entered = counts[i + 1] + n, entered + n
+          reserved = reserved or i > 0
+          if share < counts[i + 1] then
+            share = counts[i + 1]
+            start = start < share and share or start
+          end
+        end
+      end
+    end
+    return entered, entered > 0
+  end
+
   function booked()
     local sum = 0
     for i = 2, 8 do
       sum = sum + counts[i]
     end
     return sum
+  end
+
+  -- How many of n permits make a difference: with the share, nothing is free in this window.
+  function overdraw(n)
+    local most = share < 9000000000000 - counts[1] and share or 9000000000000 - counts[1]
+    return n < most and n or most > 0 and most or 0, 0
   end
 
   function refund(n, at)

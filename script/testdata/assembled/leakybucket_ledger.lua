@@ -33,9 +33,12 @@ local MAGIC, TAKES = 'LKB1', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -45,6 +48,7 @@ local MAGIC, TAKES = 'LKB1', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -55,8 +59,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -86,7 +90,7 @@ end
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back
+local retire_at, ebb, back, payable
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -212,6 +216,19 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
+  function payable(n, us)
+    local left = now + us - full()
+    if left <= 0 then
+      return 0
+    end
+    if share * left / window >= n then
+      return n
+    end
+    local most = muldiv(share, left, 0, window)
+    return most < n and most or n
+  end
+
   -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)
@@ -319,8 +336,19 @@ if not TAKES then
     return date + us + (rest > 0 and 1 or 0) - now
   end
 
+  -- How many of n turns may be charged, if the last is to come within so many us, and when it does.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    n = payable(n, us)
+    return n, n > 0 and turn(n) or 0
+  end
+
+  -- Turns may be reserved behind the queue. They count as in it, so nothing is granted at once
+  -- until it is shorter again.
   function earliest(n, after)
-    if n > free() then
+    if share > target or n > room or n > burst then
       return retry(n), false
     end
     local us = turn(n)
@@ -333,6 +361,17 @@ if not TAKES then
     grant(n)
     measure()
     return now + us
+  end
+
+  -- The next turn comes after those that were given, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    if retired or date >= now + full_in then
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    measure()
+    return had > level and had - level or 0, true
   end
 
   function booked()

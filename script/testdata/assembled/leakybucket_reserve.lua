@@ -1,8 +1,8 @@
 -- leakybucket_reserve = packed_names + packed + bucket + leakybucket + packed_load + fenced +
 --   packed_adopt + packed_ahead + fair_charge + packed_reserve + packed_reply + packed_reserved +
---   fair_charged with adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_pace,
---   fair_account, fair_ledger, fair_counters, fair_record, fair_begin, packed_rest, stepped,
---   reply_layout
+--   fair_charged with adopt_late, adopt_lost, adopt_shut, adopt_held, quarantine, fair_header,
+--   fair_pace, fair_account, fair_ledger, fair_counters, fair_record, fair_begin, packed_rest,
+--   stepped, reply_layout
 -- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -36,9 +36,12 @@ local MAGIC, TAKES = 'LKB1', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -48,6 +51,7 @@ local MAGIC, TAKES = 'LKB1', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -58,8 +62,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -89,7 +93,7 @@ end
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back
+local retire_at, ebb, back, payable
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -215,6 +219,19 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
+  function payable(n, us)
+    local left = now + us - full()
+    if left <= 0 then
+      return 0
+    end
+    if share * left / window >= n then
+      return n
+    end
+    local most = muldiv(share, left, 0, window)
+    return most < n and most or n
+  end
+
   -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)
@@ -322,8 +339,19 @@ if not TAKES then
     return date + us + (rest > 0 and 1 or 0) - now
   end
 
+  -- How many of n turns may be charged, if the last is to come within so many us, and when it does.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    n = payable(n, us)
+    return n, n > 0 and turn(n) or 0
+  end
+
+  -- Turns may be reserved behind the queue. They count as in it, so nothing is granted at once
+  -- until it is shorter again.
   function earliest(n, after)
-    if n > free() then
+    if share > target or n > room or n > burst then
       return retry(n), false
     end
     local us = turn(n)
@@ -336,6 +364,17 @@ if not TAKES then
     grant(n)
     measure()
     return now + us
+  end
+
+  -- The next turn comes after those that were given, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    if retired or date >= now + full_in then
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    measure()
+    return had > level and had - level or 0, true
   end
 
   function booked()
@@ -442,25 +481,47 @@ if not head then
   -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
   -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
   --
+  -- A new limit and one whose records were lost with the node look the same. The shard opens at once.
+  -- But where the node is so young that it may have forgotten something, and processes remind, the
+  -- shard keeps when it was created, as if it had been shut until now: what was granted before that
+  -- counts when it is told.
+  --
   -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
   -- costs next to nothing.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = lasting
   else
-    local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+    local saved, known, listens = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0, sub(ARGV[2], 1, 1) + 0 >= 4
     local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-    if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+    if up * 1000000 < lasting and (listens or known > (up + 1) * 1000000) then
       local info = redis.pcall('INFO', 'server')
       local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-      if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-        left = lasting - uptime * 1000000
+      if uptime and uptime * 1000000 < lasting then
+        if known > (uptime + 1) * 1000000 then
+          left = lasting - uptime * 1000000
+        elseif listens then
+          closed_until = now
+        end
       end
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
     status = 3
     closed_until = now + left
-  else
+  end
+  if status == 2 or sub(ARGV[2], 1, 1) + 0 >= 4 then
     share = sub(ARGV[1], 34, 46) + 0
   end
   begin()
@@ -489,7 +550,7 @@ elseif epoch < proposed then
   end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
-  if window ~= was then
+  if window ~= was or shifted and shifted() then
     regrid(was)
   end
   if target == 0 and burst > 0 then -- another algorithm takes over
@@ -809,7 +870,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
-          'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
+          'PX', format('%d', sub(ARGV[2], 102, 114) + 0))
       end
       save()
       if b.count ~= b.stored then
@@ -827,14 +888,22 @@ end
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --
--- ARGV  3 permits  4 us: how far ahead they may be
---       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
+-- ARGV  3 permits  4 us: how far ahead they may be; -1: they are charged
+--       5 how many permits, these included, may be booked ahead; of a charge us: after how many a
+--       bucket must be full  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
   retry_in = permits <= most and closed or -1
+elseif ARGV[4] == '-1' then
+  available = free()
+  local us
+  granted, us = overdraw(permits, ARGV[5] + 0)
+  if granted > 0 then
+    at, renew = book(granted, us), true
+  end
 else
   available = free()
   local us, bookable = earliest(permits, ARGV[6] + 0)
@@ -872,7 +941,7 @@ if renew then
         return {-1, 1}
       end
     end
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 102)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 115)
     local state =
       format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
@@ -910,8 +979,9 @@ if not start then
   end
 end
 -- [reply_layout.lua]
--- Take and reserve: the layout in force, for a caller that cannot know it.
-reply[10] = closed
+-- Take and reserve: the layout in force, for a caller that cannot know it. What is left of a
+-- quarantine, or below zero what tells it from others, once it is over.
+reply[10] = closed > 0 and closed or -closed_until
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = delay, booked(), paced
 -- [fair_charged.lua]

@@ -33,9 +33,12 @@ local MAGIC, TAKES = 'SCN1', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -45,6 +48,7 @@ local MAGIC, TAKES = 'SCN1', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -55,8 +59,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -209,6 +213,12 @@ if not TAKES then
     return sum
   end
 
+  -- How many of n permits make a difference: with the share, nothing is free for a window.
+  function overdraw(n)
+    local most = share < 9000000000000 - used_now and share or 9000000000000 - used_now
+    return n < most and n or most > 0 and most or 0, 0
+  end
+
   function refund(n, at)
     if at < since then
       return 0
@@ -260,6 +270,39 @@ if not TAKES then
       end
     end
     return date
+  end
+
+  function remind(dated, permits)
+    local room, entered = 1000000000000 - used_now, 0
+    for k = #dated, 1, -1 do
+      local date, n = dated[k], permits[k] < room and permits[k] or room
+      if n > 0 then
+        room, entered = room - n, entered + n
+        local from, full = 1, #cells >= 928
+        while from < #cells and sub(cells, from, from + 15) + 0 < date do
+          from = from + 29
+        end
+        if from < #cells and (full or (sub(cells, from, from + 15) - date) * 32 <= window) then
+          cells = sub(cells, 1, from - 1) .. sub(cells, from, from + 15)
+            .. format('%13d', sub(cells, from + 16, from + 28) + n) .. sub(cells, from + 29)
+        elseif full then
+          cells = sub(cells, 1, from - 1 - 29)
+            .. format('%16d%13d', date, sub(cells, from - 13, from - 1) + n)
+        else
+          cells = sub(cells, 1, from - 1) .. format('%16d%13d', date, n) .. sub(cells, from)
+        end
+      end
+    end
+    if entered > 0 then
+      used_now, opened = used_now + entered, 0
+      if share < used_now then
+        share = used_now
+        if start < share then
+          start = share
+        end
+      end
+    end
+    return entered, entered > 0
   end
 
   function releases(reply)

@@ -1,8 +1,8 @@
 -- slidingcounter_reserve = packed_names + packed + slidingcounter + packed_load + fenced +
 --   packed_adopt + packed_ahead + fair_charge + packed_reserve + packed_reply + packed_reserved +
---   fair_charged with adopt_late, adopt_lost, adopt_held, quarantine, fair_header, fair_pace,
---   fair_account, fair_ledger, fair_counters, fair_record, fair_begin, packed_rest, stepped,
---   reply_layout
+--   fair_charged with adopt_late, adopt_lost, adopt_shut, adopt_held, quarantine, fair_header,
+--   fair_pace, fair_account, fair_ledger, fair_counters, fair_record, fair_begin, packed_rest,
+--   stepped, reply_layout
 -- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -36,9 +36,12 @@ local MAGIC, TAKES = 'SCN1', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -48,6 +51,7 @@ local MAGIC, TAKES = 'SCN1', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -58,8 +62,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -212,6 +216,12 @@ if not TAKES then
     return sum
   end
 
+  -- How many of n permits make a difference: with the share, nothing is free for a window.
+  function overdraw(n)
+    local most = share < 9000000000000 - used_now and share or 9000000000000 - used_now
+    return n < most and n or most > 0 and most or 0, 0
+  end
+
   function refund(n, at)
     if at < since then
       return 0
@@ -263,6 +273,39 @@ if not TAKES then
       end
     end
     return date
+  end
+
+  function remind(dated, permits)
+    local room, entered = 1000000000000 - used_now, 0
+    for k = #dated, 1, -1 do
+      local date, n = dated[k], permits[k] < room and permits[k] or room
+      if n > 0 then
+        room, entered = room - n, entered + n
+        local from, full = 1, #cells >= 928
+        while from < #cells and sub(cells, from, from + 15) + 0 < date do
+          from = from + 29
+        end
+        if from < #cells and (full or (sub(cells, from, from + 15) - date) * 32 <= window) then
+          cells = sub(cells, 1, from - 1) .. sub(cells, from, from + 15)
+            .. format('%13d', sub(cells, from + 16, from + 28) + n) .. sub(cells, from + 29)
+        elseif full then
+          cells = sub(cells, 1, from - 1 - 29)
+            .. format('%16d%13d', date, sub(cells, from - 13, from - 1) + n)
+        else
+          cells = sub(cells, 1, from - 1) .. format('%16d%13d', date, n) .. sub(cells, from)
+        end
+      end
+    end
+    if entered > 0 then
+      used_now, opened = used_now + entered, 0
+      if share < used_now then
+        share = used_now
+        if start < share then
+          start = share
+        end
+      end
+    end
+    return entered, entered > 0
   end
 
   function releases(reply)
@@ -350,25 +393,47 @@ if not head then
   -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
   -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
   --
+  -- A new limit and one whose records were lost with the node look the same. The shard opens at once.
+  -- But where the node is so young that it may have forgotten something, and processes remind, the
+  -- shard keeps when it was created, as if it had been shut until now: what was granted before that
+  -- counts when it is told.
+  --
   -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
   -- costs next to nothing.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = lasting
   else
-    local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+    local saved, known, listens = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0, sub(ARGV[2], 1, 1) + 0 >= 4
     local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-    if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+    if up * 1000000 < lasting and (listens or known > (up + 1) * 1000000) then
       local info = redis.pcall('INFO', 'server')
       local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-      if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-        left = lasting - uptime * 1000000
+      if uptime and uptime * 1000000 < lasting then
+        if known > (uptime + 1) * 1000000 then
+          left = lasting - uptime * 1000000
+        elseif listens then
+          closed_until = now
+        end
       end
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
     status = 3
     closed_until = now + left
-  else
+  end
+  if status == 2 or sub(ARGV[2], 1, 1) + 0 >= 4 then
     share = sub(ARGV[1], 34, 46) + 0
   end
   begin()
@@ -397,7 +462,7 @@ elseif epoch < proposed then
   end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
-  if window ~= was then
+  if window ~= was or shifted and shifted() then
     regrid(was)
   end
   if target == 0 and burst > 0 then -- another algorithm takes over
@@ -717,7 +782,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
-          'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
+          'PX', format('%d', sub(ARGV[2], 102, 114) + 0))
       end
       save()
       if b.count ~= b.stored then
@@ -735,14 +800,22 @@ end
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --
--- ARGV  3 permits  4 us: how far ahead they may be
---       5 how many permits, these included, may be booked ahead  6 us: how far ahead they must be
+-- ARGV  3 permits  4 us: how far ahead they may be; -1: they are charged
+--       5 how many permits, these included, may be booked ahead; of a charge us: after how many a
+--       bucket must be full  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
   retry_in = permits <= most and closed or -1
+elseif ARGV[4] == '-1' then
+  available = free()
+  local us
+  granted, us = overdraw(permits, ARGV[5] + 0)
+  if granted > 0 then
+    at, renew = book(granted, us), true
+  end
 else
   available = free()
   local us, bookable = earliest(permits, ARGV[6] + 0)
@@ -780,7 +853,7 @@ if renew then
         return {-1, 1}
       end
     end
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 102)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 115)
     local state =
       format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
@@ -818,8 +891,9 @@ if not start then
   end
 end
 -- [reply_layout.lua]
--- Take and reserve: the layout in force, for a caller that cannot know it.
-reply[10] = closed
+-- Take and reserve: the layout in force, for a caller that cannot know it. What is left of a
+-- quarantine, or below zero what tells it from others, once it is over.
+reply[10] = closed > 0 and closed or -closed_until
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = delay, booked(), paced
 -- [fair_charged.lua]

@@ -25,8 +25,8 @@
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
 -- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
--- ahead of the clock when the head was last written, or if what was booked ahead still made the log
--- hold more than the share (under a longer window).
+-- ahead of the clock when the head was last written, or if the log held more than the share: by
+-- what was charged, or was booked ahead under a shorter window.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
 --                                      nothing was written)

@@ -26,8 +26,8 @@
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
 -- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
--- ahead of the clock when the head was last written, or if what was booked ahead still made the log
--- hold more than the share (under a longer window).
+-- ahead of the clock when the head was last written, or if the log held more than the share: by
+-- what was charged, or was booked ahead under a shorter window.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
 --                                      nothing was written)
@@ -164,6 +164,9 @@ if damaged then
 end
 local want, at = ARGV[1] + 0, ARGV[2] + 0
 local refunded, later, emptied = 0, nil, false
+if at < closed_until then -- from before a loss: what is in use of that others were granted, too
+  want = 0
+end
 if at >= opened then
   if at <= newest then
     refunded = (total - before) % WRAP

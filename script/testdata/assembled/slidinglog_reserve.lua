@@ -1,9 +1,9 @@
 -- slidinglog_reserve = slidinglog + fenced + slidinglog_adopt + slidinglog_trim + slidinglog_settle
 --   + slidinglog_ahead + fair_charge + slidinglog_reserve + slidinglog_enter + slidinglog_reserved
---   + fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held,
---   quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_ledger, fair_counters,
---   fair_record, fair_begin, slidinglog_available, slidinglog_crests, slidinglog_leave, stepped,
---   reply_layout
+--   + fair_charged with slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_shut,
+--   adopt_held, quarantine, slidinglog_dates, fair_header, fair_pace, fair_account, fair_ledger,
+--   fair_counters, fair_record, fair_begin, slidinglog_available, slidinglog_crests,
+--   slidinglog_leave, stepped, reply_layout
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -29,8 +29,8 @@
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
 -- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
--- ahead of the clock when the head was last written, or if what was booked ahead still made the log
--- hold more than the share (under a longer window).
+-- ahead of the clock when the head was last written, or if the log held more than the share: by
+-- what was charged, or was booked ahead under a shorter window.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
 --                                      nothing was written)
@@ -153,24 +153,45 @@ if not head then
     -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
     -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
     --
+    -- A new limit and one whose records were lost with the node look the same. The shard opens at once.
+    -- But where the node is so young that it may have forgotten something, and processes remind, the
+    -- shard keeps when it was created, as if it had been shut until now: what was granted before that
+    -- counts when it is told.
+    --
     -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
     -- costs next to nothing.
     if sub(ARGV[2], 1, 1) % 2 == 1 then
       left = lasting
     else
-      local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+      local saved, known, listens = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0, sub(ARGV[2], 1, 1) + 0 >= 4
       local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-      if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+      if up * 1000000 < lasting and (listens or known > (up + 1) * 1000000) then
         local info = redis.pcall('INFO', 'server')
         local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-        if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-          left = lasting - uptime * 1000000
+        if uptime and uptime * 1000000 < lasting then
+          if known > (uptime + 1) * 1000000 then
+            left = lasting - uptime * 1000000
+          elseif listens then
+            closed_until = now
+          end
         end
       end
     end
   end
   status = 2
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
     status = 3
     closed_until = now + left
   end
@@ -246,21 +267,33 @@ local used = (total - base) % WRAP
 -- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the
 --       share; of epoch 0, which creates nothing, its kind and 0
 -- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
---       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
---       existed; burst; deadline us: the node's time until which a state may be created with a
---       share, 0: no end,
---         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
---       fence us: the node's time until which the call may do anything, 0: no end;
---         life: time to live of log and accounts ms; to the end, not padded: time to live of the
---         head ms
+--       2 flags: 1 seen + 2 quarantine or 4 reminded; window us; known us: how long the limit is
+--       known to have existed; burst; deadline us: the node's time until which a state may be
+--       created with a share, 0: no end, -1: not at all; held: the most that a state of an older
+--       epoch can hold, -1: anything; fence us: the node's time until which the call may do
+--       anything, 0: no end; life: time to live of log and accounts ms; to the end, not padded:
+--       time to live of the head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
---        73 fence(16)  89 life(13)  102 head_life(to the end)
+--        73 fence(16)  89 edge(13)  102 life(13)  115 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
   if sub(ARGV[2], 1, 1) + 0 >= 2 then
-    status, closed_until = 3, now + window
+    local left = window
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
+    status, closed_until = 3, now + left
   end
 end
 -- [quarantine.lua]
@@ -270,9 +303,10 @@ if closed_until > now then
   closed = closed_until - now
 end
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
--- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
--- the layout before did not leave to the shard is not its own: drivers count a shard in quarantine
--- with what that left it, and it must not come out with more.
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss. A shard
+-- that is to be reminded of what it forgot begins with its floor all the same, as it soon opens.
+-- But what the layout before did not leave to the shard is not its own: drivers count a shard in
+-- quarantine with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
   local held = used
@@ -318,7 +352,8 @@ end
 if entitled then
   start = share
 end
-if epoch == proposed and share < target and closed == 0 and not as_proposed then
+if epoch == proposed and share < target and not as_proposed
+  and (closed == 0 or (status == 3 and sub(ARGV[2], 1, 1) + 0 >= 4)) then
   local floor = sub(ARGV[1], 34, 46) + 0
   if floor > target then
     floor = target
@@ -619,7 +654,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
         -- Fairness: begins a ledger with the account of those who have none of their own.
         redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
           .. record(b.accounts[0]),
-          'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
+          'PX', format('%d', sub(ARGV[2], 102, 114) + 0))
       end
       save()
       if b.count ~= b.stored then
@@ -635,9 +670,11 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
 end
 -- [slidinglog_reserve.lua]
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
--- behind everything that is booked.
+-- behind everything that is booked. In quarantine nothing is: there is no telling what has room
+-- yet.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us, -1: they
+--       are charged
 --       5 most permits that may be booked ahead  6 least delay us
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
@@ -708,7 +745,15 @@ elseif closed == 0 and used < share then
 end
 local date, granted, refused = now, 0, nil
 local most = (as_proposed or share < target) and share or target
-if permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
+if ARGV[4] == '-1' then -- what was used already counts, as far as it makes a difference
+  granted = closed > 0 and 0 or permits
+  if granted > share then
+    granted = share
+  end
+  if granted > 9000000000000 - used then
+    granted = used < 9000000000000 and 9000000000000 - used or 0
+  end
+elseif permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
@@ -759,7 +804,7 @@ else
   if date - now < pay or hold > 0 then
     paced = math.max(pay, hold)
     date, refused = now + paced, permits
-  elseif date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
+  elseif closed == 0 and date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
     granted, ahead = permits, ahead + permits
   else
     refused = permits
@@ -917,12 +962,12 @@ if granted > 0 or renew or rewrite then
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 102), renew and sub(ARGV[2], 89, 101) + 0
+  local ttl, life = renew and sub(ARGV[2], 115), renew and sub(ARGV[2], 102, 114) + 0
   if newest > now then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
-      newest, format('%d', sub(ARGV[2], 102) + longer), sub(ARGV[2], 89, 101) + longer
-  elseif booked > 0 then
+      newest, format('%d', sub(ARGV[2], 115) + longer), sub(ARGV[2], 102, 114) + longer
+  elseif booked > 0 or used > share then
     booked, rewrite = used > share and newest or 0, true
   end
   if logged then
@@ -1151,8 +1196,9 @@ if as_proposed then
   epoch, target = sub(ARGV[1], 5, 20) + 0, sub(ARGV[1], 21, 33) + 0
 end
 -- [reply_layout.lua]
--- Take and reserve: the layout in force, for a caller that cannot know it.
-reply[10] = closed
+-- Take and reserve: the layout in force, for a caller that cannot know it. What is left of a
+-- quarantine, or below zero what tells it from others, once it is over.
+reply[10] = closed > 0 and closed or -closed_until
 reply[11], reply[12], reply[13] = epoch, target, share
 reply[14], reply[15], reply[16] = date - now, ahead, paced
 -- [fair_charged.lua]

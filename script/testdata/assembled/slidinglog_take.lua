@@ -1,8 +1,8 @@
 -- slidinglog_take = slidinglog + fenced + slidinglog_adopt + slidinglog_trim + slidinglog_settle +
 --   slidinglog_take + fair + slidinglog_enter + slidinglog_taken + fair_settle + reply with
---   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_held, quarantine,
---   slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace, fair_ledger,
---   fair_counters, stepped, slidinglog_leave, reply_layout, fair_record, fair_begin
+--   slidinglog_rest, adopt_late, slidinglog_foreign, adopt_lost, adopt_shut, adopt_held,
+--   quarantine, slidinglog_dates, slidinglog_available, slidinglog_crests, fair_header, fair_pace,
+--   fair_ledger, fair_counters, stepped, slidinglog_leave, reply_layout, fair_record, fair_begin
 -- [slidinglog.lua]
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
@@ -28,8 +28,8 @@
 --       218 contended(16)  234 booked(16)  = 249 bytes
 -- entry  1 date(16)  17 before(15)  32 span(11)  = 42 bytes
 -- The last two of the head are 0 as a rule. `booked` is the date of the newest entry if that was
--- ahead of the clock when the head was last written, or if what was booked ahead still made the log
--- hold more than the share (under a longer window).
+-- ahead of the clock when the head was last written, or if the log held more than the share: by
+-- what was charged, or was booked ahead under a shorter window.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
 --                                      nothing was written)
@@ -152,24 +152,45 @@ if not head then
     -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
     -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
     --
+    -- A new limit and one whose records were lost with the node look the same. The shard opens at once.
+    -- But where the node is so young that it may have forgotten something, and processes remind, the
+    -- shard keeps when it was created, as if it had been shut until now: what was granted before that
+    -- counts when it is told.
+    --
     -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
     -- costs next to nothing.
     if sub(ARGV[2], 1, 1) % 2 == 1 then
       left = lasting
     else
-      local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+      local saved, known, listens = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0, sub(ARGV[2], 1, 1) + 0 >= 4
       local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-      if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+      if up * 1000000 < lasting and (listens or known > (up + 1) * 1000000) then
         local info = redis.pcall('INFO', 'server')
         local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-        if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-          left = lasting - uptime * 1000000
+        if uptime and uptime * 1000000 < lasting then
+          if known > (uptime + 1) * 1000000 then
+            left = lasting - uptime * 1000000
+          elseif listens then
+            closed_until = now
+          end
         end
       end
     end
   end
   status = 2
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
     status = 3
     closed_until = now + left
   end
@@ -245,21 +266,33 @@ local used = (total - base) % WRAP
 -- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the
 --       share; of epoch 0, which creates nothing, its kind and 0
 -- proposal  1 magic(4)  5 epoch(16)  21 target(13)  34 floor(13)  = 46 bytes
---       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is known to have
---       existed; burst; deadline us: the node's time until which a state may be created with a
---       share, 0: no end,
---         -1: not at all; held: the most that a state of an older epoch can hold, -1: anything;
---       fence us: the node's time until which the call may do anything, 0: no end;
---         life: time to live of log and accounts ms; to the end, not padded: time to live of the
---         head ms
+--       2 flags: 1 seen + 2 quarantine or 4 reminded; window us; known us: how long the limit is
+--       known to have existed; burst; deadline us: the node's time until which a state may be
+--       created with a share, 0: no end, -1: not at all; held: the most that a state of an older
+--       epoch can hold, -1: anything; fence us: the node's time until which the call may do
+--       anything, 0: no end; life: time to live of log and accounts ms; to the end, not padded:
+--       time to live of the head ms
 -- terms  1 flags(1)  2 window(13)  15 known(16)  31 burst(13)  44 deadline(16)  60 held(13)
---        73 fence(16)  89 life(13)  102 head_life(to the end)
+--        73 fence(16)  89 edge(13)  102 life(13)  115 head_life(to the end)
 if damaged then
   -- The log was evicted while its head stayed: what it held is forgotten, and may still be in use.
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
   if sub(ARGV[2], 1, 1) + 0 >= 2 then
-    status, closed_until = 3, now + window
+    local left = window
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
+    status, closed_until = 3, now + left
   end
 end
 -- [quarantine.lua]
@@ -269,9 +302,10 @@ if closed_until > now then
   closed = closed_until - now
 end
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
--- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
--- the layout before did not leave to the shard is not its own: drivers count a shard in quarantine
--- with what that left it, and it must not come out with more.
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss. A shard
+-- that is to be reminded of what it forgot begins with its floor all the same, as it soon opens.
+-- But what the layout before did not leave to the shard is not its own: drivers count a shard in
+-- quarantine with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
   local held = used
@@ -317,7 +351,8 @@ end
 if entitled then
   start = share
 end
-if epoch == proposed and share < target and closed == 0 and not as_proposed then
+if epoch == proposed and share < target and not as_proposed
+  and (closed == 0 or (status == 3 and sub(ARGV[2], 1, 1) + 0 >= 4)) then
   local floor = sub(ARGV[1], 34, 46) + 0
   if floor > target then
     floor = target
@@ -909,12 +944,12 @@ if granted > 0 or renew or rewrite then
       return {-1, 2, removed.err}
     end
   end
-  local ttl, life = renew and sub(ARGV[2], 102), renew and sub(ARGV[2], 89, 101) + 0
+  local ttl, life = renew and sub(ARGV[2], 115), renew and sub(ARGV[2], 102, 114) + 0
   if newest > now then
     local longer = math.ceil((newest - now) / 1000)
     booked, ttl, life =
-      newest, format('%d', sub(ARGV[2], 102) + longer), sub(ARGV[2], 89, 101) + longer
-  elseif booked > 0 then
+      newest, format('%d', sub(ARGV[2], 115) + longer), sub(ARGV[2], 102, 114) + longer
+  elseif booked > 0 or used > share then
     booked, rewrite = used > share and newest or 0, true
   end
   if logged then
@@ -1132,7 +1167,7 @@ local reply = {status, 0, available, granted, used, now, next_us, retry, reset}
 -- [slidinglog_taken.lua]
 -- Take, after the permits were entered: what the caller cannot know if all is as it proposed,
 -- nobody contends and it asked for permits.
-if not as_proposed or contending or closed > 0 or groups == 0 then
+if not as_proposed or contending or closed_until > 0 or groups == 0 then
   if as_proposed and epoch == 0 then -- not read, as calm
     epoch, target = sub(head, 5, 20) + 0, sub(head, 21, 33) + 0
   end
@@ -1151,8 +1186,9 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   end
   reply[2] = start
   -- [reply_layout.lua]
-  -- Take and reserve: the layout in force, for a caller that cannot know it.
-  reply[10] = closed
+  -- Take and reserve: the layout in force, for a caller that cannot know it. What is left of a
+  -- quarantine, or below zero what tells it from others, once it is over.
+  reply[10] = closed > 0 and closed or -closed_until
   reply[11], reply[12], reply[13] = epoch, target, share
 end
 -- [fair_settle.lua]
@@ -1255,7 +1291,7 @@ if contending then
       -- Fairness: begins a ledger with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
-        'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
+        'PX', format('%d', sub(ARGV[2], 102, 114) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1281,7 +1317,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 89, 101) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 102, 114) + 0))
     else
       light, heavy, claims, weight, count =
         sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,

@@ -33,9 +33,12 @@ local MAGIC, TAKES = 'TKB3', false
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -45,6 +48,7 @@ local MAGIC, TAKES = 'TKB3', false
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -55,8 +59,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -86,7 +90,7 @@ end
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back
+local retire_at, ebb, back, payable
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -212,6 +216,19 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
+  function payable(n, us)
+    local left = now + us - full()
+    if left <= 0 then
+      return 0
+    end
+    if share * left / window >= n then
+      return n
+    end
+    local most = muldiv(share, left, 0, window)
+    return most < n and most or n
+  end
+
   -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)
@@ -236,7 +253,7 @@ end
 --
 -- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
 -- then, unless all of it is empty, how many notes there are, the notes, at most 16, by
--- receipt, and what is booked ahead, at most 64, by date.
+-- receipt, and what is booked ahead, at most 512 bookings, by date.
 -- tokens  150 date(16)  166 part(13)  179 returned(16)  195 returned_part(13)  208 count(2)
 --         210 notes(to the end)
 -- note  1 receipt(16)  17 permits(13)  30 next(to the end)
@@ -263,6 +280,13 @@ end
 -- the same, so up to each date the level must stay below `room` by what is booked from there on:
 -- yield sees to that. It is not stored, because what is booked may be canceled before anything
 -- flows over, and then leaves no trace.
+--
+-- Every call reads all bookings. So from 64 on, for each further one the first two in a
+-- row that are no more than the room become one, with the later date and the earlier receipt. They
+-- keep more of the room for longer, and count as used after more of what was granted: at least what
+-- holds for the two. Where each is due when the level is back at 0 that costs nothing, as they
+-- leave at least as much of the room. One that is cancelled then is given back as if it were no
+-- booking.
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
@@ -281,7 +305,7 @@ local function parse(state)
       return false
     end
   end
-  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0
+  return #bookings % 45 == 0 and #bookings <= 23040 and date < 1e16 and part >= 0
     and (part < share or part == 0) and returned >= 0 and returned < 1e16
     and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
@@ -524,12 +548,46 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- How many of n permits may be charged, if the bucket is to be full within so many us.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    return payable(n, us), 0
+  end
+
+  -- Where the first of two bookings begins that can become one, nil if there are none.
+  local function pair()
+    for from = 1, #bookings - 45, 45 do
+      local other = from + 45
+      if sub(bookings, from + 32, from + 44) + sub(bookings, other + 32, other + 44) <= room then
+        return from
+      end
+    end
+  end
+
   function earliest(n, after)
     local us = retry(n)
-    return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
+    return us >= 0 and us < after and after or us,
+      share <= target and (#bookings < 23040 or pair())
+  end
+
+  -- Makes two bookings one.
+  local function join(from)
+    local other = from + 45
+    local at, its = sub(bookings, from + 16, from + 31) + 0, sub(bookings, other + 16, other + 31) + 0
+    bookings =
+      sub(bookings, 1, from - 1)
+        .. format('%16d%16d%13d', sub(bookings, other, other + 15), its < at and its or at,
+          sub(bookings, from + 32, from + 44) + sub(bookings, other + 32, other + 44))
+        .. sub(bookings, other + 45)
   end
 
   function book(n, us)
+    local from = us > 0 and #bookings >= 2880 and pair()
+    if from then
+      join(from)
+    end
     grant(n)
     local at = receipt()
     if us > 0 then
@@ -542,6 +600,19 @@ if not TAKES then
       yield() -- the date was rounded up
     end
     return at
+  end
+
+  -- It is full when it was to be, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    bare()
+    if retired or date >= now + full_in then
+      yield()
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    yield()
+    return had > level and had - level or 0, true
   end
 
   booked = sum_booked

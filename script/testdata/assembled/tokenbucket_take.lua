@@ -1,8 +1,8 @@
 -- tokenbucket_take = packed_names + packed + bucket + tokenbucket + packed_load + fenced +
 --   packed_adopt + packed_take + fair + packed_grant + packed_reply + tokenbucket_taken +
---   fair_settle + reply with adopt_late, adopt_lost, adopt_held, quarantine, fair_header,
---   fair_pace, fair_ledger, fair_counters, packed_rest, stepped, reply_layout, fair_record,
---   fair_begin
+--   fair_settle + reply with adopt_late, adopt_lost, adopt_shut, adopt_held, quarantine,
+--   fair_header, fair_pace, fair_ledger, fair_counters, packed_rest, stepped, reply_layout,
+--   fair_record, fair_begin
 -- [packed_names.lua]
 -- One-string algorithms, before anything else: how the string begins, and whether the operation is
 -- a take.
@@ -36,9 +36,12 @@ local MAGIC, TAKES = 'TKB3', true
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
+--   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
+--   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
+--                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
 --   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
@@ -48,6 +51,7 @@ local MAGIC, TAKES = 'TKB3', true
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
+--   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -58,8 +62,8 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, releases     -- unless the operation is a take: TAKES
+local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -89,7 +93,7 @@ end
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back
+local retire_at, ebb, back, payable
 local FAR = 1000000000000000 -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -215,6 +219,19 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
+  function payable(n, us)
+    local left = now + us - full()
+    if left <= 0 then
+      return 0
+    end
+    if share * left / window >= n then
+      return n
+    end
+    local most = muldiv(share, left, 0, window)
+    return most < n and most or n
+  end
+
   -- The exact opposite of grant.
   function back(n)
     local us, less = muldiv(window, n, 0, share)
@@ -239,7 +256,7 @@ end
 --
 -- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
 -- then, unless all of it is empty, how many notes there are, the notes, at most 16, by
--- receipt, and what is booked ahead, at most 64, by date.
+-- receipt, and what is booked ahead, at most 512 bookings, by date.
 -- tokens  150 date(16)  166 part(13)  179 returned(16)  195 returned_part(13)  208 count(2)
 --         210 notes(to the end)
 -- note  1 receipt(16)  17 permits(13)  30 next(to the end)
@@ -266,6 +283,13 @@ end
 -- the same, so up to each date the level must stay below `room` by what is booked from there on:
 -- yield sees to that. It is not stored, because what is booked may be canceled before anything
 -- flows over, and then leaves no trace.
+--
+-- Every call reads all bookings. So from 64 on, for each further one the first two in a
+-- row that are no more than the room become one, with the later date and the earlier receipt. They
+-- keep more of the room for longer, and count as used after more of what was granted: at least what
+-- holds for the two. Where each is due when the level is back at 0 that costs nothing, as they
+-- leave at least as much of the room. One that is cancelled then is given back as if it were no
+-- booking.
 local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
@@ -284,7 +308,7 @@ local function parse(state)
       return false
     end
   end
-  return #bookings % 45 == 0 and #bookings <= 2880 and date < 1e16 and part >= 0
+  return #bookings % 45 == 0 and #bookings <= 23040 and date < 1e16 and part >= 0
     and (part < share or part == 0) and returned >= 0 and returned < 1e16
     and returned_part >= 0 and (returned_part < share or returned_part == 0)
 end
@@ -527,12 +551,46 @@ if not as_proposed then
 end
 
 if not TAKES then
+  -- How many of n permits may be charged, if the bucket is to be full within so many us.
+  function overdraw(n, us)
+    if share == 0 or retired then
+      return 0, 0
+    end
+    return payable(n, us), 0
+  end
+
+  -- Where the first of two bookings begins that can become one, nil if there are none.
+  local function pair()
+    for from = 1, #bookings - 45, 45 do
+      local other = from + 45
+      if sub(bookings, from + 32, from + 44) + sub(bookings, other + 32, other + 44) <= room then
+        return from
+      end
+    end
+  end
+
   function earliest(n, after)
     local us = retry(n)
-    return us >= 0 and us < after and after or us, share <= target and #bookings < 2880
+    return us >= 0 and us < after and after or us,
+      share <= target and (#bookings < 23040 or pair())
+  end
+
+  -- Makes two bookings one.
+  local function join(from)
+    local other = from + 45
+    local at, its = sub(bookings, from + 16, from + 31) + 0, sub(bookings, other + 16, other + 31) + 0
+    bookings =
+      sub(bookings, 1, from - 1)
+        .. format('%16d%16d%13d', sub(bookings, other, other + 15), its < at and its or at,
+          sub(bookings, from + 32, from + 44) + sub(bookings, other + 32, other + 44))
+        .. sub(bookings, other + 45)
   end
 
   function book(n, us)
+    local from = us > 0 and #bookings >= 2880 and pair()
+    if from then
+      join(from)
+    end
     grant(n)
     local at = receipt()
     if us > 0 then
@@ -545,6 +603,19 @@ if not TAKES then
       yield() -- the date was rounded up
     end
     return at
+  end
+
+  -- It is full when it was to be, as last heard.
+  function remind(_, _, full_in)
+    local had = level
+    bare()
+    if retired or date >= now + full_in then
+      yield()
+      return 0, false
+    end
+    date, part = now + full_in, 0
+    yield()
+    return had > level and had - level or 0, true
   end
 
   booked = sum_booked
@@ -718,25 +789,47 @@ if not head then
   -- Take and reserve where there is no state: has the node forgotten what may still be in use? Sets
   -- `left`, the us for which it may be; `lasting` is how long what was granted last is.
   --
+  -- A new limit and one whose records were lost with the node look the same. The shard opens at once.
+  -- But where the node is so young that it may have forgotten something, and processes remind, the
+  -- shard keeps when it was created, as if it had been shut until now: what was granted before that
+  -- counts when it is told.
+  --
   -- A server counts its start as a save. So it is up at least since it saved last, and to ask that
   -- costs next to nothing.
   if sub(ARGV[2], 1, 1) % 2 == 1 then
     left = lasting
   else
-    local saved, known = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0
+    local saved, known, listens = redis.pcall('LASTSAVE'), sub(ARGV[2], 15, 30) + 0, sub(ARGV[2], 1, 1) + 0 >= 4
     local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-    if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+    if up * 1000000 < lasting and (listens or known > (up + 1) * 1000000) then
       local info = redis.pcall('INFO', 'server')
       local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-      if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-        left = lasting - uptime * 1000000
+      if uptime and uptime * 1000000 < lasting then
+        if known > (uptime + 1) * 1000000 then
+          left = lasting - uptime * 1000000
+        elseif listens then
+          closed_until = now
+        end
       end
     end
   end
   if left > 0 and sub(ARGV[2], 1, 1) + 0 >= 2 then
+    -- [adopt_shut.lua]
+    -- Take and reserve after a loss: if processes remind the shard of what it forgot, it stays shut
+    -- only until they had the time to.
+    if sub(ARGV[2], 1, 1) + 0 >= 4 then
+      local listens = math.floor(window / 16)
+      if listens > 30000000 then
+        listens = 30000000
+      end
+      if left > listens then
+        left = listens
+      end
+    end
     status = 3
     closed_until = now + left
-  else
+  end
+  if status == 2 or sub(ARGV[2], 1, 1) + 0 >= 4 then
     share = sub(ARGV[1], 34, 46) + 0
   end
   begin()
@@ -765,7 +858,7 @@ elseif epoch < proposed then
   end
   local was = window
   window = sub(ARGV[2], 2, 14) + 0
-  if window ~= was then
+  if window ~= was or shifted and shifted() then
     regrid(was)
   end
   if target == 0 and burst > 0 then -- another algorithm takes over
@@ -1224,7 +1317,7 @@ if renew then
         return {-1, 1}
       end
     end
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 102)
+    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], 115)
     local state =
       format('%s%16d%13d%13d%13d%13d%16d%16d', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
     done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
@@ -1252,7 +1345,7 @@ local reply = {status, 0, available, granted, used(), at, next_us, retry_in, aga
 -- [tokenbucket_taken.lua]
 -- Token bucket, take, at the end: as packed_taken.lua, then permits that no longer have room, for a
 -- caller that asked for none.
-if not as_proposed or contending or closed > 0 or groups == 0 then
+if not as_proposed or contending or closed_until > 0 or groups == 0 then
   -- [packed_rest.lua]
   -- One-string algorithms: what of the string few calls need if all is as proposed, read where it is
   -- needed, before anything is written.
@@ -1264,8 +1357,9 @@ if not as_proposed or contending or closed > 0 or groups == 0 then
   end
   reply[2] = start
   -- [reply_layout.lua]
-  -- Take and reserve: the layout in force, for a caller that cannot know it.
-  reply[10] = closed
+  -- Take and reserve: the layout in force, for a caller that cannot know it. What is left of a
+  -- quarantine, or below zero what tells it from others, once it is over.
+  reply[10] = closed > 0 and closed or -closed_until
   reply[11], reply[12], reply[13] = epoch, target, share
   if groups == 0 then
     reply[14] = gave
@@ -1371,7 +1465,7 @@ if contending then
       -- Fairness: begins a ledger with the account of those who have none of their own.
       redis.call('SET', KEYS[#KEYS], format('SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d', 1, appointed, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0)
         .. record(b.accounts[0]),
-        'PX', format('%d', sub(ARGV[2], 89, 101) + 0))
+        'PX', format('%d', sub(ARGV[2], 102, 114) + 0))
     else
       upcoming, began = sub(header, 53, 57) + 0, sub(header, 58, 73) + 0
     end
@@ -1397,7 +1491,7 @@ if contending then
     end
     if due then
       upcoming, began = 0, now
-      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 89, 101) + 0))
+      redis.call('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], 102, 114) + 0))
     else
       light, heavy, claims, weight, count =
         sub(header, 74, 93) + 0, sub(header, 94, 104) + 0, sub(header, 105, 124) + 0,

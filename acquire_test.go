@@ -83,3 +83,32 @@ func TestWaitThroughAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// A denial tells when another try can succeed, so that who obeys it does not ask all the time: of a
+// closed limit what Allow says, and else what was heard last.
+func TestWhenToTryAgainAfterTheTimeIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := bubbledNodes(t, 1)
+		f.punctual = true
+		c, other := f.client(t, func(c *shardlimit.Config) { c.WaitThroughOutage = true }), f.client(t)
+		closed := limiter(t, c, "closed", in(shardlimit.Closed, shardlimit.PerMinute(1)))
+		if d, err := closed.AcquireWithin(t.Context(), 1, time.Second); err != nil || d.Allowed ||
+			d.RetryAfter != 15*time.Second || d.Limit != 1 {
+			t.Errorf("closed: %+v, %v", d, err)
+		}
+		l, rival := limiter(t, c, "l", shardlimit.PerMinute(1)), limiter(t, other, "l", shardlimit.PerMinute(1))
+		mustGet(t, rival, 1)
+		time.AfterFunc(time.Second, func() { mustReserve(t, rival, 1) }) // of what would be free in time
+		d, err := l.AcquireWithin(t.Context(), 1, 65*time.Second)
+		if err != nil || d.Allowed || d.RetryAfter < time.Minute || d.RetryAfter > 2*time.Minute {
+			t.Errorf("used up by another process: %+v, %v", d, err)
+		}
+		time.Sleep(d.RetryAfter)
+		mustGet(t, l, 1)
+		nodes[0].down.Store(true)
+		if d, err := l.AcquireWithin(t.Context(), 1, 2*time.Minute); err != nil || d.Allowed ||
+			d.RetryAfter < time.Second/2 {
+			t.Errorf("while no node answers: %+v, %v", d, err)
+		}
+	})
+}

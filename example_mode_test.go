@@ -1,0 +1,196 @@
+package shardlimit_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// A limit is tried on real traffic before it is enforced, and stops everything in an emergency.
+func ExampleMode() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "orders", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
+		Mode: shardlimit.Shadow})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := limiter.Limit()
+	for _, limit.Mode = range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off, shardlimit.Closed,
+		shardlimit.Enforced} {
+		if err := limiter.SetLimit(ctx, limit); err != nil {
+			log.Fatal(err)
+		}
+		d, err := limiter.AllowUpTo(ctx, 3)
+		fmt.Println(d.Mode(), "granted", d.Granted, "shadowed", d.Shadowed, err)
+	}
+	// Output:
+	// shadow granted 3 shadowed true <nil>
+	// off granted 3 shadowed false <nil>
+	// closed granted 0 shadowed false <nil>
+	// enforced granted 0 shadowed false <nil>
+}
+
+// One customer is blocked, another one exempt from the limit of all.
+func ExampleMode_family() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	perMinute := shardlimit.PerMinute(100)
+	family, err := client.Family(ctx, "customers", perMinute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for customer, mode := range map[string]shardlimit.Mode{"mallory": shardlimit.Closed, "ann": shardlimit.Off} {
+		own := perMinute
+		own.Mode = mode
+		if err := family.Limiter(customer).SetLimit(ctx, own); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for _, customer := range []string{"ann", "bob", "mallory"} {
+		d, err := family.Limiter(customer).AllowUpTo(ctx, 1_000)
+		fmt.Println(customer, d.Granted, err)
+	}
+	// Output:
+	// ann 1000 <nil>
+	// bob 100 <nil>
+	// mallory 0 <nil>
+}
+
+func ExampleReservation_Shadowed() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "reports", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
+		Mode: shardlimit.Shadow})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		r, err := limiter.Reserve(ctx, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("in", r.Delay(), "shadowed", r.Shadowed())
+	}
+	// Output:
+	// in 0s shadowed false
+	// in 0s shadowed true
+}
+
+// Days of a quota begin at midnight in a place that is an hour ahead of UTC.
+func ExampleLimit_BeginningAt() {
+	winter := time.FixedZone("CET", 3600)
+	perDay := shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour, Algorithm: shardlimit.FixedWindow}
+	perDay = perDay.BeginningAt(time.Date(2026, time.January, 15, 0, 0, 0, 0, winter))
+	fmt.Println(perDay.Offset, "after midnight UTC:", perDay)
+	// Output: 23h0m0s after midnight UTC: 1000 permits per 24h0m0s beginning at 23h0m0s
+}
+
+func ExampleSet_Each() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	second, err := client.Limiter(ctx, "per minute", shardlimit.PerMinute(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	day, err := client.Limiter(ctx, "per day", shardlimit.PerDay(50))
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := shardlimit.All(second, day)
+	for range 2 {
+		d, err := both.AllowN(ctx, 2)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for i, said := range both.Each(d) {
+			fmt.Println("limit", i, "has room:", said.Allowed, "left:", said.Remaining)
+		}
+	}
+	// Output:
+	// limit 0 has room: true left: 0
+	// limit 1 has room: true left: 48
+	// limit 0 has room: false left: 0
+	// limit 1 has room: true left: 48
+}
+
+// When would three permits of every limit be free?
+func ExampleSet_Peek() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	minute, err := client.Limiter(ctx, "per minute", shardlimit.PerMinute(5))
+	if err != nil {
+		log.Fatal(err)
+	}
+	day, err := client.Limiter(ctx, "per day", shardlimit.PerDay(50))
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := shardlimit.All(minute, day)
+	if _, err := both.AllowN(ctx, 4); err != nil {
+		log.Fatal(err)
+	}
+	states, err := both.Peek(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	wait := time.Duration(0)
+	for _, st := range states {
+		wait = max(wait, st.When(3))
+		fmt.Println("left:", st.Remaining)
+	}
+	fmt.Println("in", wait.Round(time.Minute))
+	// Output:
+	// left: 1
+	// left: 46
+	// in 1m0s
+}
+
+// A service that has just started gets its full rate in steps.
+func ExampleLimiter_SetLimit_warmUp() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	full := shardlimit.PerMinute(1000)
+	limiter, err := client.Limiter(ctx, "cold", full)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, percent := range []int64{25, 50, 100} {
+		step := full
+		step.Permits = full.Permits * percent / 100
+		if err := limiter.SetLimit(ctx, step); err != nil {
+			log.Fatal(err)
+		}
+		d, err := limiter.AllowUpTo(ctx, full.Permits)
+		fmt.Println(limiter.Limit().Permits, "a minute,", d.Granted, "of them now", err)
+		// time.Sleep(time.Minute)
+	}
+	// Output:
+	// 250 a minute, 250 of them now <nil>
+	// 500 a minute, 250 of them now <nil>
+	// 1000 a minute, 500 of them now <nil>
+}
+
+// A bucket that nobody has used is full. Who sets it up takes out what shall be missing at first.
+func ExampleLimit_tokenBucketThatBeginsWithLess() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	bucket, err := client.Limiter(ctx, "mails", shardlimit.Limit{Permits: 1, Per: time.Hour, Burst: 500, Shards: 1,
+		Algorithm: shardlimit.TokenBucket})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := bucket.AllowUpTo(ctx, 400) // once, when it is declared
+	fmt.Println("begins with", d.Remaining, err)
+	// Output: begins with 100 <nil>
+}

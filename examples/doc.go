@@ -1,0 +1,3 @@
+// Package examples has the programs that README.md and docs show, one folder each. Tests hold the
+// pages to them, and run them. They read the addresses of their nodes from the variable REDIS.
+package examples

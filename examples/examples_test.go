@@ -1,0 +1,259 @@
+package examples
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+)
+
+// pages says which page shows a program.
+var pages = map[string]string{
+	"quickstart": "README.md", "worker": "README.md", "gateway": "README.md", "fleet": "docs/howto/http-gateway.md",
+	"servers": "docs/getting-started.md",
+}
+
+// A page shows the whole program without its first comment, or its function main, which has at most
+// 25 lines. That whatever pages show stands in a file is for TestCodeInPagesCompiles of the root.
+func TestPagesShowThePrograms(t *testing.T) {
+	for program, page := range pages {
+		text, err := os.ReadFile(filepath.Join(program, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, whole, _ := strings.Cut(string(text), "\n")
+		_, main, _ := strings.Cut(whole, "func main() {\n")
+		main, _, _ = strings.Cut(main, "\n}\n")
+		main = "func main() {\n" + main + "\n}\n"
+		document, err := os.ReadFile(filepath.Join("..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(document), "```go\n"+whole+"```\n") &&
+			!strings.Contains(string(document), "```go\n"+main+"```\n") {
+			t.Errorf("%s does not show examples/%s/main.go", page, program)
+		}
+		if program != "quickstart" && !strings.Contains(main, "Logger: slog.Default()") {
+			t.Errorf("%s is silent while its nodes are away", program)
+		}
+		if n := strings.Count(main, "\n"); n > 25 {
+			t.Errorf("main of %s has %d lines", program, n)
+		}
+	}
+}
+
+// programs are the built ones, by name.
+var programs = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", folder+"/", "./...").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return folder, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if folder, err := programs(); err == nil && folder != "" {
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// run starts a program. What it returns ends it by an interrupt, and says what it wrote; else the
+// end of the test kills it.
+func run(t *testing.T, program string, env ...string) (interrupt func() string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no interrupts to send")
+	}
+	folder, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), filepath.Join(folder, program))
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait := sync.OnceValue(cmd.Wait)
+	t.Cleanup(func() { _ = wait() }) // the context of the test has ended by now
+	return func() string {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := wait(); err != nil {
+			t.Errorf("%s: %v: %s", program, err, &out)
+		}
+		return out.String()
+	}
+}
+
+func start(t *testing.T) (*embedded.Servers, string) {
+	t.Helper()
+	servers, err := embedded.Start(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(servers.Close)
+	return servers, "REDIS=" + servers.Addr(0) + "," + servers.Addr(1)
+}
+
+// soon waits until something is so, and fails if that takes too long for any machine.
+func soon(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not seen within a minute: ", what)
+		}
+	}
+}
+
+// The README shows what the quick start prints.
+func TestQuickStart(t *testing.T) {
+	folder, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "quickstart")).CombinedOutput()
+	if err != nil || strings.Count(string(out), "true ") != 2 ||
+		!strings.Contains(string(document), "```text\n"+string(out)+"```\n") {
+		t.Errorf("%v, README.md does not show what the quick start prints:\n%s", err, out)
+	}
+}
+
+// What one process used, another one finds used: the counts are in the nodes.
+func TestServersKeepTheCounts(t *testing.T) {
+	folder, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, redis := start(t)
+	for _, allowed := range []int{2, 0} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(folder, "servers"))
+		cmd.Env = append(os.Environ(), redis)
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Count(string(out), "true ") != allowed ||
+			strings.Count(string(out), "false ") != 3-allowed {
+			t.Errorf("%v, want %d allowed: %s", err, allowed, out)
+		}
+	}
+}
+
+func TestWorkerPullsUntilItIsInterrupted(t *testing.T) {
+	servers, redis := start(t)
+	interrupt := run(t, "worker", redis)
+	client, err := shardlimit.New(shardlimit.Config{Nodes: addressed(servers), CallTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	soon(t, "permits in use", func() bool {
+		pulls, err := client.Open(t.Context(), "pulls")
+		if err != nil {
+			return false
+		}
+		state, err := pulls.Peek(t.Context())
+		return err == nil && state.Used > 0 && state.Limit.Permits == 2000
+	})
+	servers.Close() // an outage: it waits, and can be interrupted
+	if out := interrupt(); !strings.Contains(out, "stopped: interrupt") {
+		t.Errorf("it says %q", out)
+	}
+}
+
+// addressed are the nodes by the names that programs give them: their addresses.
+func addressed(servers *embedded.Servers) []shardlimit.Node {
+	nodes := servers.Nodes()
+	for i := range nodes {
+		nodes[i].Name = servers.Addr(i)
+	}
+	return nodes
+}
+
+// While nodes answer a request says what is left of 600 a minute. In an outage a gateway of twenty
+// lets 30 pass.
+func TestGatewayKeepsItsPartInAnOutage(t *testing.T) {
+	servers, redis := start(t)
+	address := free(t)
+	run(t, "gateway", redis, "LISTEN="+address)
+	post := func(key string) (status int, left string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-API-Key", key)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, ""
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		return answer.StatusCode, answer.Header.Get("RateLimit-Policy")
+	}
+	soon(t, "an answer that knows the limit", func() bool {
+		status, policy := post("ann")
+		return status == http.StatusAccepted && policy == `"default";q=600;w=60`
+	})
+	servers.Close()
+	passed := 0
+	soon(t, "a refusal in the outage", func() bool {
+		status, _ := post("bob")
+		if status == http.StatusAccepted {
+			passed++
+		}
+		return status == http.StatusTooManyRequests
+	})
+	if passed != 30 {
+		t.Errorf("%d requests of a key passed in an outage, want a twentieth of 600", passed)
+	}
+}
+
+// free is an address at which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// A server that asks for a pause is not called again, and an interrupt ends the wait.
+func TestFleetKeepsAPause(t *testing.T) {
+	_, redis := start(t)
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 3 {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	interrupt := run(t, "fleet", redis, "URL="+server.URL)
+	soon(t, "three calls", func() bool { return calls.Load() >= 3 })
+	if out := interrupt(); calls.Load() != 3 || strings.Contains(out, "unavailable") {
+		t.Errorf("%d calls, it says %q", calls.Load(), out)
+	}
+}

@@ -1,0 +1,58 @@
+package shardlimit_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+)
+
+// A call of a limit with Failover that is stuck on its way acts as long as its process may rely on
+// what it knew when it sent it, and does nothing after: by then others may have taken the node's
+// share over.
+func TestACallThatIsStuckDoesNothingOnceOthersMayHaveTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		stuck time.Duration
+		acts  bool
+	}{{2 * time.Second, true}, {6 * time.Second, false}, {time.Minute, false}} {
+		t.Run(c.stuck.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				oneProcessor(t)
+				if used := usedByAStuckCall(t, c.stuck); (used > 0) != c.acts {
+					t.Errorf("a call that was stuck for %v used %d permits", c.stuck, used)
+				}
+			})
+		})
+	}
+}
+
+func usedByAStuckCall(t *testing.T, stuck time.Duration) int64 {
+	var late atomic.Int64 // more on the way there
+	f := fleet{prefix: "b:", punctual: true}
+	for i := range 3 {
+		s := redissim.NewServer(time.Now)
+		go s.Serve()
+		defer s.Close()
+		link := redissim.NewLink(s, func(args []string) redissim.Fate {
+			return redissim.Fate{There: time.Millisecond + time.Duration(late.Load()), Back: time.Millisecond}
+		}, func() {})
+		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
+	}
+	l := limiter(t, f.client(t), "l",
+		shardlimit.Limit{Permits: 90, Per: 10 * time.Minute, Shards: 3, Failover: true})
+	if d, err := l.AllowN(t.Context(), 70); err != nil || !d.Allowed { // every shard has state
+		t.Fatalf("%+v, %v", d, err)
+	}
+	before := peek(t, l).Used
+	late.Store(int64(stuck))
+	if d, err := l.Allow(shortly(t, 200*time.Millisecond)); err == nil && d.Allowed {
+		t.Fatalf("a call that is stuck was answered: %+v", d)
+	}
+	late.Store(0)
+	time.Sleep(stuck)
+	return peek(t, l).Used - before
+}

@@ -1,0 +1,78 @@
+package telemetrytest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// permits are those of a Waiter that grants none, with an error.
+type permits struct{ err error }
+
+func (p permits) WaitN(context.Context, int64) error { return p.err }
+
+// A client's requests are told by what became of them, and the pauses by what asked for them.
+func TestRequestsOfATransportAreMeasured(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	reader := sdkmetric.NewManualReader()
+	outcomes := map[string]error{"/": nil, "/busy": nil, "/later": shardlimit.ErrWaitTooLong,
+		"/never": shardlimit.ErrExceedsLimit, "/left": context.Canceled, "/broken": errors.New("broken")}
+	transport := &httplimit.Transport{
+		Retries:       1,
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+		Permits:       func(r *http.Request) httplimit.Waiter { return permits{outcomes[r.URL.Path]} },
+	}
+	client := http.Client{Transport: transport, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	for path, want := range outcomes {
+		answer, err := client.Get(server.URL + path)
+		if want == nil && err == nil {
+			_ = answer.Body.Close()
+			continue
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	found, told := map[string]map[string]point{}, map[string]metricdata.Metrics{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		found[m.Name], told[m.Name] = points(m), m
+	}
+	documented(t, told)
+	for _, want := range []struct {
+		name, attributes string
+		count            uint64
+		value            float64
+	}{
+		{"ratelimit.http.wait.duration", "outcome=made", 3, -1}, // one of them twice
+		{"ratelimit.http.wait.duration", "outcome=denied", 2, -1},
+		{"ratelimit.http.wait.duration", "outcome=canceled", 1, -1},
+		{"ratelimit.http.wait.duration", "outcome=error", 1, -1},
+		{"ratelimit.http.pause.duration", "http.response.status_code=429,outcome=ok", 2, 0},
+		{"ratelimit.http.retries", "", 0, 1},
+	} {
+		got := found[want.name][want.attributes]
+		if got.count != want.count || want.value >= 0 && got.value != want.value {
+			t.Errorf("%s{%s}: %+v, want %d of %v", want.name, want.attributes, got, want.count, want.value)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package shardlimit
+
+import (
+	"context"
+	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+// NodeState is whether a node answers.
+type NodeState struct {
+	Name string // of the node, see Node.Name
+	Err  error  // why it does not answer; nil if it does
+}
+
+// Ping asks every node of the Config or of the last SetNodes, at once, whether it answers, and
+// returns one NodeState for each, in that order. It spends nothing and takes at most
+// Config.CallTimeout, which also bounds connecting. Nodes that are away are asked about once a
+// second at most; between, what they last said is returned. Of a cluster it suffices that a part
+// answers. After Close every Err is ErrClosed.
+//
+// It is meant for health checks; calls for permits need none.
+func (c *Client) Ping(ctx context.Context) []NodeState { return c.ping(ctx, c.nodes.Roster()) }
+
+// ping is Ping of the nodes of a roster, which SetNodes may have replaced meanwhile.
+func (c *Client) ping(ctx context.Context, roster *node.Roster) []NodeState {
+	nodes := roster.All()
+	states := make([]NodeState, len(nodes))
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		states[i].Name = n.Name
+		if c.closed.Load() {
+			states[i].Err = ErrClosed
+			continue
+		}
+		all.Go(func() { states[i].Err = roster.Node(n.Name).Ping(ctx) })
+	}
+	all.Wait()
+	return states
+}

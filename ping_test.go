@@ -1,0 +1,86 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// A node that goes and comes is told as such, the other one as well all the time.
+func TestPingTellsWhichNodesAnswer(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Servers(t, 2)
+	f := fleet{prefix: redistest.Prefix(t)}
+	for i, s := range servers {
+		f.nodes = append(f.nodes, shardlimit.Node{Name: []string{"a", "b"}[i], Redis: unhurried(s.ClientOption())})
+	}
+	c := f.client(t)
+	states := c.Ping(t.Context())
+	if len(states) != 2 || states[0] != (shardlimit.NodeState{Name: "a"}) ||
+		states[1] != (shardlimit.NodeState{Name: "b"}) {
+		t.Fatalf("%+v", states)
+	}
+	servers[0].Kill()
+	awaitThat(t, "a is away", func() bool {
+		states = c.Ping(t.Context())
+		if states[1].Err != nil {
+			t.Fatalf("b: %v", states[1].Err)
+		}
+		return states[0].Err != nil
+	})
+	servers[0].Restart()
+	awaitThat(t, "a is back", func() bool { return c.Ping(t.Context())[0].Err == nil })
+	c.Close()
+	for _, s := range c.Ping(t.Context()) {
+		if !errors.Is(s.Err, shardlimit.ErrClosed) {
+			t.Errorf("after Close: %+v", s)
+		}
+	}
+}
+
+// A node that does not answer is not said to do so because it is taken out meanwhile.
+func TestPingWhileANodeIsTakenOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, other := bubbled(t, 1), away().nodes[0]
+		c := f.with(f.nodes[0], other).client(t)
+		states := shardlimit.PingAfter(c, func() {
+			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+				t.Error(err)
+			}
+		})
+		if len(states) != 2 || states[0].Err != nil || states[1].Name != other.Name || states[1].Err == nil {
+			t.Errorf("%+v", states)
+		}
+	})
+}
+
+// Nothing is written by a Ping, so a replica or a full server is not asked to.
+func TestPingWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	f := fleet{nodes: []shardlimit.Node{{Name: "a", Redis: unhurried(s.ClientOption())}}, prefix: redistest.Prefix(t)}
+	if states := f.client(t).Ping(t.Context()); states[0].Err != nil {
+		t.Fatal(states[0].Err)
+	}
+	if keys := keysUnder(t, s.Client(t), f.prefix); len(keys) != 1 { // the name under which the server is used
+		t.Errorf("%q", keys)
+	}
+}
+
+// A cluster of which a master is away answers.
+func TestPingOfAClusterThatLacksAMaster(t *testing.T) {
+	t.Parallel()
+	f, cluster := clustered(t, 0)
+	c := f.client(t)
+	if states := c.Ping(t.Context()); states[0].Err != nil {
+		t.Fatal(states[0].Err)
+	}
+	cluster.Masters()[0].Pause()
+	defer cluster.Masters()[0].Resume()
+	if states := c.Ping(t.Context()); states[0].Err != nil {
+		t.Error(states[0].Err)
+	}
+}

@@ -1,0 +1,71 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Each limit of a Set says what it has left, also when another one refuses.
+func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
+	onEither(t, func(t *testing.T, f fleet) {
+		c := f.client(t)
+		minute := limiter(t, c, "minute", shardlimit.PerMinute(3))
+		hour := limiter(t, c, "hour", shardlimit.Limit{Permits: 9, Per: time.Hour, Shards: 1})
+		mine := limiter(t, c, "mine", each(5, 24*time.Hour))
+		set := shardlimit.All(hour, minute, hour, mine)
+		says := func(d shardlimit.Decision, granted int64, left ...int64) {
+			t.Helper()
+			each := set.Each(d)
+			if len(each) != len(left) {
+				t.Fatalf("%d limits: %+v", len(each), each)
+			}
+			for i, said := range each {
+				limit := []int64{9, 3, 9, 5}[i]
+				if said.Limit != limit || said.Remaining != left[i] || said.Granted != granted ||
+					said.Allowed != (said.RetryAfter == 0) {
+					t.Errorf("limit %d of %+v: %+v, want %d left", i, d, said, left[i])
+				}
+			}
+		}
+		d, err := set.AllowN(t.Context(), 2)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		says(d, 2, 7, 1, 7, 3)
+		part := set.Each(d)[0]
+		if err := hour.Refund(t.Context(), part); err != nil {
+			t.Error(err)
+		}
+		for range 3 { // as heard from the shards, and as remembered
+			d, err := set.AllowN(t.Context(), 2)
+			if err != nil || d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			says(d, 0, 7, 1, 7, 3)
+			if each := set.Each(d); each[1].Allowed || !each[0].Allowed || !each[3].Allowed {
+				t.Errorf("%+v", each)
+			}
+			if err := set.Refund(t.Context(), d); err != nil {
+				t.Error(err)
+			}
+		}
+		states, err := set.Peek(t.Context())
+		if err != nil || len(states) != 4 {
+			t.Fatalf("%+v, %v", states, err)
+		}
+		for i, left := range []int64{7, 1, 7, 3} {
+			if states[i].Remaining != left || states[i].Used != 2 {
+				t.Errorf("limit %d: %+v", i, states[i])
+			}
+		}
+		if each := set.Each(shardlimit.Decision{}); each != nil {
+			t.Errorf("of no decision of the set: %+v", each)
+		}
+		if _, err := shardlimit.All(nil).Peek(t.Context()); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("with a nil: %v", err)
+		}
+	})
+}
