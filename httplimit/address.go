@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -24,6 +25,9 @@ const (
 type AddressOptions struct {
 	// Trusted are the networks of proxies whose word is taken. What other peers say is not read.
 	Trusted []netip.Prefix
+	// TrustUnix takes the word of peers on a Unix socket, too. They have no address, so that
+	// Trusted cannot name them; who may write to the socket is a matter of its file.
+	TrustUnix bool
 	// Field is the field that these proxies write. It is one, because proxies pass on what clients
 	// say in the others.
 	Field AddressField
@@ -41,9 +45,10 @@ type AddressOptions struct {
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
 // such or within IPv6. A peer that has none, as on a Unix socket, is a key as it stands, in lower
-// case. It panics if bits are out of range, a prefix is invalid, or Field is none.
+// case, unless TrustUnix has another found. It panics if bits are out of range, a prefix is
+// invalid, or Field is none.
 func Address(o AddressOptions) Key {
-	a := &addresses{field: o.Field, v4: o.IPv4Bits, v6: o.IPv6Bits}
+	a := &addresses{field: o.Field, unix: o.TrustUnix, v4: o.IPv4Bits, v6: o.IPv6Bits}
 	if a.v4 == 0 {
 		a.v4 = 32
 	}
@@ -68,6 +73,7 @@ func Address(o AddressOptions) Key {
 
 type addresses struct {
 	trusted []netip.Prefix
+	unix    bool
 	field   AddressField
 	v4, v6  int
 }
@@ -78,7 +84,13 @@ const maxHops = 64
 func (a *addresses) of(r *http.Request) string {
 	ip, err := parseIP(r.RemoteAddr)
 	if err != nil {
-		return bounded(strings.ToLower(r.RemoteAddr))
+		if a.unix && onSocket(r) {
+			ip = a.behind(r.Header, netip.Addr{})
+		}
+		if !ip.IsValid() {
+			return bounded(strings.ToLower(r.RemoteAddr))
+		}
+		return a.key(ip)
 	}
 	ip = plain(ip)
 	if len(a.trusted) > 0 && a.trusts(ip) {
@@ -87,7 +99,17 @@ func (a *addresses) of(r *http.Request) string {
 	return a.key(ip)
 }
 
-// behind walks to the left over trusted proxies, beginning at one.
+// onSocket reports whether a peer without an address is on a Unix socket. The server knows; else it
+// is what the names of such peers look like.
+func onSocket(r *http.Request) bool {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return strings.HasPrefix(local.Network(), "unix")
+	}
+	return r.RemoteAddr == "" || r.RemoteAddr[0] == '@' || r.RemoteAddr[0] == '/'
+}
+
+// behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
+// none.
 func (a *addresses) behind(h http.Header, ip netip.Addr) netip.Addr {
 	var walk walk
 	switch a.field {

@@ -16,11 +16,17 @@ func pauseOf(answer *http.Response, now time.Time, ignoreRateLimit bool) (pause 
 			return pause, true
 		}
 	}
-	if ignoreRateLimit {
+	if ignoreRateLimit || cached(answer.Header) {
 		return 0, false
 	}
 	pause = exhausted(strings.Join(answer.Header[rateLimit], ","))
 	return pause, pause > 0
+}
+
+// cached reports whether an answer comes from a cache, so that what it tells of a limit is old.
+func cached(h http.Header) bool {
+	age, ok := wholeNumber(strings.TrimSpace(h.Get("Age")))
+	return ok && age > 0
 }
 
 // retryAfterOf reads Retry-After: seconds, or a date by the clock of the server if it tells that.

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"os"
@@ -23,7 +24,8 @@ func exampleClient() (*shardlimit.Client, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func ExampleAll() {
 	fmt.Println(h.Get("RateLimit"))
 	// Output:
 	// "minute";q=100;w=60, "hour";q=1000;w=3600
-	// "minute";r=99
+	// "minute";r=99;t=60, "hour";r=999;t=3600
 }
 
 func ExamplePerKey() {
@@ -122,7 +124,7 @@ func ExamplePerKey() {
 	}
 	// Output:
 	// served
-	// {"title":"Too Many Requests","status":429,"detail":"too many requests","policy":"default","retry_after":60}
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The quota of a policy is exceeded","status":429,"detail":"too many requests","policy":"default","violated-policies":["default"],"retry_after":60}
 }
 
 // A limit that is tried in shadow refuses nobody, and its denials are in the log.
@@ -155,6 +157,33 @@ func ExampleRefund() {
 }
 
 // Every process of a fleet has this client.
+// An answer that cost the server nothing need not cost a permit.
+func ExampleRefundSent() {
+	client, stop := exampleClient()
+	defer stop()
+	limiter, err := client.Limiter(context.Background(), "calls", shardlimit.PerHour(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Cache", "HIT")
+	}))
+	defer server.Close()
+	calls := http.Client{Transport: &httplimit.Transport{
+		Permits: func(*http.Request) httplimit.Waiter { return limiter }}}
+	answer, err := calls.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.Header.Get("X-Cache") == "HIT" {
+		err = httplimit.RefundSent(context.Background(), answer)
+	}
+	state, _ := limiter.Peek(context.Background())
+	fmt.Println(state.Used, err)
+	// Output: 0 <nil>
+}
+
 func ExampleSharedPauses() {
 	client, closed := exampleClient()
 	defer closed()
@@ -191,4 +220,27 @@ func ExampleNewPauses() {
 	left, err := pauses.Left(context.Background(), "api.example")
 	fmt.Println(left.Round(time.Second), err)
 	// Output: 1m0s <nil>
+}
+
+func ExamplePolicies_Each() {
+	client, closed := exampleClient()
+	defer closed()
+	ctx := context.Background()
+	minute, err := client.Limiter(ctx, "minute", shardlimit.PerMinute(3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	hour, err := client.Limiter(ctx, "hour", shardlimit.PerHour(20))
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := httplimit.All(httplimit.Policy{Name: "minute", Limiter: minute},
+		httplimit.Policy{Name: "hour", Limiter: hour})
+	d, err := both.AllowN(ctx, 2)
+	for _, said := range both.Each(d) {
+		fmt.Println(said.Limit, "permits,", said.Remaining, "left", err)
+	}
+	// Output:
+	// 3 permits, 1 left <nil>
+	// 20 permits, 18 left <nil>
 }

@@ -19,7 +19,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -81,4 +82,36 @@ func ExampleRemoteIP() {
 	// Output:
 	// 192.0.2.7
 	// 2001:db8:1:2::/64
+}
+
+// A handler that asks for permits itself tells what is left as a middleware does.
+func ExampleDescribe() {
+	servers, err := embedded.Start(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	uploads, err := client.Limiter(context.Background(), "uploads", shardlimit.PerMinute(10))
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := uploads.AllowUpTo(r.Context(), 4)
+		if err != nil {
+			http.Error(w, "no decision was possible", http.StatusServiceUnavailable)
+			return
+		}
+		httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: "uploads", Limiter: uploads}, d)
+		fmt.Fprint(w, d.Granted)
+	})
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	fmt.Println(w.Body, "granted;", w.Header().Get("RateLimit-Policy"), "and", w.Header().Get("RateLimit"))
+	// Output: 4 granted; "uploads";q=10;w=60 and "uploads";r=6;t=60
 }

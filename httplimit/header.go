@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,29 +39,35 @@ var triples = map[Fields][3]string{
 	XTriple: {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 }
 
-// describe sets the fields that tell of a decision.
-func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Decision) {
-	reset := d.ResetAfter
+// Describe sets the fields of a kind that tell of a decision about the limit of a policy, and
+// Retry-After if it was refused: what a middleware of this package sets, for handlers that decide
+// by themselves. It changes no other field, and must come before WriteHeader. A Decision of the
+// outage policy has no fields but Retry-After, and that of a limit in Shadow or Off has none. It
+// panics if the name of the policy cannot stand in
+// a header, or p has no Limiter; the name "" means "default".
+func Describe(h http.Header, f Fields, p Policy, d shardlimit.Decision) {
+	m := &middleware{Options: Options{Fields: f}, name: quoted(cmp.Or(p.Name, "default"))}
+	m.describe(h, p.Limiter, &d, 0)
+}
+
+// describe sets the fields that tell of a decision, which was made so long ago.
+func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Decision, ago time.Duration) {
 	if !d.Allowed {
-		reset = d.RetryAfter
-		h[retryAfter] = []string{strconv.FormatInt(seconds(max(reset, 1)), 10)}
+		h[retryAfter] = []string{strconv.FormatInt(seconds(max(d.RetryAfter, 1)), 10)}
 	}
-	if d.Degraded || m.Fields == NoFields {
+	if d.Degraded || m.Fields == NoFields || lenient(d) {
 		return
 	}
-	left := max(d.Remaining, 0)
 	if m.Fields != Draft {
-		values := []string{strconv.FormatInt(d.Limit, 10), strconv.FormatInt(left, 10),
-			strconv.FormatInt(seconds(reset), 10)}
+		values := []string{strconv.FormatInt(d.Limit, 10), strconv.FormatInt(max(d.Remaining, 0), 10),
+			strconv.FormatInt(seconds(until(d, ago)), 10)}
 		for i, field := range triples[m.Fields] {
 			h[field] = values[i : i+1 : i+1]
 		}
 		return
 	}
 	var room [128]byte
-	text := m.policies(room[:0], limiter, d)
-	policies := len(text)
-	text = m.state(text, limiter, d, reset)
+	text, policies := m.draft(room[:0], limiter, d, ago)
 	values := [2]string{string(text[:policies]), string(text[policies:])}
 	if values[0] != "" {
 		h[rateLimitPolicy] = values[:1:1]
@@ -70,22 +77,60 @@ func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Deci
 	}
 }
 
-// policies appends RateLimit-Policy.
-func (m *middleware) policies(text []byte, limiter Limiter, d *shardlimit.Decision) []byte {
-	switch l := limiter.(type) {
-	case *Policies:
-		for i, policy := range l.all {
-			if i > 0 {
-				text = append(text, ", "...)
-			}
-			limit := policy.Limiter.Limit()
-			text = appendPolicy(text, l.names[i], limit.Permits, limit.Per)
-		}
-		return text
-	case interface{ Limit() shardlimit.Limit }:
-		return appendPolicy(text, m.name, d.Limit, l.Limit().Per)
+// lenient reports whether a limit refuses nobody. What it tells nobody needs to heed, and who did
+// would be throttled by it.
+func lenient(d *shardlimit.Decision) bool {
+	return d.Mode() == shardlimit.Shadow || d.Mode() == shardlimit.Off
+}
+
+// until is when there is more under a limit: another try can succeed, a permit is free again, or
+// all are. Who heeds that of the last permit shall not wait until all is free.
+func until(d *shardlimit.Decision, ago time.Duration) time.Duration {
+	reset := d.ResetAfter
+	switch {
+	case !d.Allowed:
+		reset = d.RetryAfter
+	case d.Remaining <= 0 && d.NextAfter > 0:
+		reset = d.NextAfter
 	}
-	return appendPolicy(text, m.name, d.Limit, 0)
+	return max(0, reset-ago)
+}
+
+// draft appends RateLimit-Policy, which ends at policies, and RateLimit.
+func (m *middleware) draft(text []byte, limiter Limiter, d *shardlimit.Decision,
+	ago time.Duration) (_ []byte, policies int) {
+	l, several := limiter.(*Policies)
+	if !several {
+		per := time.Duration(0)
+		if one, can := limiter.(interface{ Limit() shardlimit.Limit }); can {
+			per = one.Limit().Per
+		}
+		text = appendPolicy(text, m.name, d.Limit, per)
+		policies = len(text)
+		return appendState(text, m.name, d, ago), policies
+	}
+	each := l.Each(*d)
+	for i := range each {
+		if !lenient(&each[i]) {
+			limit := l.all[i].Limiter.Limit()
+			text = appendPolicy(comma(text, 0), l.names[i], limit.Permits, limit.Per)
+		}
+	}
+	policies = len(text)
+	for i := range each {
+		if said := &each[i]; !lenient(said) && (said.Allowed || said.RetryAfter > 0) { // else it failed
+			text = appendState(comma(text, policies), l.names[i], said, ago)
+		}
+	}
+	return text, policies
+}
+
+// comma parts a member of a list that begins there from those before.
+func comma(text []byte, begin int) []byte {
+	if len(text) == begin {
+		return text
+	}
+	return append(text, ", "...)
 }
 
 // appendPolicy appends one policy. A window that is not whole seconds, or unknown, cannot be
@@ -100,23 +145,12 @@ func appendPolicy(text []byte, name string, permits int64, per time.Duration) []
 	return text
 }
 
-// state appends RateLimit.
-func (m *middleware) state(text []byte, limiter Limiter, d *shardlimit.Decision, reset time.Duration) []byte {
-	name, timed := m.name, true
-	if l, ok := limiter.(*Policies); ok {
-		i := l.decisive(d)
-		if i < 0 {
-			return text
-		}
-		name, timed = l.names[i], !d.Allowed
-	}
+// appendState appends what is left under one policy, and until when.
+func appendState(text []byte, name string, d *shardlimit.Decision, ago time.Duration) []byte {
 	text = append(append(text, name...), ";r="...)
 	text = strconv.AppendInt(text, max(d.Remaining, 0), 10)
-	if timed {
-		text = append(text, ";t="...)
-		text = strconv.AppendInt(text, seconds(reset), 10)
-	}
-	return text
+	text = append(text, ";t="...)
+	return strconv.AppendInt(text, seconds(until(d, ago)), 10)
 }
 
 // seconds is a duration in whole seconds, rounded up.

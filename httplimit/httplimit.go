@@ -9,18 +9,24 @@
 //
 // A request that the limit refuses is answered with 429 Too Many Requests and
 // Retry-After. Every answer tells what is left, in the fields of the IETF draft
-// draft-ietf-httpapi-ratelimit-headers (revision 8 and later):
+// draft-ietf-httpapi-ratelimit-headers (revision 10, of September 2025; they have this form since
+// revision 8):
 //
 //	RateLimit-Policy: "default";q=100;w=60
 //	RateLimit: "default";r=42;t=17
 //
-// where q is the limit in permits, w its window in seconds, r what remains, and t the seconds until
-// all of it is there again or, when the request was refused, until another try can succeed.
+// where q is the limit in permits, w its window in seconds, and r what remains. t are the seconds
+// until another try can succeed if the request was refused, until a permit is free again if it got
+// the last one, and else until all of the limit is there again.
 // Options.Fields chooses other fields.
 //
 // What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal
 // requests pass without the RateLimit fields, because nobody knows then what is left of the whole;
-// with FailClosed they are answered with 503 Service Unavailable.
+// with FailClosed they are answered with 503 Service Unavailable. A limit in Shadow or Off, which
+// refuses nobody, has no fields either.
+//
+// Under a LeakyBucket a request waits for its turn. One whose client leaves before gives its
+// permits back, and fails.
 package httplimit
 
 import (
@@ -56,13 +62,15 @@ type Options struct {
 	// draft.
 	Fields Fields
 	// Problem answers refused and failed requests with application/problem+json (RFC 9457) in place
-	// of a line of text.
+	// of a line of text. Refused ones have the type quota-exceeded of the IETF draft, with the name
+	// of the policy in violated-policies.
 	Problem bool
 	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
 	// permits, and OnDenied and OnFailed hear what would have happened.
 	Shadow bool
-	// OnDenied hears of every request that is refused, or in shadow would be, before it is
-	// answered. It is called by many goroutines at the same time, and the request waits for it.
+	// OnDenied hears of every request that is refused, or would be by this middleware or a limit in
+	// shadow, before it is answered. It is called by many goroutines at the same time, and the
+	// request waits for it.
 	OnDenied func(*http.Request, Denial)
 	// OnFailed hears, in shadow, of requests about which nothing could be decided.
 	OnFailed func(*http.Request, error)
@@ -96,9 +104,6 @@ func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 		o.Policy = "default"
 	}
 	m := &middleware{Options: o, choose: choose, name: quoted(o.Policy)}
-	if m.Denied == nil {
-		m.Denied = m.denied
-	}
 	if m.Failed == nil {
 		m.Failed = m.failed
 	}
@@ -130,21 +135,32 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	d := &p.decision
-	if !d.Allowed && m.OnDenied != nil {
-		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Shadow: m.Shadow, Decision: *d})
+	if (!d.Allowed || d.Shadowed) && m.OnDenied != nil {
+		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Shadow: m.Shadow || d.Shadowed, Decision: *d})
 	}
 	if !m.Shadow {
-		m.describe(w.Header(), limiter, d)
 		if !d.Allowed {
-			m.Denied(w, r, *d)
+			m.describe(w.Header(), limiter, d, 0)
+			m.refuse(w, r, limiter, d)
 			return
 		}
 		if d.Delay > 0 && !sleep(p.Context, d.Delay) {
+			p.giveBack()
 			m.Failed(w, r, context.Cause(p.Context))
 			return
 		}
+		m.describe(w.Header(), limiter, d, d.Delay)
 	}
 	next.ServeHTTP(w, r.WithContext(p))
+}
+
+// refuse answers a request that a limit refused.
+func (m *middleware) refuse(w http.ResponseWriter, r *http.Request, limiter Limiter, d *shardlimit.Decision) {
+	if m.Denied != nil {
+		m.Denied(w, r, *d)
+		return
+	}
+	m.denied(w, limiter, d)
 }
 
 // undecided answers a request about which nothing could be decided.

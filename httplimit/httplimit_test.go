@@ -233,7 +233,7 @@ func TestRoutesAndKeys(t *testing.T) {
 	}{
 		{"/free", "", "", "", 200},
 		{"/each", "ann", `"each";r=1;t=60`, `"each";q=2;w=60`, 200},
-		{"/both", "ann", `"default";r=0;t=3600`, `"default";q=2`, 200},
+		{"/both", "ann", `"default";r=0;t=60`, `"default";q=2`, 200},
 		{"/each", "ann", `"each";r=0;t=60`, `"each";q=2;w=60`, 429},
 		{"/both", "ann", `"default";r=0;t=60`, `"default";q=2`, 429},
 		{"/both", "bob", `"default";r=1;t=3600`, `"default";q=2`, 200},

@@ -20,8 +20,13 @@ type Key = func(*http.Request) string
 // Header is the value of a header field as it stands, such as an API key; of several lines the
 // first. Take only what was verified, or what clients gain nothing by changing: who makes up a new
 // value has a fresh limit.
+//
+// Host is that of the request, in lower case, because net/http keeps it in Request.Host.
 func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
+	if name == "Host" {
+		return func(r *http.Request) string { return bounded(strings.ToLower(r.Host)) }
+	}
 	return func(r *http.Request) string {
 		if lines := r.Header[name]; len(lines) > 0 {
 			return bounded(lines[0])

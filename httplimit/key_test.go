@@ -1,10 +1,15 @@
 package httplimit_test
 
 import (
+	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
@@ -46,6 +51,7 @@ func TestAddressesBehindProxies(t *testing.T) {
 		"the field is empty":      {remote: "10.0.0.1:80", lines: []string{"", " , ,"}, want: "10.0.0.1"},
 		"a proxy of IPv6":         {remote: "[2001:db8:ffff::1]:1", lines: []string{"1.2.3.4"}, want: "1.2.3.4"},
 		"a Unix socket":           {remote: "@", lines: []string{"1.2.3.4"}, want: "@"},
+		"a Unix socket, no name":  {remote: "", lines: []string{"1.2.3.4"}, want: ""},
 		"X-Real-IP":               {httplimit.XRealIP, "10.0.0.1:80", []string{"1.2.3.4"}, "1.2.3.4"},
 		"X-Real-IP that is none":  {httplimit.XRealIP, "10.0.0.1:80", []string{"who"}, "10.0.0.1"},
 		"X-Real-IP of a stranger": {httplimit.XRealIP, "192.0.2.7:80", []string{"1.2.3.4"}, "192.0.2.7"},
@@ -76,6 +82,67 @@ func TestAddressesBehindProxies(t *testing.T) {
 	}
 }
 
+// A proxy on a Unix socket has no address; it is trusted only if that was said.
+func TestAddressesBehindAProxyOnASocket(t *testing.T) {
+	unix := &net.UnixAddr{Name: "/run/web.sock", Net: "unix"}
+	tcp := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 80}
+	key := httplimit.Address(httplimit.AddressOptions{TrustUnix: true, Trusted: trusted})
+	for name, c := range map[string]struct {
+		remote string
+		local  net.Addr
+		field  string
+		want   string
+	}{
+		"on Linux":                  {"@", unix, "1.2.3.4", "1.2.3.4"},
+		"elsewhere":                 {"", unix, "1.2.3.4", "1.2.3.4"},
+		"with a name":               {"/run/proxy.sock", unix, "1.2.3.4", "1.2.3.4"},
+		"over another proxy":        {"@", unix, "6.6.6.6, 1.2.3.4, 10.1.1.1", "1.2.3.4"},
+		"the listener is not known": {"@", nil, "1.2.3.4", "1.2.3.4"},
+		"no name, nor listener":     {"", nil, "1.2.3.4", "1.2.3.4"},
+		"it says nothing":           {"@", unix, "", "@"},
+		"it says no address":        {"@", unix, "1.2.3.4, unknown", "@"},
+		"an address was found":      {"192.0.2.7", unix, "1.2.3.4", "192.0.2.7"},
+		"made up by a client":       {"@", tcp, "1.2.3.4", "@"},
+		"no address, nor socket":    {"Some Name", nil, "1.2.3.4", "some name"},
+	} {
+		r := &http.Request{RemoteAddr: c.remote, Header: http.Header{"X-Forwarded-For": {c.field}}}
+		if c.local != nil {
+			r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, c.local))
+		}
+		if got := key(r); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A server that listens on a Unix socket finds the clients of its proxy.
+func TestAServerOnASocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "web.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := httplimit.Address(httplimit.AddressOptions{TrustUnix: true})
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(key(r))) })}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	base := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer base.CloseIdleConnections()
+	r := request(t, http.MethodGet, "")
+	r.Header.Set("X-Forwarded-For", "1.2.3.4")
+	answer, err := base.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "1.2.3.4" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestBitsOfAddresses(t *testing.T) {
 	key := httplimit.Address(httplimit.AddressOptions{IPv4Bits: 24, IPv6Bits: 48})
 	for remote, want := range map[string]string{"192.0.2.7:1": "192.0.2.0/24",
@@ -92,8 +159,9 @@ func TestBitsOfAddresses(t *testing.T) {
 }
 
 func TestKeysFromRequests(t *testing.T) {
-	r := &http.Request{Method: http.MethodPost, Pattern: "POST /orders/{id}", Header: http.Header{
-		"X-Api-Key": {"ann", "bob"}, "Cookie": {"session=s1; other=x"}}}
+	r := &http.Request{Method: http.MethodPost, Pattern: "POST /orders/{id}", Host: "Api.Example:8080",
+		Header: http.Header{
+			"X-Api-Key": {"ann", "bob"}, "Cookie": {"session=s1; other=x"}}}
 	user := httplimit.User(func(*http.Request) string { return "u7" })
 	none := httplimit.Header("X-None")
 	long := strings.Repeat("a", shardlimit.MaxName+1)
@@ -103,6 +171,7 @@ func TestKeysFromRequests(t *testing.T) {
 	}{
 		"header":              {httplimit.Header("x-api-KEY"), "ann"},
 		"no header":           {none, ""},
+		"the host":            {httplimit.Header("host"), "api.example:8080"},
 		"cookie":              {httplimit.Cookie("session"), "s1"},
 		"no cookie":           {httplimit.Cookie("none"), ""},
 		"route":               {httplimit.Route, "POST /orders/{id}"},
@@ -138,6 +207,7 @@ func FuzzKeys(f *testing.F) {
 		}
 		say := func(s string) httplimit.Key { return func(*http.Request) string { return s } }
 		keys := []httplimit.Key{httplimit.RemoteIP, httplimit.Header("Forwarded"), httplimit.Cookie("a"),
+			httplimit.Address(httplimit.AddressOptions{TrustUnix: true, Field: httplimit.Forwarded}),
 			httplimit.Join(say(a), say(b)), httplimit.FirstOf(say(a), say(b)), httplimit.User(say(a))}
 		for field := range httplimit.XRealIP + 1 {
 			keys = append(keys,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,9 @@ func TestPoliciesTellOfEachLimit(t *testing.T) {
 	}
 	h := httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "minute", Limiter: second},
 		httplimit.Policy{Name: `"hour"`, Limiter: hour})), httplimit.Options{})(ok)
-	for i, want := range []string{`"\"hour\"";r=1`, `"\"hour\"";r=0`, `"\"hour\"";r=0;t=3600`} {
+	for i, want := range []string{`"minute";r=2;t=60, "\"hour\"";r=1;t=3600`,
+		`"minute";r=1;t=60, "\"hour\"";r=0;t=3600`,
+		`"minute";r=1;t=60, "\"hour\"";r=0;t=3600`} {
 		w := get(h)
 		if got := w.Header().Get("RateLimit"); got != want {
 			t.Errorf("request %d: %s, want %s", i, got, want)
@@ -96,24 +99,49 @@ func TestProblemDetails(t *testing.T) {
 	}{
 		"denied":      {says{d: shardlimit.Decision{RetryAfter: 1500 * time.Millisecond}}, 429, "too many requests", 2},
 		"unavailable": {says{err: shardlimit.ErrUnavailable}, 503, "no decision about this request was possible", 0},
-		"no key":      {says{err: shardlimit.ErrInvalidName}, 400, "this request cannot be rated", 0},
+		"no key":      {says{err: shardlimit.ErrInvalidName}, 400, "this request has no key to count it by", 0},
+		"no permits":  {says{err: shardlimit.ErrInvalidPermits}, 400, "this request cannot be rated", 0},
 		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 429, "this request costs more than its whole limit", 0},
 	} {
 		w := get(httplimit.New(httplimit.One(&c.says),
 			httplimit.Options{Problem: true, TooCostly: 429, Policy: "p"})(ok))
 		var body struct {
-			Title, Detail, Policy string
-			Status                int
-			RetryAfter            int `json:"retry_after"`
+			Type, Title, Detail, Policy string
+			Status                      int
+			RetryAfter                  int      `json:"retry_after"`
+			Violated                    []string `json:"violated-policies"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 			t.Fatalf("%s: %v in %q", name, err, w.Body)
 		}
-		if w.Code != c.status || body.Status != c.status || body.Title != http.StatusText(c.status) ||
+		typed := strings.HasSuffix(body.Type, "#quota-exceeded") && body.Title != http.StatusText(c.status) &&
+			slices.Equal(body.Violated, []string{"p"})
+		if name != "denied" {
+			typed = body.Type == "" && body.Title == http.StatusText(c.status) && body.Violated == nil
+		}
+		if w.Code != c.status || body.Status != c.status || !typed ||
 			body.Detail != c.detail || body.RetryAfter != c.retry || (body.Policy == "p") != (name == "denied") ||
 			w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v %+v", name, w.Code, w.Header(), body)
 		}
+	}
+}
+
+// Of several limits the problem names the one that refused.
+func TestAProblemNamesThePolicy(t *testing.T) {
+	client := open(t)
+	var policies []httplimit.Policy
+	for name, permits := range map[string]int64{"wide": 5, "narrow": 1} {
+		l, err := client.Limiter(t.Context(), name, shardlimit.PerHour(permits))
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies = append(policies, httplimit.Policy{Name: name, Limiter: l})
+	}
+	h := httplimit.New(httplimit.One(httplimit.All(policies...)), httplimit.Options{Problem: true})(ok)
+	get(h)
+	if w := get(h); w.Code != 429 || !strings.Contains(w.Body.String(), `"violated-policies":["narrow"]`) {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

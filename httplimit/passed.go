@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -44,19 +45,34 @@ func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 func Refund(ctx context.Context) error {
 	var errs []error
 	for p, ok := ctx.Value(passedKey{}).(*passed); ok; p, ok = p.Context.Value(passedKey{}).(*passed) {
-		if p.decision.Granted == 0 {
-			continue
-		}
-		l, can := p.limiter.(interface {
-			Refund(ctx context.Context, d shardlimit.Decision) error
-		})
-		if !can {
-			errs = append(errs, errors.ErrUnsupported)
-			continue
-		}
-		errs = append(errs, l.Refund(context.WithoutCancel(ctx), p.decision))
+		errs = append(errs, p.refund(context.WithoutCancel(ctx)))
 	}
 	return errors.Join(errs...)
+}
+
+// refund gives back what the request took of one middleware.
+func (p *passed) refund(ctx context.Context) error {
+	if p.decision.Granted == 0 {
+		return nil
+	}
+	l, can := p.limiter.(interface {
+		Refund(ctx context.Context, d shardlimit.Decision) error
+	})
+	if !can {
+		return errors.ErrUnsupported
+	}
+	return l.Refund(ctx, p.decision)
+}
+
+// backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
+const backWithin = time.Second
+
+// giveBack is refund for a request that has ended. What does not come back leaves the window in
+// time.
+func (p *passed) giveBack() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Context), backWithin)
+	defer cancel()
+	_ = p.refund(ctx)
 }
 
 // Denial is a request that was refused, or would have been if it were not for Options.Shadow. It

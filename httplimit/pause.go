@@ -61,14 +61,17 @@ const (
 	// turnLasts is how long one process may take to look and to take, so that two do not add their
 	// pauses up. One that dies keeps the others waiting for that long.
 	turnLasts = 100 * time.Millisecond
-	// beginTries is how often a process looks whether it is its turn.
-	beginTries = 50
+	// turnWithin is how long a process waits for its turn.
+	turnWithin = time.Second
+	// beginWithin bounds how long it takes to tell the fleet of a pause.
+	beginWithin = 2 * time.Second
 )
 
 // Begin has nobody call for d from now on, but for no longer than the longest pause. A pause that
 // lasts longer already stays as it is; two do not add up. It takes a few calls to Redis, each of at
-// most Config.CallTimeout. The error is why the others may not know: that of Limiter.Peek,
-// Limiter.AllowUpTo or Limiter.Refund; this process keeps to the pause nevertheless.
+// most Config.CallTimeout, and two seconds at most. When ctx ends it returns, but the fleet is told
+// nevertheless, within that time. The error is why the others may not know: that of ctx,
+// Limiter.Peek, Limiter.AllowUpTo or Limiter.Refund; this process keeps to the pause nevertheless.
 func (p *Pauses) Begin(ctx context.Context, key string, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -78,8 +81,23 @@ func (p *Pauses) Begin(ctx context.Context, key string, d time.Duration) error {
 	if p.family == nil {
 		return nil
 	}
-	key = bounded(key)
-	for range beginTries {
+	told := make(chan error, 1)
+	go func() { // ends soon, see beginWithin
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginWithin)
+		defer cancel()
+		told <- p.tell(own, bounded(key), end)
+	}()
+	select {
+	case err := <-told:
+		return err
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), context.Cause(ctx))
+	}
+}
+
+// tell has the fleet pause until then.
+func (p *Pauses) tell(ctx context.Context, key string, end time.Time) error {
+	for began := time.Now(); time.Since(began) < turnWithin; {
 		missing, err := p.missing(ctx, key, end)
 		if err != nil || missing <= 0 {
 			return err
@@ -93,7 +111,7 @@ func (p *Pauses) Begin(ctx context.Context, key string, d time.Duration) error {
 			return errors.Join(err, p.turns.Limiter(key).Refund(ctx, turn))
 		}
 		if !sleep(ctx, min(turn.RetryAfter, turnLasts/5)) {
-			return context.Cause(ctx)
+			return errors.Join(ctx.Err(), context.Cause(ctx))
 		}
 	}
 	return p.lengthen(ctx, key, end) // rather a pause that is too long than none

@@ -2,6 +2,8 @@ package httplimit
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -20,10 +22,8 @@ type Policies struct {
 	names []string // as they stand in headers
 }
 
-// All returns limits that a request must pass together. Answers tell q and w of each, and what
-// remains of the one that has least left. t is there only when a request was refused, because
-// limits that are asked together do not tell when each is whole again; and if two limits have the
-// same number of permits, RateLimit names the first of them.
+// All returns limits that a request must pass together. Answers tell q and w of each, and r and t:
+// what it has left, and until when. Triple and XTriple tell of the one that has least left.
 //
 // A Chooser may make it for each request, such as one limit for all and one for the user. It
 // panics if a Limiter is nil, or a name is empty, has been there, or cannot stand in a header.
@@ -58,12 +58,21 @@ func (p *Policies) Refund(ctx context.Context, d shardlimit.Decision) error {
 	return p.set.Refund(ctx, d)
 }
 
-// decisive is the place of the limit that a decision tells of, -1 if none has so many permits.
-func (p *Policies) decisive(d *shardlimit.Decision) int {
-	for i, policy := range p.all {
-		if policy.Limiter.Limit().Permits == d.Limit {
-			return i
+// Each returns what each limit said of a decision, in the order of All, as shardlimit.Set does.
+func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.set.Each(d) }
+
+// refused is the names of the policies that refused, the one that does so for longest first.
+func (p *Policies) refused(d shardlimit.Decision) (names []string) {
+	longest := time.Duration(0)
+	for i, said := range p.Each(d) {
+		switch {
+		case said.Allowed:
+		case said.RetryAfter > longest:
+			longest = said.RetryAfter
+			names = slices.Insert(names, 0, p.all[i].Name)
+		default:
+			names = append(names, p.all[i].Name)
 		}
 	}
-	return -1
+	return names
 }

@@ -2,26 +2,39 @@ package httplimit
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
 )
 
-// problem is a problem detail of RFC 9457. Its type is about:blank, so that its title is that of
-// the status.
+// problem is a problem detail of RFC 9457. Without a type it is about:blank, and its title is that
+// of the status.
 type problem struct {
-	Title      string `json:"title"`
-	Status     int    `json:"status"`
-	Detail     string `json:"detail"`
-	Policy     string `json:"policy,omitempty"`
-	RetryAfter int64  `json:"retry_after,omitempty"` // seconds, as in Retry-After
+	Type       string   `json:"type,omitempty"`
+	Title      string   `json:"title"`
+	Status     int      `json:"status"`
+	Detail     string   `json:"detail"`
+	Policy     string   `json:"policy,omitempty"`
+	Violated   []string `json:"violated-policies,omitempty"`
+	RetryAfter int64    `json:"retry_after,omitempty"` // seconds, as in Retry-After
 }
+
+// quotaExceeded is the type that the draft of the RateLimit fields has for refused requests.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 const tooMany = "too many requests"
 
-func (m *middleware) denied(w http.ResponseWriter, _ *http.Request, d shardlimit.Decision) {
-	m.answer(w, problem{Status: http.StatusTooManyRequests, Detail: tooMany, Policy: m.Policy,
-		RetryAfter: seconds(max(d.RetryAfter, 1))})
+// denied answers a request that a limit refused.
+func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
+	p := problem{Type: quotaExceeded, Title: "The quota of a policy is exceeded", Status: http.StatusTooManyRequests,
+		Detail: tooMany, Policy: m.Policy, Violated: []string{m.Policy}, RetryAfter: seconds(max(d.RetryAfter, 1))}
+	if l, ok := limiter.(*Policies); ok {
+		if refused := l.refused(*d); len(refused) > 0 {
+			p.Policy, p.Violated = refused[0], refused
+		}
+	}
+	m.answer(w, p)
 }
 
 func (m *middleware) failed(w http.ResponseWriter, _ *http.Request, err error) {
@@ -29,6 +42,9 @@ func (m *middleware) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	switch p.Status {
 	case http.StatusBadRequest:
 		p.Detail = "this request cannot be rated"
+		if errors.Is(err, shardlimit.ErrInvalidName) {
+			p.Detail = "this request has no key to count it by"
+		}
 	case http.StatusTooManyRequests:
 		p.Detail = "this request costs more than its whole limit"
 	}
@@ -41,7 +57,9 @@ func (m *middleware) answer(w http.ResponseWriter, p problem) {
 		http.Error(w, p.Detail, p.Status)
 		return
 	}
-	p.Title = http.StatusText(p.Status)
+	if p.Type == "" {
+		p.Title = http.StatusText(p.Status)
+	}
 	body, err := json.Marshal(p)
 	if err != nil { // cannot be: it is text and numbers
 		body = nil

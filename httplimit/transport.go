@@ -2,11 +2,14 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -37,9 +40,14 @@ func Host(r *http.Request) string {
 // for the end of a pause that its server has asked any of the fleet for.
 //
 // A server asks for a pause with Retry-After (seconds or a date) in an answer 429 or 503, or with
-// RateLimit in any answer, if nothing remains (r=0) for t seconds; Retry-After takes precedence.
-// Requests under way when it asks are not held back. A permit that a request got before it ran
-// into a pause is lost, so that the requests that were held do not exceed the limit when it ends.
+// RateLimit in any answer that is not from a cache, if nothing remains (r=0) for t seconds;
+// Retry-After takes precedence. Requests under way when it asks are not held back. One that got a
+// permit before it ran into a pause needs another when that ends, so that those that were held do
+// not exceed the limit then.
+//
+// Where the Waiter is an Acquirer, what a request took is given back if it was not made: it ran
+// into a pause, its context ended first, or no attempt at it had a connection. net/http tells that
+// by httptrace.GotConn; of a Base that does not, the error counts. RefundSent does it for others.
 //
 // RoundTrip returns the errors of the Waiter, ErrWaitTooLong at once if a pause outlasts the
 // deadline of the request, or the cause of its end. The zero value is ready for use; fields must
@@ -65,31 +73,47 @@ type Transport struct {
 	// returned as it is if its pause is longer than the longest, or than the request has time.
 	Retries int
 	// OnPause hears of every answer that asked for a pause, before it is returned. err is why the
-	// fleet may not know of it. It is called by many goroutines at the same time.
+	// fleet may not know of it, or not yet: the request ended before it was told. It is called by
+	// many goroutines at the same time.
 	OnPause func(r *http.Request, status int, pause time.Duration, err error)
 	// OnWaited hears how long each request waited, before it is made, for permits and pauses.
 	OnWaited func(r *http.Request, waited time.Duration)
+	// MeterProvider receives how long requests were held and which pauses were asked for; nil means
+	// the global one. The names are in docs/reference/metrics.md.
+	MeterProvider metric.MeterProvider
 
-	once sync.Once
-	own  *Pauses
+	once   sync.Once
+	own    *Pauses
+	meters *meters
+	faulty error // why there are no meters
 }
 
 // RoundTrip makes a request when it may be made. See Transport.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.once.Do(t.begin)
+	if t.faulty != nil {
+		return nil, t.faulty
+	}
 	pauses, key, base := t.pauses(), t.keyOf(r), t.Base
 	if base == nil {
 		base = http.DefaultTransport
 	}
 	for attempt, sent := 0, r; ; attempt++ {
-		if err := t.admit(sent, pauses, key); err != nil {
+		got, err := t.admit(sent, pauses, key)
+		if err != nil {
 			if sent.Body != nil {
 				_ = sent.Body.Close()
 			}
 			return nil, err
 		}
+		sent = got.with(sent)
 		answer, err := base.RoundTrip(sent)
 		if err != nil {
+			got.failed(sent.Context(), err)
 			return answer, err
+		}
+		if answer.Request == nil {
+			answer.Request = sent
 		}
 		pause, asked := t.hear(sent, pauses, key, answer)
 		if !asked || attempt >= t.Retries || pause > pauses.longest || !repeatable(r, answer.StatusCode) {
@@ -103,6 +127,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answer, nil //nolint:nilerr // there is an answer, which the caller can have
 		}
 		drain(answer.Body)
+		t.meters.retried(r.Context())
 		sent = again
 	}
 }
@@ -118,11 +143,16 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// begin makes what the zero value lacks, when the first request is made.
+func (t *Transport) begin() {
+	t.own = NewPauses(time.Minute)
+	t.meters, t.faulty = newMeters(t.MeterProvider)
+}
+
 func (t *Transport) pauses() *Pauses {
 	if t.Pauses != nil {
 		return t.Pauses
 	}
-	t.once.Do(func() { t.own = NewPauses(time.Minute) })
 	return t.own
 }
 
@@ -133,40 +163,62 @@ func (t *Transport) keyOf(r *http.Request) string {
 	return Host(r)
 }
 
-// admit returns when the request may be made. Only when a request has its permit is Redis asked
-// for pauses, because one can have begun meanwhile.
-func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) error {
-	ctx, began := r.Context(), time.Now()
-	for {
-		if err := pauses.sitOut(ctx, key); err != nil {
-			return err
-		}
-		if err := t.permits(r); err != nil {
-			return err
-		}
-		if left, _ := pauses.Left(ctx, key); left == 0 { // with an error it is what this process knows
-			break
-		}
+// admit returns when the request may be made, and what it took.
+func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*taken, error) {
+	began := time.Now()
+	got, err := t.hold(r, pauses, key)
+	held := time.Since(began)
+	if err == nil && t.OnWaited != nil {
+		t.OnWaited(r, held)
 	}
-	if t.OnWaited != nil {
-		t.OnWaited(r, time.Since(began))
-	}
-	return ctx.Err()
+	t.meters.waited(r.Context(), held, err)
+	return got, err
 }
 
-// permits waits for the permits of a request.
-func (t *Transport) permits(r *http.Request) error {
+// hold returns when there are a permit and no pause. Only when a request has its permit is Redis
+// asked for pauses, because one can have begun meanwhile.
+func (t *Transport) hold(r *http.Request, pauses *Pauses, key string) (*taken, error) {
+	ctx := r.Context()
+	for {
+		if err := pauses.sitOut(ctx, key); err != nil {
+			return nil, err
+		}
+		got, err := t.permits(r)
+		if err != nil {
+			return nil, err
+		}
+		left, _ := pauses.Left(ctx, key) // with an error it is what this process knows
+		if left == 0 && ctx.Err() == nil {
+			return got, nil
+		}
+		got.giveBack(ctx)
+		if left == 0 {
+			return nil, errors.Join(ctx.Err(), context.Cause(ctx))
+		}
+	}
+}
+
+// permits waits for the permits of a request; nil if it needs none or they cannot be given back.
+func (t *Transport) permits(r *http.Request) (*taken, error) {
 	if t.Permits == nil {
-		return nil
+		return nil, nil
 	}
 	cost := int64(1)
 	if t.Cost != nil {
 		cost = t.Cost(r)
 	}
-	if w := t.Permits(r); w != nil && cost != 0 {
-		return w.WaitN(r.Context(), cost)
+	w := t.Permits(r)
+	if w == nil || cost == 0 {
+		return nil, nil
 	}
-	return nil
+	if a, can := w.(Acquirer); can {
+		d, err := a.Acquire(r.Context(), cost)
+		if err != nil {
+			return nil, err
+		}
+		return &taken{from: a, decision: d}, nil
+	}
+	return nil, w.WaitN(r.Context(), cost)
 }
 
 // hear begins the pause that an answer asks for.
@@ -175,7 +227,8 @@ func (t *Transport) hear(r *http.Request, pauses *Pauses, key string, answer *ht
 	if !asked {
 		return 0, false
 	}
-	err := pauses.Begin(context.WithoutCancel(r.Context()), key, pause)
+	err := pauses.Begin(r.Context(), key, pause)
+	t.meters.paused(r.Context(), answer, pause, err)
 	if t.OnPause != nil {
 		t.OnPause(r, answer.StatusCode, pause, err)
 	}

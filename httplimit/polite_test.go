@@ -1,0 +1,145 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// A client that sleeps for Retry-After succeeds, and one that comes a second earlier does not.
+func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
+	for _, limit := range []shardlimit.Limit{
+		{Permits: 3, Per: time.Minute}, {Permits: 40, Per: time.Minute, Shards: 4},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.SlidingCounter},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.FixedWindow},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 3},
+	} {
+		for _, fields := range []httplimit.Fields{httplimit.Draft, httplimit.Triple, httplimit.NoFields} {
+			inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+				l, err := connect().Limiter(t.Context(), "l", limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := httplimit.New(httplimit.One(l), httplimit.Options{Fields: fields})(ok)
+				answer := get(h)
+				for answer.Code == http.StatusOK {
+					time.Sleep(100 * time.Millisecond)
+					answer = get(h)
+				}
+				seconds, err := strconv.Atoi(answer.Header().Get("Retry-After"))
+				if err != nil || seconds < 1 {
+					t.Fatalf("%v: Retry-After is %q", limit, answer.Header().Get("Retry-After"))
+				}
+				time.Sleep(time.Duration(seconds-1) * time.Second)
+				if early := get(h); early.Code != http.StatusTooManyRequests {
+					t.Errorf("%v: a second early: %d", limit, early.Code)
+				}
+				time.Sleep(time.Second)
+				if again := get(h); again.Code != http.StatusOK {
+					t.Errorf("%v: after Retry-After: %d %v", limit, again.Code, again.Header())
+				}
+			})
+		}
+	}
+}
+
+// What remains of a limit on several shards is told of all of them from the first request on, and a
+// fleet that heeds RateLimit is not held back while there is something left.
+func TestRemainingDoesNotFrighten(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		l, err := connect().Limiter(t.Context(), "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
+		began := time.Now()
+		client := http.Client{Transport: &httplimit.Transport{Base: roundTripper(
+			func(r *http.Request) (*http.Response, error) {
+				return get(h, func(own *http.Request) { *own = *r }).Result(), nil
+			})}}
+		for i := range 40 {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := client.Do(r)
+			if err != nil || answer.StatusCode != http.StatusOK {
+				t.Fatalf("request %d: %v %v", i, answer, err)
+			}
+			_ = answer.Body.Close()
+			got := answer.Header.Get("RateLimit")
+			if want := fmt.Sprintf(`"default";r=%d;t=60`, 39-i); got != want {
+				t.Errorf("request %d: %s, want %s", i, got, want)
+			}
+		}
+		if waited := time.Since(began); waited >= time.Minute {
+			t.Errorf("40 requests took %s", waited)
+		}
+	})
+}
+
+// The last permit of a limit that is used evenly comes with the time until the next one, and not
+// until all are there.
+func TestTheLastPermitTellsWhenTheNextComes(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		l, err := connect().Limiter(t.Context(), "l", shardlimit.PerMinute(6))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
+		var got string
+		for range 6 {
+			time.Sleep(9 * time.Second)
+			got = get(h).Header().Get("RateLimit")
+		}
+		if want := `"default";r=0;t=15`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// Over a port: a refused request is made again on the same connection, with its body.
+func TestARetryKeepsItsConnection(t *testing.T) {
+	var asked, connections atomic.Int64
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != "a body" {
+			t.Errorf("the body is %q, %v", body, err)
+		}
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, strings.Repeat("later ", 5000), http.StatusTooManyRequests)
+		}
+	}))
+	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	web.Start()
+	defer web.Close()
+	client := http.Client{Transport: &httplimit.Transport{Retries: 1, Base: &http.Transport{}}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader("a body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if asked.Load() != 2 || connections.Load() != 1 {
+		t.Errorf("asked %d times on %d connections, want 2 on 1", asked.Load(), connections.Load())
+	}
+}

@@ -1,0 +1,79 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Acquirer is a Waiter whose permits can be given back, as *shardlimit.Limiter and *shardlimit.Set
+// are.
+type Acquirer interface {
+	Waiter
+	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
+	Refund(ctx context.Context, d shardlimit.Decision) error
+}
+
+// taken is what a request of a Transport took; nil is nothing.
+type taken struct {
+	from      Acquirer
+	decision  shardlimit.Decision
+	connected atomic.Bool // an attempt had a connection, so that something may have been sent
+}
+
+type takenKey struct{}
+
+// with is the request with what it took in its context, which notes whether it had a connection.
+func (t *taken) with(r *http.Request) *http.Request {
+	ctx := r.Context()
+	if t == nil && ctx.Value(takenKey{}) == nil {
+		return r
+	}
+	if t != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
+	}
+	return r.WithContext(context.WithValue(ctx, takenKey{}, t))
+}
+
+// refund gives it back, though the request has ended.
+func (t *taken) refund(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.from.Refund(context.WithoutCancel(ctx), t.decision)
+}
+
+// giveBack is refund for a request that was not made. What does not come back leaves the window in
+// time.
+func (t *taken) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
+	defer cancel()
+	_ = t.refund(ctx)
+}
+
+// failed hears how the request failed, and gives back what it took if surely nothing was sent. The
+// error of the last attempt does not say that: when a reused connection breaks, net/http makes some
+// requests again, which the server may have read.
+func (t *taken) failed(ctx context.Context, err error) {
+	if op := (*net.OpError)(nil); t != nil && !t.connected.Load() && errors.As(err, &op) && op.Op == "dial" {
+		t.giveBack(ctx)
+	}
+}
+
+// RefundSent gives back what the request of an answer took of the Permits of a Transport, for an
+// answer that cost the server nothing, such as one from a cache. It works once and takes at most
+// Config.CallTimeout; more often it does nothing, as with a request that took nothing or whose
+// Waiter is no Acquirer. Errors are those of Limiter.Refund. ctx may be that of the request.
+func RefundSent(ctx context.Context, answer *http.Response) error {
+	if answer == nil || answer.Request == nil {
+		return nil
+	}
+	t, _ := answer.Request.Context().Value(takenKey{}).(*taken)
+	return t.refund(ctx)
+}
