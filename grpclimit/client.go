@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -39,8 +40,12 @@ func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) 
 // the end of a pause that its server has asked any of the fleet for.
 //
 // A server asks for a pause with RetryInfo in a status RESOURCE_EXHAUSTED or UNAVAILABLE. Calls
-// under way when it asks are not held back. A permit that a call got before it ran into a pause is
-// lost, so that the calls that were held do not exceed the limit when it ends.
+// under way when it asks are not held back. A call that got a permit before it ran into a pause
+// needs another when that ends, so that those that were held do not exceed the limit then.
+//
+// Where the Waiter is an httplimit.Acquirer, what a call took is given back if it was not made: it
+// ran into a pause, or its context ended first. A call that gRPC was given counts as made, because
+// gRPC does not tell surely that nothing was sent.
 //
 // The interceptors return errors of the Waiter as a status that unwraps to them: DEADLINE_EXCEEDED
 // for ErrWaitTooLong, which comes at once also if a pause outlasts the deadline of the call;
@@ -66,12 +71,18 @@ type Client struct {
 	// Idempotent says of which calls UNAVAILABLE is retried, too; nil means none.
 	Idempotent func(context.Context, Call) bool
 	// OnPause hears of every answer that asked for a pause, before it is returned. err is why the
-	// fleet may not know of it. It is called by many goroutines at the same time.
+	// fleet may not know of it, or not yet: the call ended before it was told. It is called by many
+	// goroutines at the same time.
 	OnPause func(ctx context.Context, call Call, code codes.Code, pause time.Duration, err error)
 	// OnWaited hears how long each call waited, before it is made, for permits and pauses.
 	OnWaited func(ctx context.Context, call Call, waited time.Duration)
+	// MeterProvider receives how long calls were held and which pauses were asked for; nil means
+	// the global one. The names are in docs/reference/metrics.md.
+	MeterProvider metric.MeterProvider
 
 	once   sync.Once
+	meters *meters
+	faulty error             // why there are no meters
 	shared *httplimit.Pauses // Pauses, or those of this Client alone
 	heard  *httplimit.Pauses // what this Client knows without asking Redis
 }
@@ -92,6 +103,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 		if at, ok := ctx.Deadline(); ok && time.Until(at) < pause {
 			return err
 		}
+		c.meters.retried(ctx)
 	}
 }
 
@@ -134,37 +146,54 @@ func target(cc *grpc.ClientConn) string {
 	return cc.Target()
 }
 
-// admit returns when the call may be made. Only when a call has its permit is Redis asked for
-// pauses, because one can have begun meanwhile.
+// admit returns when the call may be made.
 func (c *Client) admit(ctx context.Context, call Call) error {
 	c.once.Do(c.begin)
-	key, began := c.keyOf(ctx, call), time.Now()
+	if c.faulty != nil {
+		return waitFailed(ctx, c.faulty)
+	}
+	began := time.Now()
+	err := c.hold(ctx, call)
+	held := time.Since(began)
+	if err == nil && c.OnWaited != nil {
+		c.OnWaited(ctx, call, held)
+	}
+	c.meters.waited(ctx, held, err)
+	if err != nil {
+		return waitFailed(ctx, err)
+	}
+	return nil
+}
+
+// hold returns when there are a permit and no pause. Only when a call has its permit is Redis asked
+// for pauses, because one can have begun meanwhile.
+func (c *Client) hold(ctx context.Context, call Call) error {
+	key := c.keyOf(ctx, call)
 	for {
 		if err := c.sitOut(ctx, key); err != nil {
-			return waitFailed(ctx, err)
+			return err
 		}
-		if err := c.permits(ctx, call); err != nil {
-			return waitFailed(ctx, err)
+		got, err := c.permits(ctx, call)
+		if err != nil {
+			return err
 		}
 		left, _ := c.shared.Left(ctx, key) // with an error it is what this process knows
+		if left == 0 && ctx.Err() == nil {
+			return nil
+		}
+		got.giveBack(ctx)
 		if left == 0 {
-			break
+			return context.Cause(ctx)
 		}
 		c.note(ctx, key, left)
 	}
-	if c.OnWaited != nil {
-		c.OnWaited(ctx, call, time.Since(began))
-	}
-	if ctx.Err() != nil {
-		return waitFailed(ctx, context.Cause(ctx))
-	}
-	return nil
 }
 
 // longestHeard bounds what one Client remembers; shared pauses are no longer.
 const longestHeard = 24 * time.Hour
 
 func (c *Client) begin() {
+	c.meters, c.faulty = newMeters(c.MeterProvider)
 	c.heard = httplimit.NewPauses(longestHeard)
 	if c.shared = c.Pauses; c.shared == nil {
 		c.shared = httplimit.NewPauses(time.Minute)
@@ -200,19 +229,40 @@ func (c *Client) sitOut(ctx context.Context, key string) error {
 	}
 }
 
-// permits waits for the permits of a call.
-func (c *Client) permits(ctx context.Context, call Call) error {
+// taken is what a call took; nil is nothing.
+type taken struct {
+	from     httplimit.Acquirer
+	decision shardlimit.Decision
+}
+
+// giveBack gives back what a call took that was not made.
+func (t *taken) giveBack(ctx context.Context) {
+	if t != nil {
+		giveBack(ctx, t.from, t.decision)
+	}
+}
+
+// permits waits for the permits of a call; nil if it needs none or they cannot be given back.
+func (c *Client) permits(ctx context.Context, call Call) (*taken, error) {
 	if c.Permits == nil {
-		return nil
+		return nil, nil
 	}
 	cost := int64(1)
 	if c.Cost != nil {
 		cost = c.Cost(ctx, call)
 	}
-	if w := c.Permits(ctx, call); w != nil && cost != 0 {
-		return w.WaitN(ctx, cost)
+	w := c.Permits(ctx, call)
+	if w == nil || cost == 0 {
+		return nil, nil
 	}
-	return nil
+	if a, can := w.(httplimit.Acquirer); can {
+		d, err := a.Acquire(ctx, cost)
+		if err != nil {
+			return nil, err
+		}
+		return &taken{a, d}, nil
+	}
+	return nil, w.WaitN(ctx, cost)
 }
 
 // hear begins the pause that an answer asks for, and tells how long it is.
@@ -221,10 +271,11 @@ func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Durati
 	if pause <= 0 {
 		return 0, false
 	}
-	key, ctx := c.keyOf(ctx, call), context.WithoutCancel(ctx)
+	key := c.keyOf(ctx, call)
 	err := c.shared.Begin(ctx, key, pause)
 	left, _ := c.shared.Left(ctx, key)
 	c.note(ctx, key, left)
+	c.meters.paused(ctx, code, pause, err)
 	if c.OnPause != nil {
 		c.OnPause(ctx, call, code, pause, err)
 	}

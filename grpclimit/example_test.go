@@ -28,7 +28,8 @@ func exampleClient() (*shardlimit.Client, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}

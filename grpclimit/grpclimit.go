@@ -67,8 +67,9 @@ type Options struct {
 	// Shadow lets every call pass, at once. Calls take their permits, and OnDenied and OnFailed
 	// hear what would have happened.
 	Shadow bool
-	// OnDenied hears of every call or message that is refused, or in shadow would be, before it is
-	// answered. It is called by many goroutines at the same time, and the call waits for it.
+	// OnDenied hears of every call or message that is refused, or in shadow would be, also that of
+	// a limit. It hears before that is answered, from many goroutines at the same time, and the
+	// call waits for it.
 	OnDenied func(context.Context, Call, Denial)
 	// OnFailed hears of calls and messages about which nothing could be decided, and why; clients
 	// are not told. It is called like OnDenied.
@@ -160,8 +161,8 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if err != nil {
 		return i.undecided(ctx, call, err)
 	}
-	if !d.Allowed && i.o.OnDenied != nil {
-		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Shadow: i.o.Shadow, Decision: d})
+	if (!d.Allowed || d.Shadowed) && i.o.OnDenied != nil {
+		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Shadow: i.o.Shadow || d.Shadowed, Decision: d})
 	}
 	p := &passed{Context: ctx, limiter: limiter, decision: d}
 	if i.o.Shadow {
@@ -171,7 +172,9 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 		return ctx, i.denied(limiter, &d)
 	}
 	if d.Delay > 0 && !sleep(ctx, d.Delay) {
-		_ = p.refund(ctx) // it may be away; then the permit leaves the window by itself
+		if l, can := limiter.(refunder); can {
+			giveBack(ctx, l, d)
+		}
 		return i.undecided(ctx, call, context.Cause(ctx))
 	}
 	return p, nil
@@ -210,20 +213,22 @@ type Policies struct {
 	all []Policy
 }
 
-// All returns limits that a call must pass together. QuotaFailure names the one that has least
-// left; of two with the same number of permits the first. A Chooser may make it for each call, such
+// All returns limits that a call must pass together. QuotaFailure names the one that refuses for
+// longest; of two that do so for as long the first. A Chooser may make it for each call, such
 // as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty,
 // has been there, or is not printable ASCII.
 func All(policies ...Policy) *Policies {
 	return &Policies{Policies: httplimit.All(policies...), all: policies}
 }
 
-// named is the name of the limit that a decision tells of.
-func (p *Policies) named(d *shardlimit.Decision) (string, bool) {
-	for _, policy := range p.all {
-		if policy.Limiter.Limit().Permits == d.Limit {
-			return policy.Name, true
+// refused is the limit that refuses for longest, and its permits.
+func (p *Policies) refused(d *shardlimit.Decision) (name string, permits int64, found bool) {
+	longest := time.Duration(0)
+	for i, said := range p.Each(*d) {
+		if !said.Allowed && said.RetryAfter > longest {
+			longest = said.RetryAfter
+			name, permits, found = p.all[i].Name, said.Limit, true
 		}
 	}
-	return "", false
+	return name, permits, found
 }

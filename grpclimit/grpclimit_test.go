@@ -81,8 +81,11 @@ func TestDetailsName(t *testing.T) {
 	client, _ := open(t)
 	few := declare(t, client, "few", shardlimit.PerHour(1))
 	most := declare(t, client, "most", shardlimit.PerHour(100))
-	if _, err := few.Allow(t.Context()); err != nil {
-		t.Fatal(err)
+	watched := declare(t, client, "watched", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
+	for _, l := range []*shardlimit.Limiter{few, watched} {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, c := range map[string]struct {
 		l    grpclimit.Limiter
@@ -94,6 +97,8 @@ func TestDetailsName(t *testing.T) {
 		"all": {l: grpclimit.All(grpclimit.Policy{Name: "m", Limiter: most},
 			grpclimit.Policy{Name: "f", Limiter: few}),
 			want: "f"},
+		"beside one in shadow that is over": {l: grpclimit.All(grpclimit.Policy{Name: "w", Limiter: watched},
+			grpclimit.Policy{Name: "f", Limiter: few}), want: "f"},
 	} {
 		api := serve(t, &service{}, one(c.l, c.o))
 		err := call(t.Context(), api)
@@ -229,6 +234,18 @@ func TestShadowLetsPassAndTells(t *testing.T) {
 	l.err = shardlimit.ErrUnavailable
 	if err := call(t.Context(), api); err != nil || len(failed) != 1 || !errors.Is(failed[0], l.err) {
 		t.Errorf("%v, %v", err, failed)
+	}
+}
+
+// A limit in Shadow mode allows what it would have denied, and says so.
+func TestALimitInShadowTells(t *testing.T) {
+	var denied []grpclimit.Denial
+	o := grpclimit.Options{
+		OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
+	}
+	api := serve(t, &service{}, one(&says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, o))
+	if err := call(t.Context(), api); err != nil || len(denied) != 1 || !denied[0].Shadow {
+		t.Errorf("%v, %v", err, denied)
 	}
 }
 

@@ -47,7 +47,13 @@ func mustBe(v any, why string) {
 // Metadata is the value of a key of the metadata that the client sent, such as an API key; of
 // several values the first. Take only what was verified, or what clients gain nothing by changing:
 // who makes up a new value has a fresh limit.
+//
+// Host is the name under which the server was called, in lower case: gRPC keeps it as :authority.
 func Metadata(name string) Key {
+	if strings.EqualFold(name, "host") {
+		authority := Metadata(":authority")
+		return func(ctx context.Context, call Call) string { return bounded(strings.ToLower(authority(ctx, call))) }
+	}
 	return func(ctx context.Context, _ Call) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
 			return bounded(values[0])
@@ -89,7 +95,7 @@ func Address(o httplimit.AddressOptions) Key {
 			return ""
 		}
 		r := &http.Request{RemoteAddr: from.Addr.String()}
-		if len(o.Trusted) > 0 {
+		if len(o.Trusted) > 0 || o.TrustUnix {
 			r.Header = http.Header{field[1]: metadata.ValueFromIncomingContext(ctx, field[0])}
 		}
 		return address(r)

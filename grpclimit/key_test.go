@@ -37,6 +37,7 @@ func proxied(t testing.TB, md ...string) context.Context {
 func TestAddress(t *testing.T) {
 	const forwarded = "x-forwarded-for"
 	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})
+	said := metadata.Pairs(forwarded, "192.0.2.9")
 	bad := strings.Repeat("\x00,\"", 1<<16)
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	proxies := map[httplimit.AddressField]grpclimit.Key{}
@@ -44,6 +45,7 @@ func TestAddress(t *testing.T) {
 		proxies[field] = grpclimit.Address(httplimit.AddressOptions{Trusted: trusted, Field: field})
 	}
 	behind := proxies[httplimit.XForwardedFor]
+	socket := grpclimit.Address(httplimit.AddressOptions{TrustUnix: true})
 	for name, c := range map[string]struct {
 		key  grpclimit.Key
 		ctx  context.Context
@@ -56,6 +58,9 @@ func TestAddress(t *testing.T) {
 		"behind proxies":      {behind, proxied(t, "X-Forwarded-For", "6.6.6.6, 192.0.2.9, 10.2.2.2"), "192.0.2.9"},
 		"in several values":   {behind, proxied(t, forwarded, "6.6.6.6", forwarded, "192.0.2.9"), "192.0.2.9"},
 		"not from a proxy":    {behind, from(t, "192.0.2.1:7", forwarded, "192.0.2.9"), "192.0.2.1"},
+		"the host":            {grpclimit.Metadata("Host"), proxied(t, ":authority", "Api.Example"), "api.example"},
+		"behind a socket":     {socket, metadata.NewIncomingContext(unix, said), "192.0.2.9"},
+		"behind no socket":    {socket, proxied(t, forwarded, "192.0.2.9"), "10.0.0.1"},
 		"nothing said":        {behind, proxied(t), "10.0.0.1"},
 		"in another field":    {behind, proxied(t, "forwarded", "for=192.0.2.9"), "10.0.0.1"},
 		"Forwarded":           {proxies[httplimit.Forwarded], proxied(t, "forwarded", "for=192.0.2.9"), "192.0.2.9"},

@@ -3,9 +3,15 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
+
+// refunder takes back what was granted. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+type refunder interface {
+	Refund(ctx context.Context, d shardlimit.Decision) error
+}
 
 // passed is the context of a call that passed a limit.
 type passed struct {
@@ -54,11 +60,20 @@ func (p *passed) refund(ctx context.Context) error {
 	if p.decision.Granted == 0 {
 		return nil
 	}
-	l, can := p.limiter.(interface {
-		Refund(ctx context.Context, d shardlimit.Decision) error
-	})
+	l, can := p.limiter.(refunder)
 	if !can {
 		return errors.ErrUnsupported
 	}
 	return l.Refund(context.WithoutCancel(ctx), p.decision)
+}
+
+// backWithin bounds how long a call waits until what it took is back, whatever its limiter does.
+const backWithin = time.Second
+
+// giveBack gives back what a call took that was not made, or not served. What does not come back
+// leaves the window in time.
+func giveBack(ctx context.Context, l refunder, d shardlimit.Decision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
+	defer cancel()
+	_ = l.Refund(ctx, d)
 }

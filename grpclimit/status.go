@@ -35,10 +35,10 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 // denied is the answer to a call that the limit refuses.
 func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
-	name := i.o.Policy
+	name, permits := i.o.Policy, d.Limit
 	if p, ok := limiter.(*Policies); ok {
-		if of, found := p.named(d); found {
-			name = of
+		if of, its, found := p.refused(d); found {
+			name, permits = of, its
 		}
 	}
 	retry := max(d.RetryAfter, 1)
@@ -46,7 +46,7 @@ func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 	if detailed, err := st.WithDetails(
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)},
 		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
-			Subject: name, Description: "too many calls", QuotaId: name, QuotaValue: d.Limit}}},
+			Subject: name, Description: "too many calls", QuotaId: name, QuotaValue: permits}}},
 	); err == nil { // it is UTF-8, so there is no error
 		st = detailed
 	}

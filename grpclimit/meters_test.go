@@ -1,0 +1,133 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc/codes"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/grpclimit"
+)
+
+// recorder is a MeterProvider that counts what is recorded, by name and attributes.
+type recorder struct {
+	noop.MeterProvider
+	mu    sync.Mutex
+	seen  map[string]int
+	fails bool
+}
+
+func (r *recorder) Meter(string, ...metric.MeterOption) metric.Meter { return &meter{recorder: r} }
+
+func (r *recorder) record(name string, of attribute.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[name+"{"+of.Encoded(attribute.DefaultEncoder())+"}"]++
+}
+
+type meter struct {
+	noop.Meter
+	*recorder
+}
+
+var errNoInstrument = errors.New("no instrument")
+
+func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if m.fails {
+		return nil, errNoInstrument
+	}
+	return &histogram{recorder: m.recorder, name: name}, nil
+}
+
+func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return &counter{recorder: m.recorder, name: name}, nil
+}
+
+type histogram struct {
+	noop.Float64Histogram
+	*recorder
+	name string
+}
+
+func (h *histogram) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
+	h.record(h.name, metric.NewRecordConfig(o).Attributes())
+}
+
+type counter struct {
+	noop.Int64Counter
+	*recorder
+	name string
+}
+
+func (c *counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
+	c.record(c.name, metric.NewAddConfig(o).Attributes())
+}
+
+// A client's calls are told by what became of them, and the pauses by what asked for them, as those
+// of a Transport are.
+func TestCallsOfAClientAreMeasured(t *testing.T) {
+	r := &recorder{seen: map[string]int{}}
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("why"))
+	for _, c := range []struct {
+		ctx     context.Context
+		waiting error
+	}{
+		{t.Context(), shardlimit.ErrWaitTooLong}, {t.Context(), shardlimit.ErrExceedsLimit}, {canceled, nil},
+		{t.Context(), errors.New("broken")},
+	} {
+		client := &grpclimit.Client{MeterProvider: r, Permits: grpclimit.WaitOne(&waits{err: c.waiting})}
+		if err := through(c.ctx, client, fine); err == nil {
+			t.Errorf("%v: the call was made", c.waiting)
+		}
+	}
+	calls := 0
+	if err := through(t.Context(), &grpclimit.Client{MeterProvider: r, Retries: 1}, func() error {
+		if calls++; calls == 1 {
+			return asks(t, codes.ResourceExhausted, time.Millisecond)
+		}
+		return nil
+	}); err != nil || calls != 2 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+	page, err := os.ReadFile("../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{
+		"ratelimit.grpc.wait.duration{outcome=made}": 2, "ratelimit.grpc.wait.duration{outcome=denied}": 2,
+		"ratelimit.grpc.wait.duration{outcome=canceled}": 1, "ratelimit.grpc.wait.duration{outcome=error}": 1,
+		"ratelimit.grpc.pause.duration{outcome=ok,rpc.response.status_code=RESOURCE_EXHAUSTED}": 1,
+		"ratelimit.grpc.retries{}": 1,
+	} {
+		if r.seen[name] != want {
+			t.Errorf("%s: %d, want %d of %v", name, r.seen[name], want, r.seen)
+		}
+		name, _, _ = strings.Cut(name, "{")
+		if sibling := strings.Replace(name, "grpc", "http", 1); !strings.Contains(string(page), "| `"+sibling+"` |") {
+			t.Errorf("the document has no %s", sibling)
+		}
+	}
+	for _, told := range []string{"`grpclimit.Client`", "`grpc`", "`rpc.response.status_code`"} {
+		if !strings.Contains(string(page), told) {
+			t.Errorf("the document has no %s", told)
+		}
+	}
+}
+
+// A provider that makes no instruments fails the calls, as it does those of a Transport.
+func TestACallWithoutInstruments(t *testing.T) {
+	c := &grpclimit.Client{MeterProvider: &recorder{fails: true}}
+	if err := through(t.Context(), c, fine); !errors.Is(err, errNoInstrument) {
+		t.Error(err)
+	}
+}

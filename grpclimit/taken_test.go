@@ -1,0 +1,122 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/httplimit"
+)
+
+// lender is a Waiter whose permits can be given back, which counts.
+type lender struct {
+	got         func(asked int)
+	asked, back int
+}
+
+func (*lender) WaitN(context.Context, int64) error { panic("it has Acquire") }
+
+func (l *lender) Acquire(context.Context, int64) (shardlimit.Decision, error) {
+	l.asked++
+	if l.got != nil {
+		l.got(l.asked)
+	}
+	return shardlimit.Decision{Allowed: true, Granted: 1}, nil
+}
+
+func (l *lender) Refund(ctx context.Context, _ shardlimit.Decision) error {
+	l.back++
+	return ctx.Err() // the end of the call does not reach it
+}
+
+// A call that runs into a pause, or whose context ends, after it has got its permits gives them
+// back.
+func TestACallThatIsNotMadeGivesBackWhatItTook(t *testing.T) {
+	pauses := httplimit.NewPauses(time.Minute)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	why := errors.New("why")
+	l := &lender{got: func(asked int) {
+		if asked == 1 { // the server asks for a pause meanwhile
+			if err := pauses.Begin(t.Context(), "/s/M", 20*time.Millisecond); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		cancel(why)
+	}}
+	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method, Permits: grpclimit.WaitOne(l)}
+	made := false
+	err := through(ctx, c, func() error { made = true; return nil })
+	if !errors.Is(err, why) || status.Code(err) != codes.Canceled || made || l.asked != 2 || l.back != 2 {
+		t.Errorf("%v, made %v: %d taken, %d given back", err, made, l.asked, l.back)
+	}
+	l = &lender{}
+	c = &grpclimit.Client{Permits: grpclimit.WaitOne(l)}
+	if err := through(t.Context(), c, fine); err != nil || l.asked != 1 || l.back != 0 {
+		t.Errorf("a call that was made: %v, %d taken, %d given back", err, l.asked, l.back)
+	}
+}
+
+// What a pause holds back is there for others, who need not heed it.
+func TestThePermitOfACallThatRanIntoAPauseIsFree(t *testing.T) {
+	client, _ := open(t)
+	l := declare(t, client, "l", shardlimit.PerDay(10))
+	pauses := httplimit.NewPauses(time.Hour)
+	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method, Permits: func(ctx context.Context,
+		_ grpclimit.Call) grpclimit.Waiter {
+		if err := pauses.Begin(ctx, "/s/M", time.Hour); err != nil {
+			t.Error(err)
+		}
+		return l
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := through(ctx, c, fine); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Error(err)
+	}
+	if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
+		t.Errorf("%d permits are used, %v", st.Used, err)
+	}
+}
+
+// A call whose time ends while it is not its turn to tell the fleet of a pause returns then.
+func TestACallReturnsByItsContextWhenAPauseBegins(t *testing.T) {
+	client, servers := open(t)
+	other := connect(t, servers.Nodes())
+	if _, err := httplimit.SharedPauses(t.Context(), other, "pauses", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	turns, err := other.OpenFamily(t.Context(), "pauses.turns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := turns.Limit()
+	limit.Mode, limit.Shards = shardlimit.Closed, 0 // it is never its turn
+	if err := turns.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method}
+	var asked time.Time
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = c.Unary(ctx, "/s/M", nil, nil, nil,
+		func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			asked = time.Now()
+			return asks(t, codes.ResourceExhausted, 50*time.Second)
+		})
+	if took := time.Since(asked); status.Code(err) != codes.ResourceExhausted || took > 700*time.Millisecond {
+		t.Errorf("%v after %s, its time was 200ms", err, took)
+	}
+}
