@@ -25,8 +25,8 @@ const (
 // Of each status, limit_remaining is what is left, and duration_until_reset the time until the
 // whole limit is free, or if it is OVER_LIMIT until another try can succeed.
 //
-// Errors are ErrNoDomain, ErrNoDescriptors, ErrNoConfig, ErrOverride, and those of
-// shardlimit.Limiter, such as ErrUnavailable.
+// Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors, ErrNoConfig, ErrOverride, and
+// those of shardlimit.Limiter, such as ErrUnavailable.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	asks, err := s.asksOf(request)
 	if err == nil {

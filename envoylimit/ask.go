@@ -3,6 +3,7 @@ package envoylimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -38,6 +39,9 @@ func (s *Service) asksOf(request *rls.RateLimitRequest) ([]ask, error) {
 		return nil, ErrNoDomain
 	case len(request.GetDescriptors()) == 0:
 		return nil, ErrNoDescriptors
+	case len(request.GetDescriptors()) > MaxDescriptors:
+		return nil, fmt.Errorf("%w: %d descriptors, and at most %d are possible", ErrTooManyDescriptors,
+			len(request.GetDescriptors()), MaxDescriptors)
 	}
 	asks := make([]ask, len(request.GetDescriptors()))
 	replaced := make(map[string]bool)

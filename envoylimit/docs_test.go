@@ -10,7 +10,7 @@ import (
 
 // The configuration of the document does what it says.
 func TestTheConfigurationOfTheDocument(t *testing.T) {
-	document, err := os.ReadFile("../docs/howto-envoy.md")
+	document, err := os.ReadFile("../docs/howto/envoy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,4 +26,21 @@ func TestTheConfigurationOfTheDocument(t *testing.T) {
 	if n := strings.Count(string(document), "\n"); n > 150 {
 		t.Errorf("the document has %d lines", n)
 	}
+}
+
+// A configuration of envoyproxy/ratelimit is read as it is, and does what the page of migration
+// says.
+func TestTheConfigurationThatMigrates(t *testing.T) {
+	document, err := os.ReadFile("../docs/migrate/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(document), "```yaml\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	play(t, start(t, connect(t, local(t)), shown, envoylimit.Options{}), []step{
+		{ask("shop", "remote_address=192.0.2.7"), "OK ok:9"},
+		{ask("shop", "remote_address=192.0.2.8"), "OK ok:9"},
+		{ask("shop", "user=ann"), "OK ok:599"},
+		{ask("shop", "user=ann,path=/orders"), "OK ok:99"},
+	})
 }

@@ -22,7 +22,8 @@ func exampleService() (*envoylimit.Service, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
 	if err != nil {
 		log.Fatal(err)
 	}

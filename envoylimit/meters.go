@@ -16,6 +16,9 @@ type meters struct {
 	loads                             metric.Int64Counter // configurations, by result
 }
 
+// Results of loading a configuration.
+const loadOK, loadFailed = "success", "error"
+
 func newMeters(provider metric.MeterProvider) (*meters, error) {
 	meter := provider.Meter("github.com/shardlimit/shardlimit/envoylimit")
 	m := &meters{}
@@ -38,17 +41,28 @@ func newMeters(provider metric.MeterProvider) (*meters, error) {
 			metric.WithDescription(c.about))
 		errs = append(errs, err)
 	}
-	return m, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	// A counter that begins with its first event has not risen for those who watch how it rises.
+	for _, result := range []string{loadOK, loadFailed} {
+		m.load(context.Background(), result, 0)
+	}
+	return m, nil
 }
 
 func (m *meters) failed(ctx context.Context) { m.errors.Add(ctx, 1) }
 
 func (m *meters) loaded(ctx context.Context, err error) {
-	result := "success"
 	if err != nil {
-		result = "error"
+		m.load(ctx, loadFailed, 1)
+		return
 	}
-	m.loads.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+	m.load(ctx, loadOK, 1)
+}
+
+func (m *meters) load(ctx context.Context, result string, n int64) {
+	m.loads.Add(ctx, n, metric.WithAttributes(attribute.String("result", result)))
 }
 
 // noted is the attributes of a rule under one name.

@@ -4,21 +4,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
 )
 
-// maxOverrides bounds how many limits requests can bring along, because each is remembered.
-const maxOverrides = 1024
-
-// overrides are the limits that requests brought along. The zero value has none.
-type overrides struct {
-	mu  sync.Mutex
-	all map[string]*limit
-}
+// keptOverrides is how many limits that requests brought along are remembered: those used
+// last. One that comes again counts on, as what was used is on Redis.
+const keptOverrides = 1024
 
 // override is the limit that a descriptor brings along, which goes before all rules of its domain.
 // It holds for the keys and values of the descriptor together.
@@ -30,21 +24,12 @@ func (s *Service) override(domain string, entries []rules.Entry,
 			ErrOverride, o.GetUnit())
 	}
 	id := "override/" + strconv.Itoa(int(o.GetRequestsPerUnit())) + "/" + unit.String() + "/" + domain
-	s.overrides.mu.Lock()
-	defer s.overrides.mu.Unlock()
-	l := s.overrides.all[id]
-	if l == nil {
-		if len(s.overrides.all) == maxOverrides {
-			return nil, rules.Match{}, fmt.Errorf("%w: requests brought more than %d different ones", ErrOverride,
-				maxOverrides)
-		}
-		if s.overrides.all == nil {
-			s.overrides.all = make(map[string]*limit)
-		}
-		l = newLimit(s, &rules.Rule{ID: id, Domain: domain, Open: true, Requests: o.GetRequestsPerUnit(), Unit: unit})
+	l := s.overrides.get(id, keptOverrides, func() *limit {
+		rule := &rules.Rule{ID: id, Domain: domain, Open: true, Requests: o.GetRequestsPerUnit(), Unit: unit}
+		l := newLimit(s, rule)
 		l.brought = true
-		s.overrides.all[id] = l
-	}
+		return l
+	})
 	var key []byte
 	keys := make([]string, len(entries))
 	for i, e := range entries {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -194,6 +195,64 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
+}
+
+// Ten thousand descriptors are read again and again, from a file that is replaced, and every
+// request is answered by one of the two configurations meanwhile.
+func TestALargeFileIsFollowedUnderLoad(t *testing.T) {
+	const many, callers, reloads = 10_000, 8, 3
+	large := func(n int) string {
+		var b strings.Builder
+		b.WriteString("domain: d\ndescriptors:\n")
+		for i := range many {
+			fmt.Fprintf(&b, "- {key: k%d, rate_limit: {unit: hour, requests_per_unit: %d}}\n", i, n)
+		}
+		return b.String()
+	}
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		file := filepath.Join(t.TempDir(), "large.yaml")
+		write(t, file, large(1_000_000))
+		s := start(t, client, "", envoylimit.Options{})
+		_, loaded := follow(t, s, file)
+		api := rls.NewRateLimitServiceClient(dial(t, s))
+		var asked atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				for i := c; ctx.Err() == nil; i = (i + callers*7) % many {
+					a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("k%d=v", i%64)))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if limit := a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit(); limit < 1_000_000 ||
+						limit > 1_000_000+reloads || a.GetOverallCode() != rls.RateLimitResponse_OK {
+						t.Errorf("%v", a)
+						return
+					}
+					asked.Add(1)
+				}
+			})
+		}
+		for i := range reloads {
+			before := asked.Load()
+			write(t, file, large(1_000_001+i))
+			if err := <-loaded; err != nil {
+				t.Fatal(err)
+			}
+			for asked.Load() < before+callers && !t.Failed() {
+				runtime.Gosched()
+			}
+		}
+		stop()
+		wg.Wait()
+		a, err := s.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("k%d=v", many-1)))
+		if err != nil || a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1_000_000+reloads {
+			t.Errorf("at the end: %v, %v", a, err)
+		}
+	})
 }
 
 func TestLoadWithoutAFile(t *testing.T) {

@@ -12,25 +12,40 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
 )
 
-// Errors of requests. gRPC clients see the code UNKNOWN, as of envoyproxy/ratelimit; Envoy then
-// does what failure_mode_deny says.
+// MaxDescriptors is how many descriptors a request may have. Each is decided beside the others.
+const MaxDescriptors = 256
+
+// Errors of requests. gRPC clients see the code UNKNOWN, as of envoyproxy/ratelimit, but for
+// ErrTooManyDescriptors; Envoy then does what failure_mode_deny says.
 var (
 	// ErrNoDomain: the request names no domain.
 	ErrNoDomain = errors.New("envoylimit: rate limit domain must not be empty")
 	// ErrNoDescriptors: the request has no descriptor.
 	ErrNoDescriptors = errors.New("envoylimit: rate limit descriptor list must not be empty")
+	// ErrTooManyDescriptors: the request has more than MaxDescriptors. The code is
+	// INVALID_ARGUMENT.
+	ErrTooManyDescriptors error = invalid("envoylimit: the request has too many descriptors")
 	// ErrNoConfig: no configuration was applied yet.
 	ErrNoConfig = errors.New("envoylimit: no rate limit configuration is loaded")
 	// ErrOverride: the limit that a descriptor brings along cannot be used. The text says why.
 	ErrOverride = errors.New("envoylimit: the limit of the descriptor cannot be used")
 )
+
+// invalid is an error that gRPC clients see as INVALID_ARGUMENT.
+type invalid string
+
+func (e invalid) Error() string { return string(e) }
+
+func (e invalid) GRPCStatus() *status.Status { return status.New(codes.InvalidArgument, string(e)) }
 
 // ErrInvalidOptions: New was given Options that cannot work. The text says what to change.
 var ErrInvalidOptions = errors.New("envoylimit: invalid options")
@@ -86,7 +101,7 @@ type Service struct {
 	live      atomic.Pointer[generation] // nil before the first configuration
 	seen      atomic.Pointer[reading]    // by Load
 	applying  sync.Mutex
-	overrides overrides
+	overrides recent // that requests brought along
 }
 
 // generation is a configuration in force. It is immutable.
@@ -140,9 +155,9 @@ func (s *Service) Register(server grpc.ServiceRegistrar) {
 // are still answered. It may be called more than once.
 func (s *Service) Leave() { s.health.Shutdown() }
 
-func (s *Service) serving(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
+func (s *Service) serving(as grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	for _, name := range []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName} {
-		s.health.SetServingStatus(name, status)
+		s.health.SetServingStatus(name, as)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,6 +163,9 @@ func TestErrors(t *testing.T) {
 		"no config":      {empty, ask("d", "user=ann"), envoylimit.ErrNoConfig},
 		"no domain":      {s, ask("", "user=ann"), envoylimit.ErrNoDomain},
 		"no descriptors": {s, ask("d"), envoylimit.ErrNoDescriptors},
+		"too many descriptors": {s, ask("d", slices.Repeat([]string{"other=x"}, envoylimit.MaxDescriptors+1)...),
+			envoylimit.ErrTooManyDescriptors},
+		"as many as may be": {s, ask("d", slices.Repeat([]string{"other=x"}, envoylimit.MaxDescriptors)...), nil},
 		"a limit per year": {s, override(typev3.RateLimitUnit_YEAR, 3),
 			envoylimit.ErrOverride},
 	} {
@@ -171,6 +175,11 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := api.ShouldRateLimit(t.Context(), ask("d")); status.Code(err) != codes.Unknown ||
 		!strings.Contains(err.Error(), "descriptor list must not be empty") {
+		t.Error(err)
+	}
+	many := ask("d", slices.Repeat([]string{"user=ann"}, envoylimit.MaxDescriptors+1)...)
+	if _, err := api.ShouldRateLimit(t.Context(), many); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "desc = envoylimit: the request has too many descriptors: 257 descriptors") {
 		t.Error(err)
 	}
 	client.Close()
@@ -195,14 +204,16 @@ func TestOverrides(t *testing.T) {
 			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
 			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
 		})
-		for i := range 1100 {
+		// those used last are remembered; others count on when they come again
+		for i := range 4000 {
 			q := override(typev3.RateLimitUnit_DAY, 0)
 			q.Descriptors[0].Limit.RequestsPerUnit = uint32(1e6 + i)
 			q = hits(q, 1e12) // refused without asking
-			if _, err := s.ShouldRateLimit(t.Context(), q); (i >= 1021) != errors.Is(err, envoylimit.ErrOverride) {
-				t.Error(err)
+			if _, err := s.ShouldRateLimit(t.Context(), q); err != nil {
+				t.Fatalf("limit %d: %v", i, err)
 			}
 		}
+		play(t, s, []step{{hour(), "OVER_LIMIT over:0"}, {override(typev3.RateLimitUnit_DAY, 4), "OK ok:2"}})
 	})
 }
 
