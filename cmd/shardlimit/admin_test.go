@@ -11,7 +11,7 @@ import (
 
 // The demo keeps its promise when its output is no terminal.
 func TestDemo(t *testing.T) {
-	text, code := shardlimitRun(t, "demo", "--for", "2s", "--rate", "100/100ms", "--nodes", "2", "--workers", "3")
+	text, code := runHere(t, "demo", "--for", "2s", "--rate", "100/100ms", "--nodes", "2", "--workers", "3")
 	if code != exitOK || !strings.Contains(text, "never over") || strings.Contains(text, "\x1b") {
 		t.Errorf("ended with %d: %s", code, text)
 	}
@@ -30,12 +30,12 @@ func TestAdministration(t *testing.T) {
 		{[]string{"delete", "adm"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"set", "adm", "--shards", "2"}, exitFailed, []string{`no limit "adm"`}},
 		{[]string{"set", "adm", "--rate", "10/m", "--shards", "2"}, exitOK,
-			[]string{"10 permits per 1m0s over 2 shards", "(new)"}},
+			[]string{"adm: 10/m, sliding-log over 2 shards (new)"}},
 		{[]string{"show", "adm"}, exitOK,
-			[]string{"adm  10/m, sliding_log over 2 shards", "in use or reserved 0 of 10, free 10",
+			[]string{"adm  10/m, sliding-log over 2 shards", "in use or reserved 0 of 10, free 10",
 				"participants do not contend"}},
 		{[]string{"set", "adm", "--rate", "20/m"}, exitOK,
-			[]string{"20 permits per 1m0s over 2 shards (before: 10 permits"}},
+			[]string{"20/m, sliding-log over 2 shards (before: 10/m, "}},
 		{[]string{"show", "adm", "--json"}, exitOK,
 			[]string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`, `"shards": [`, `"participants": []`}},
 		{[]string{"top", "adm", "--count", "2", "--every", "10ms"}, exitOK, []string{"free 20\n", "\n\nadm  20/m"}},
@@ -44,7 +44,7 @@ func TestAdministration(t *testing.T) {
 		{[]string{"delete", "adm"}, exitOK, []string{"deleted"}},
 		{[]string{"show", "adm"}, exitFailed, []string{`no limit "adm"`}},
 	} {
-		text, code := shardlimitRun(t, append(step.args, flags...)...)
+		text, code := runHere(t, append(step.args, flags...)...)
 		if code != step.code {
 			t.Errorf("%v ended with %d, want %d: %s", step.args, code, step.code, text)
 		}
@@ -82,22 +82,22 @@ func TestAdministrationOfAFamily(t *testing.T) {
 		{[]string{"set", "users", "--rate", "5/m"}, exitUsage, []string{`"users" is a family`}},
 		{[]string{"reset", "users"}, exitUsage, []string{`"users" is a family`}},
 		{[]string{"show", "nobody", "--family"}, exitFailed, []string{`no family "nobody"`}},
-		{[]string{"show", "users", "--family"}, exitOK, []string{"users  2/m for each key"}},
+		{[]string{"show", "users", "--family"}, exitOK, []string{"users  for each key: 2/m, sliding-log on 1 shard"}},
 		{[]string{"show", "users", "--key", "ann"}, exitOK, []string{"users/ann  2/m", "in use or reserved 2 of 2"}},
 		{[]string{"top", "users", "--key", "ann", "--count", "1"}, exitOK, []string{"in use or reserved 2 of 2"}},
 		{[]string{"top", "users", "--count", "1"}, exitUsage, []string{`"users" is a family`}},
 		{[]string{"reset", "users", "--key", "ann"}, exitOK, []string{"users/ann: usage forgotten"}},
 		{[]string{"show", "users", "--key", "ann"}, exitOK, []string{"in use or reserved 0 of 2"}},
 		{[]string{"set", "users", "--family", "--rate", "5/m"}, exitOK,
-			[]string{"users: 5 permits", "(before: 2 permits"}},
+			[]string{"users: 5/m, ", "(before: 2/m, "}},
 		{[]string{"set", "users", "--family", "--shards", "2"}, exitUsage, []string{"cannot be changed"}},
-		{[]string{"set", "users", "--key", "ann", "--rate", "600/m"}, exitOK, []string{"users/ann: 600 permits"}},
+		{[]string{"set", "users", "--key", "ann", "--rate", "600/m"}, exitOK, []string{"users/ann: 600/m, "}},
 		{[]string{"show", "users", "--family"}, exitOK,
-			[]string{"users  5/m for each key", `"ann" has 600/m of its own`}},
+			[]string{"users  for each key: 5/m, ", `"ann" has 600/m, sliding-log on 1 shard of its own`}},
 		{[]string{"set", "users", "--unset"}, exitUsage, []string{"--key"}},
-		{[]string{"set", "users", "--key", "ann", "--unset"}, exitOK, []string{"users/ann: 5 permits"}},
+		{[]string{"set", "users", "--key", "ann", "--unset"}, exitOK, []string{"users/ann: 5/m, "}},
 	} {
-		text, code := shardlimitRun(t, append(step.args, flags...)...)
+		text, code := runHere(t, append(step.args, flags...)...)
 		if code != step.code {
 			t.Errorf("%v ended with %d, want %d: %s", step.args, code, step.code, text)
 		}
@@ -142,7 +142,7 @@ func TestShowsWhoContends(t *testing.T) {
 			`"id": "` + shardlimit.ParticipantID("stranger")},
 		"show who": {"\n" + shardlimit.ParticipantID("ann") + "         2          14 "},
 	} {
-		text, code := shardlimitRun(t, append(strings.Fields(args), "--prefix", prefix, "--redis", server.Addr())...)
+		text, code := runHere(t, append(strings.Fields(args), "--prefix", prefix, "--redis", server.Addr())...)
 		for _, s := range says {
 			if code != exitOK || !strings.Contains(text, s) {
 				t.Errorf("%s ended with %d and does not say %q:\n%s", args, code, s, text)

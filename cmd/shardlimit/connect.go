@@ -20,7 +20,7 @@ const adminCall = 2 * time.Second
 
 // connect makes a client for the nodes that the flags name.
 func connect(cmd *cli.Command) (*shardlimit.Client, error) {
-	all, err := nodes(cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel"))
+	all, err := target(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 )
 
@@ -21,7 +22,7 @@ func deleteCommand(con console) *cli.Command {
 				if err := l.Delete(ctx); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(con.out, "%s: deleted\n", l.Name())
+				_, err := fmt.Fprintf(con.out, "%s: deleted\n", draw.Name(l.Name()))
 				return err
 			})
 		},

@@ -18,15 +18,17 @@ import (
 const demoHelp = `Starts Redis nodes inside this process, and a fleet of unequal workers that want
 more than one limit allows: every other one waits for batches, the others poll.
 On the way the limit is lowered and raised again, and a node goes away and comes
-back. At the end the recorded history is checked: the most permits admitted in
-any window, wherever it begins, against the limit that held in it.
+back. At the end the recorded history is checked: what each worker got of what it
+was entitled to, by max-min fairness, and the most permits admitted in any
+window, wherever it begins, against the limit that held in it.
 
 Example:
 
-  shardlimit demo --for 20s --rate 1000/s --nodes 3
+  shardlimit demo --for 40s --rate 1000/s --nodes 3
 
 The embedded nodes serve a few thousand calls a second; they say nothing about
-the speed of real servers.
+the speed of real servers. Parts are less even while the processors are busy, which
+the verdict measures by how late the view came.
 
 Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2 wrong
 usage.`
@@ -37,9 +39,9 @@ func demoCommand(con console) *cli.Command {
 		Usage:       "see a limit at work; needs no Redis",
 		Description: demoHelp,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "for", Value: 10 * time.Second, Usage: "how long it runs, `TIME`"},
+			&cli.DurationFlag{Name: "for", Value: 20 * time.Second, Usage: "how long it runs, `TIME`"},
 			&cli.StringFlag{Name: "rate", Value: "2000/s", Usage: rateHelp},
-			&cli.IntFlag{Name: "shards", Value: 8, Usage: "`NUMBER` of shards, 0 to have it chosen"},
+			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards; 0: chosen"},
 			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
 			&cli.IntFlag{Name: "workers", Value: 8, Usage: "`NUMBER` of workers, each with a client of its own"},
 			&cli.BoolFlag{Name: "plain",

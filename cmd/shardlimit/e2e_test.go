@@ -18,6 +18,12 @@ var built string
 func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
 
 func buildAndTest(m *testing.M) int {
+	for _, setting := range []string{"REDIS", "CLUSTER", "SENTINEL", "PREFIX"} { // of who runs the tests
+		if err := os.Unsetenv("SHARDLIMIT_" + setting); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	dir, err := os.MkdirTemp("", "shardlimit-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -25,7 +31,8 @@ func buildAndTest(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	built = filepath.Join(dir, "shardlimit")
-	build := exec.Command("go", "build", "-o", built, ".")
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3 -X main.commit=0123456789abcdef", "-o",
+		built, ".")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)
@@ -126,4 +133,17 @@ func shardlimitRun(t *testing.T, args ...string) (text string, code int) {
 		t.Fatal(err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// runHere is shardlimitRun inside of this process, which is much faster.
+func runHere(t *testing.T, args ...string) (text string, code int) {
+	t.Helper()
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nothing.Close() }()
+	out := create(t, filepath.Join(t.TempDir(), "out"))
+	code = run(t.Context(), append([]string{"shardlimit"}, args...), console{in: nothing, out: out, err: out})
+	return read(t, out.Name()), code
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v3"
 	"go.opentelemetry.io/otel/metric"
@@ -75,65 +74,56 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 	return j, nil
 }
 
-// envoyServer is the service while it runs.
-type envoyServer struct {
-	service *envoylimit.Service
-	server  *grpc.Server
-	hups    chan os.Signal
-	ended   chan error
-}
-
-// start begins to serve, until stop. Calls that are under way at the first interrupt are answered.
+// start makes the service ready to serve.
 func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, meters metric.MeterProvider,
-	con console) (*envoyServer, error) {
+	who guard, con console) (front, error) {
 	j.options.MeterProvider = meters
 	j.options.Logger = slog.New(slog.NewTextHandler(con.err, nil))
 	service, err := envoylimit.New(client, j.options)
 	if err != nil {
-		return nil, err
+		return front{}, err
 	}
-	running := &envoyServer{service: service, server: grpc.NewServer(), hups: make(chan os.Signal, 1),
-		ended: make(chan error, 1)}
-	signal.Notify(running.hups, syscall.SIGHUP)
-	j.source.Reload = running.hups
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	j.source.Reload = hups
 	if err := service.Load(interrupts.first, j.source); err != nil {
-		signal.Stop(running.hups)
+		signal.Stop(hups)
 		if errors.Is(err, rules.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("--config: %w", err)
+			return front{}, usagef("--config: %w", err)
 		}
-		return nil, err
+		return front{}, err
 	}
 	listener, err := net.Listen("tcp", j.listen)
 	if err != nil {
-		signal.Stop(running.hups)
-		return nil, err
+		signal.Stop(hups)
+		return front{}, err
 	}
-	service.Register(running.server)
+	server := grpc.NewServer(who.grpc(usualBounds)...)
+	service.Register(server)
 	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", listener.Addr())
+	who.warn(con, listener.Addr())
 	go service.Follow(interrupts.first, j.source)
-	context.AfterFunc(interrupts.first, service.Leave)
-	go func() { running.ended <- running.server.Serve(listener) }()
-	return running, nil
+	return front{name: "Envoy", leave: service.Leave,
+		serve: func() error { return server.Serve(listener) },
+		stop: func(ctx context.Context) error {
+			signal.Stop(hups)
+			return stopServer(ctx, server)
+		}}, nil
 }
 
-// stop ends in good order: calls under way are answered, for at most that long or until a second
-// interrupt.
-func (e *envoyServer) stop(interrupts *interrupts, grace time.Duration) error {
-	signal.Stop(e.hups)
-	e.service.Leave()
-	ctx, cancel := context.WithTimeout(interrupts.second, grace)
-	defer cancel()
+// stopServer ends in good order, at the end of ctx at once.
+func stopServer(ctx context.Context, server *grpc.Server) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.server.GracefulStop()
+		server.GracefulStop()
 	}()
 	select {
 	case <-stopped:
-		return <-e.ended
+		return nil
 	case <-ctx.Done():
-		e.server.Stop()
+		server.Stop()
 		<-stopped
-		return fmt.Errorf("some calls of Envoy had not ended: %w", ctx.Err())
+		return ctx.Err()
 	}
 }

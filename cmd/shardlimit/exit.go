@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Exit codes.
@@ -18,13 +24,59 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
+// oneLine is what an error says, in one line without the beginning that those of the library have.
+// Of an outage it is which servers cannot be reached, and why; of a server that is in use under
+// another name, what to write.
+func oneLine(err error) string {
+	op := (*net.OpError)(nil)
+	var other *node.IdentityError
+	var said saidError
+	if errors.As(err, &other) {
+		return otherName(other)
+	}
+	if errors.As(err, &said) { // it has the causes in it
+		return plainText(err)
+	}
+	if servers := unreached(err); len(servers) > 0 {
+		return strings.Join(servers, "; ")
+	}
+	switch {
+	case !errors.Is(err, shardlimit.ErrUnavailable):
+	case errors.As(err, &op):
+		return fmt.Sprintf("Redis does not answer: %v", op)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "Redis does not answer in time; look at its servers and the way there"
+	}
+	return plainText(err)
+}
+
+// otherName says how a server is to be listed that is in use under another name.
+func otherName(e *node.IdentityError) string {
+	address, write := "ADDRESS", ""
+	if strings.Contains(e.Name, ":") { // it was listed without a name
+		address = e.Name
+	}
+	if strings.Contains(e.Found, ":") {
+		write = "that address, or "
+	}
+	return fmt.Sprintf("%s is in use as %q: write %s%s=%s", e.Name, e.Found, write, e.Found, address)
+}
+
 func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
+
+// saidError is a failure in words that say all there is to say.
+type saidError struct{ error }
+
+func saidf(format string, a ...any) error { return saidError{fmt.Errorf(format, a...)} }
 
 // errTold is a failure that has been described on standard error already.
 var errTold = errors.New("failed")
 
 func exitCode(err error) int {
 	var usage usageError
+	if code, ok := exitOf(err); ok {
+		return code
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -32,4 +84,18 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// exitError is the exit code of a command that was run.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// exitOf is the exit code in an error.
+func exitOf(err error) (code int, ok bool) {
+	var e exitError
+	if errors.As(err, &e) {
+		return int(e), true
+	}
+	return 0, false
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,8 @@ import (
 	"slices"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/catalog"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 )
 
@@ -28,53 +30,116 @@ func familyFlag() cli.Flag {
 func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (*shardlimit.Limiter, error) {
 	if !cmd.IsSet("key") {
 		limiter, err := client.Open(ctx, name)
-		return limiter, notFamily(ctx, client, name, err)
+		return limiter, notFamily(ctx, cmd, client, name, err)
 	}
-	family, err := openFamily(ctx, client, name)
+	family, err := openFamily(ctx, cmd, client, name)
 	if err != nil {
 		return nil, err
 	}
 	return family.Limiter(cmd.String("key")), nil
 }
 
-func openFamily(ctx context.Context, client *shardlimit.Client, name string) (*shardlimit.Family, error) {
+// openOnly is openFor where the name is that of one thing only: who asks for permits of a limit
+// that has the name of a family probably means the other.
+func openOnly(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,
+	name string) (*shardlimit.Limiter, error) {
+	other := make(chan error, 1)
+	go func() { other <- catalog.CheckKind(ctx, client, name, cmd.IsSet("key")) }()
+	limiter, err := openFor(ctx, cmd, client, name)
+	if err != nil {
+		return nil, err
+	}
+	if <-other != nil {
+		return nil,
+			usagef("%[1]q is a limit and a family, which count apart; have one of them under another name, and "+
+				"remove the limit: shardlimit delete %[1]s", name)
+	}
+	return limiter, nil
+}
+
+// ownKind refuses the name of a family for a limit that may have to be made.
+func ownKind(ctx context.Context, client *shardlimit.Client, name, instead string) error {
+	if err := catalog.CheckKind(ctx, client, name, false); err != nil {
+		return usagef("%w; %s", err, instead)
+	}
+	return nil
+}
+
+// openFamily says so if what was not found is the name of a limit.
+func openFamily(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,
+	name string) (*shardlimit.Family, error) {
 	family, err := client.OpenFamily(ctx, name)
 	if errors.Is(err, shardlimit.ErrNotFound) {
+		if taken := catalog.CheckKind(ctx, client, name, true); taken != nil {
+			flag := "family"
+			if cmd.IsSet("key") {
+				flag = "key"
+			}
+			return nil, usagef("%w; leave --%s out", taken, flag)
+		}
 		return nil, fmt.Errorf("no family %q is stored there; check the name, the nodes and --prefix", name)
 	}
 	return family, explain(err, name)
 }
 
 // notFamily says so if what was not found is the name of a family.
-func notFamily(ctx context.Context, client *shardlimit.Client, name string, err error) error {
-	if errors.Is(err, shardlimit.ErrNotFound) {
-		if _, found := client.OpenFamily(ctx, name); found == nil {
-			return usagef("%q is a family; add --key KEY for one of its keys (show and set also know --family)", name)
-		}
+func notFamily(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string, err error) error {
+	if !errors.Is(err, shardlimit.ErrNotFound) {
+		return explain(err, name)
 	}
-	return explain(err, name)
+	if _, found := client.OpenFamily(ctx, name); found != nil {
+		return explain(err, name)
+	}
+	key, family := hasFlag(cmd, "key"), hasFlag(cmd, "family")
+	switch {
+	case key && family:
+		return usagef("%q is a family; add --key KEY for one of its keys, or --family for all", name)
+	case key:
+		return usagef("%q is a family; add --key KEY for one of its keys", name)
+	case family:
+		return usagef("%q is a family; add --family", name)
+	}
+	return usagef("%q is a family, and %s is for limits; what nobody uses any more expires by itself", name,
+		cmd.FullName())
+}
+
+func hasFlag(cmd *cli.Command, name string) bool {
+	return slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // showFamily prints what holds for the keys.
 func showFamily(w io.Writer, f *shardlimit.Family) error {
-	l := f.Limit()
-	_, err := fmt.Fprintf(w, "%s  %s for each key, %s over %d shards\n", f.Name(),
-		rate.Rate{Permits: l.Permits, Per: l.Per},
-		l.Algorithm, l.Shards)
+	_, err := fmt.Fprintf(w, "%s  for each key: %s\n", draw.Name(f.Name()), describe(f.Limit()))
 	own := f.OwnLimits()
 	for _, key := range slices.Sorted(maps.Keys(own)) {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "%q has %s of its own\n", key,
-				rate.Rate{Permits: own[key].Permits, Per: own[key].Per})
+			_, err = fmt.Fprintf(w, "%q has %s of its own\n", key, describe(own[key]))
 		}
 	}
 	return err
 }
 
+// familyJSON is what show --family --json prints.
+type familyJSON struct {
+	limitJSON
+	Own []limitJSON `json:"own"` // limits of single keys, by their names
+}
+
+func showFamilyJSON(w io.Writer, f *shardlimit.Family) error {
+	out := familyJSON{asJSON(f.Name(), kindFamily, f.Limit()), []limitJSON{}}
+	own := f.OwnLimits()
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		out.Own = append(out.Own, asJSON(key, "key", own[key]))
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(out)
+}
+
 // setFamily changes what holds for the keys, or for one.
 func setFamily(ctx context.Context, cmd *cli.Command, con console, client *shardlimit.Client, name string,
 	change func(shardlimit.Limit) shardlimit.Limit) error {
-	family, err := openFamily(ctx, client, name)
+	family, err := openFamily(ctx, cmd, client, name)
 	if err != nil {
 		return err
 	}
@@ -93,8 +158,7 @@ func setFamily(ctx context.Context, cmd *cli.Command, con console, client *shard
 		}
 	}
 	if err := do(); err != nil {
-		return explain(err, name)
+		return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name)+" --family")
 	}
-	_, err = fmt.Fprintf(con.out, "%s: %s (before: %s)\n", of, now(), before)
-	return err
+	return tellChange(con, of, before, now())
 }

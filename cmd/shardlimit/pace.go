@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stdio"
@@ -56,6 +57,8 @@ func paceCommand(con console) *cli.Command {
 				Usage: "append 'start end lines' of every batch to `FILE`, in nanoseconds of the machine's monotonic " +
 					"clock"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress on standard error"},
+			&cli.BoolFlag{Name: "json",
+				Usage: "progress and outcome as JSON, one object a line; times are in microseconds"},
 		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readPaceJob(cmd)
@@ -73,12 +76,12 @@ type paceJob struct {
 	limit       shardlimit.Limit
 	process     process
 	rest, audit string
-	quiet       bool
+	quiet, json bool
 }
 
 func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"),
-		quiet: cmd.Bool("quiet")}
+		quiet: cmd.Bool("quiet"), json: cmd.Bool("json")}
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")
 	}
@@ -121,19 +124,25 @@ func (j *paceJob) run(ctx context.Context, con console) error {
 func (j *paceJob) open(ctx context.Context, client *shardlimit.Client, con console) (*shardlimit.Limiter, error) {
 	ctx, cancel := context.WithTimeout(ctx, declareTimeout)
 	defer cancel()
+	if err := ownKind(ctx, client, j.name, "give the limit another name"); err != nil {
+		return nil, err
+	}
 	limiter, err := client.Limiter(ctx, j.name, j.limit)
 	if err != nil {
 		return nil, explain(err, j.name)
 	}
-	if got := limiter.Limit(); got.Permits != j.limit.Permits || got.Per != j.limit.Per {
+	got := limiter.Limit()
+	if got.Permits != j.limit.Permits || got.Per != j.limit.Per {
 		_, _ = fmt.Fprintf(con.err,
 			"shardlimit: %s is stored with %s, which holds instead of %s; shardlimit set changes it\n",
-			j.name, rateOf(got), rateOf(j.limit))
+			draw.Name(j.name), rateOf(got), rateOf(j.limit))
+	}
+	if j.limit.Shards > 0 && got.Shards != j.limit.Shards {
+		_, _ = fmt.Fprintf(con.err, "shardlimit: %s has %s, and not %d; shardlimit set changes it\n",
+			draw.Name(j.name), draw.Plural(int64(got.Shards), "shard"), j.limit.Shards)
 	}
 	return limiter, nil
 }
-
-func rateOf(l shardlimit.Limit) rate.Rate { return rate.Rate{Permits: l.Permits, Per: l.Per} }
 
 // release runs the engine between standard input and standard output.
 func (j *paceJob) release(interrupts *interrupts, limiter *shardlimit.Limiter, con console) error {
@@ -159,7 +168,7 @@ func (j *paceJob) release(interrupts *interrupts, limiter *shardlimit.Limiter, c
 	engine := pace.New(options)
 	stopProgress := func() {}
 	if !j.quiet {
-		p := newProgress(j.name, con, engine.Status, func() rate.Rate { return rateOf(limiter.Limit()) })
+		p := newProgress(j, con, engine.Status, func() rate.Rate { return rateOf(limiter.Limit()) })
 		stopProgress = goUntilStopped(interrupts.second, p.run)
 	}
 	began := time.Now()

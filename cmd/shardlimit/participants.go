@@ -24,6 +24,7 @@ type crowd struct {
 	Rest *restJSON `json:"other_participants,omitempty"`
 	// Error says that shards are missing from it.
 	Error string `json:"participants_error,omitempty"`
+	told  bool   // why it is so stands elsewhere
 }
 
 // rowJSON is a participant. The names of its fields are a promise to scripts.
@@ -50,7 +51,7 @@ func readCrowd(ctx context.Context, l *shardlimit.Limiter, names []string) crowd
 	all, err := l.Participants(ctx)
 	c := crowdOf(all, names)
 	if err != nil {
-		c.Error = err.Error()
+		c.Error = oneLine(err)
 	}
 	return c
 }
@@ -92,13 +93,15 @@ func (r *restJSON) label() string {
 	case r.Count == 0:
 		return "newcomers"
 	case r.Newcomers:
-		return fmt.Sprintf("%d others and newcomers", r.Count)
+		return draw.Plural(int64(r.Count), "other") + " and newcomers"
 	}
-	return fmt.Sprintf("%d others", r.Count)
+	return draw.Plural(int64(r.Count), "other")
 }
 
 func (c crowd) print(b *strings.Builder) {
 	switch {
+	case c.Error != "" && c.told:
+		b.WriteString("\nnot every shard told who contends\n")
 	case c.Error != "":
 		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", strings.ReplaceAll(c.Error, "\n", "; "))
 	case len(c.Rows) == 0 && c.Rest == nil:
@@ -130,11 +133,7 @@ func (r rowJSON) label() string {
 	if r.Name == "" {
 		return r.ID
 	}
-	quoted := fmt.Sprintf("%q", r.Name)
-	if name := quoted[1 : len(quoted)-1]; name != r.Name {
-		return quoted
-	}
-	return r.Name
+	return draw.Name(r.Name)
 }
 
 // perWindow is permits per window, rounded; none is a dash: nobody is held back.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/urfave/cli/v3"
@@ -16,11 +18,40 @@ type process struct {
 
 func processFlags() []cli.Flag {
 	return append([]cli.Flag{
+		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
+	}, askerFlags()...)
+}
+
+// askerFlags say where Redis is, and on whose behalf permits are asked for.
+func askerFlags() []cli.Flag {
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "participant",
 			Usage: "`NAME` under which this process contends, which no other should have (default: host-pid-random)"},
 		&cli.FloatFlag{Name: "weight", Value: 1, Usage: "part of a contended limit relative to the others, a `NUMBER`"},
-		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
 	}, targetFlags()...)
+}
+
+// withAsker opens the limit that NAME and --key say, for a command that asks for permits of it.
+func withAsker(ctx context.Context, cmd *cli.Command, do func(*shardlimit.Limiter) error) error {
+	name, err := nameArgument(cmd)
+	if err != nil {
+		return err
+	}
+	p, err := readProcess(cmd)
+	if err != nil {
+		return err
+	}
+	p.config.CallTimeout, p.config.WaitThroughOutage = adminCall, true
+	client, closeAll, err := p.start()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	limiter, err := openOnly(ctx, cmd, client, name)
+	if err != nil {
+		return err
+	}
+	return do(limiter)
 }
 
 func readProcess(cmd *cli.Command) (process, error) {
@@ -34,13 +65,16 @@ func readProcess(cmd *cli.Command) (process, error) {
 	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
 	if !p.embedded {
 		var err error
-		p.config.Nodes, err = nodes(redis, cluster, sentinel)
+		p.config.Nodes, err = target(cmd)
 		return p, err
 	}
 	if redis != "" || cluster != "" || sentinel != "" {
 		return p,
 			usagef("--embedded needs no other server; leave --redis, --cluster and --sentinel out (also " +
 				"SHARDLIMIT_REDIS and so on in the environment)")
+	}
+	if cmd.String("tls-ca") != "" || cmd.String("tls-client-cert") != "" || cmd.String("tls-client-key") != "" {
+		return p, usagef("--embedded has no TLS; leave --tls-ca, --tls-client-cert and --tls-client-key out")
 	}
 	return p, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -21,8 +20,6 @@ func TestProgressLine(t *testing.T) {
 			"mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
 		{pace.Status{Phase: pace.WaitingForOutput, Waiting: 2},
 			"mails: 1,667/s of 5000/s, released 0, waiting 2, waiting for the reader of the output"},
-		{pace.Status{Phase: pace.WaitingForPermits, Waiting: 2, Err: errors.New("no shard\nanswered")},
-			"mails: 1,667/s of 5000/s, released 0, waiting 2, Redis does not answer, trying again: no shard; answered"},
 	} {
 		if got := progressLine("mails", c.status, 1666.7, limit); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 )
 
@@ -21,7 +22,7 @@ func resetCommand(con console) *cli.Command {
 				if err := l.Reset(ctx); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(con.out, "%s: usage forgotten\n", l.Name())
+				_, err := fmt.Fprintf(con.out, "%s: usage forgotten\n", draw.Name(l.Name()))
 				return err
 			})
 		},

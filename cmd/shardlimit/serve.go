@@ -2,49 +2,58 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
 	"github.com/urfave/cli/v3"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
 const serveHelp = `For programs that are not written in Go:
 
-  POST /v1/allow  {"limiter": "mails", "key": "", "n": 1}
-                  200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...};
+  POST /v1/allow  {"limiter": "mails", "key": "", "n": 1}, sent as "Content-Type: application/json"
+                  200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...},
+                  with RateLimit and RateLimit-Policy, and Retry-After if denied;
                   "participant": "ann", "weight": 2 say on whose behalf, so that those who contend
                   share fairly; left out, it is this server, and all such callers are one
                   400 and 404 for what cannot be decided, 503 if no node answers
   GET  /healthz   200, or 503 while it shuts down
+  GET  /readyz    200 if a node answers, or --on-outage is open or local; else 503
   GET  /metrics   for Prometheus
 
-Limits that are stored already are joined as they are. A file of limits is a JSON array:
+Limits that are stored already are joined as they are. A file of limits is a list in YAML or JSON:
 
   [{"name": "mails", "rate": "500/s", "shards": 8},
-   {"name": "users", "rate": "30/m", "per_key": true, "revision": 2}]
+   {"name": "users", "rate": "30/m", "per_key": true, "revision": 2},
+   {"name": "jobs", "rate": "10/s", "algorithm": "token-bucket", "burst": 50, "mode": "shadow"}]
+
+What else a limit has is called as the flags of shardlimit set; scope: per-participant is possible.
+
+A file of settings is a mapping in YAML, from names of flags to values; the command line comes first:
+
+  redis: [10.0.0.1:6379, 10.0.0.2:6379]
+  listen: 0.0.0.0:8080
+  token-file: /etc/shardlimit/tokens
+  limits:
+    - {name: mails, rate: 500/s}
 
 With --grpc it is Envoy's rate limit service, too (envoy.service.ratelimit.v3, grpc.health.v1), with
 the YAML of envoyproxy/ratelimit in --config, a file or a folder. That is read again when it changes
 and on SIGHUP; a bad one is reported, and the former one stays in force.
 
-It listens on this machine only unless told otherwise: there is no access control, and
-it believes every participant and weight. Let them come from what you have authenticated.
+It listens on this machine only unless told otherwise. --token-file has /v1/allow, /metrics and Envoy
+bear a token (Authorization: Bearer TOKEN); --tls-cert and --tls-key have it speak TLS. It believes
+every participant and weight: let them come from what you have authenticated.
 
 Example:
 
   shardlimit serve --limit mails=500/s --per-key users=30/m --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit serve --settings /etc/shardlimit/serve.yaml
   shardlimit serve --grpc 127.0.0.1:8081 --config /etc/ratelimit --redis 10.0.0.1:6379,10.0.0.2:6379`
 
 func serveCommand(con console) *cli.Command {
@@ -58,13 +67,16 @@ func serveCommand(con console) *cli.Command {
 			&cli.StringSliceFlag{Name: "limit", Usage: "serve a limit, `NAME=RATE`; may be repeated"},
 			&cli.StringSliceFlag{Name: "per-key", Usage: "serve a limit for each key, `NAME=RATE`; may be repeated"},
 			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
+			&cli.StringFlag{Name: "settings", Usage: "read what else is not said here from this `FILE`"},
 			&cli.StringFlag{Name: "on-outage", Value: "closed",
 				Usage: "when no node answers: closed, open or local (`POLICY`)"},
 			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond,
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
-		}, envoyFlags(), processFlags()),
+			&cli.IntFlag{Name: "max-series", Value: defaultSeries,
+				Usage: "`NUMBER` of series that a metric has at most; others share one (0: any number)"},
+		}, guardFlags(), envoyFlags(), processFlags()),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)
 			if err != nil {
@@ -75,19 +87,35 @@ func serveCommand(con console) *cli.Command {
 	}
 }
 
+// outageNames are the outage policies on a command line.
+var outageNames = [...]string{shardlimit.FailClosed: "closed", shardlimit.FailOpen: "open",
+	shardlimit.FailLocal: "local"}
+
 // serveJob is a command line of serve.
 type serveJob struct {
 	listen       string
+	guard        guard
 	declarations []serve.Declaration
 	grace        time.Duration
+	series       int // of each metric at most, 0: any number
 	process      process
 	envoy        *envoyJob // nil without --grpc
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
-	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace")}
-	var err error
+	inFile, err := applySettings(cmd)
+	if err != nil {
+		return nil, err
+	}
+	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"),
+		series: cmd.Int("max-series")}
+	if j.series < 0 {
+		return nil, usagef("--max-series is %d; it must be 0 (any number) or more", j.series)
+	}
 	if j.process, err = readProcess(cmd); err != nil {
+		return nil, err
+	}
+	if j.guard, err = readGuard(cmd); err != nil {
 		return nil, err
 	}
 	if j.envoy, err = readEnvoyJob(cmd); err != nil {
@@ -96,18 +124,18 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if j.declarations, err = readDeclarations(cmd); err != nil {
 		return nil, err
 	}
+	j.declarations = append(j.declarations, inFile...)
 	if len(j.declarations) == 0 && j.envoy == nil {
 		return nil,
 			usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, --limits FILE, " +
 				"or --grpc with --config")
 	}
 	j.process.config.CallTimeout = cmd.Duration("call-timeout")
-	policies := map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen,
-		"local": shardlimit.FailLocal}
-	var known bool
-	if j.process.config.OnOutage, known = policies[cmd.String("on-outage")]; !known {
+	policy := slices.Index(outageNames[:], cmd.String("on-outage"))
+	if policy < 0 {
 		return nil, usagef("--on-outage is %q; it must be closed, open or local", cmd.String("on-outage"))
 	}
+	j.process.config.OnOutage = shardlimit.OutagePolicy(policy)
 	return j, nil
 }
 
@@ -135,14 +163,16 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 
 // run serves until an interrupt, then ends in good order.
 func (j *serveJob) run(ctx context.Context, con console) error {
-	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	meters, metrics, err := newMeters(j.series)
 	if err != nil {
 		return err
 	}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	defer func() { _ = meters.Shutdown(context.Background()) }()
+	log := slog.New(slog.NewTextHandler(con.err, nil))
 	j.process.config.MeterProvider = meters
+	if !j.process.embedded { // those are never away
+		j.process.config.Logger = log
+	}
 	client, closeAll, err := j.process.start()
 	if err != nil {
 		return err
@@ -158,40 +188,30 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	if err != nil {
 		return explain(err, "")
 	}
-	server := serve.New(limits, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	if j.envoy == nil {
-		return j.listenAndServe(interrupts, server, con)
-	}
-	running, err := j.envoy.start(interrupts, client, meters, con)
-	if err != nil {
-		return err
-	}
-	return errors.Join(j.listenAndServe(interrupts, server, con), running.stop(interrupts, j.grace))
-}
-
-func (j *serveJob) listenAndServe(interrupts *interrupts, handler *serve.Server, con console) error {
+	server := serve.New(limits, metrics, serve.Options{
+		Tokens: j.guard.tokens, Ready: j.readiness(client),
+		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage]),
+	})
 	listener, err := net.Listen("tcp", j.listen)
 	if err != nil {
 		return err
 	}
-	server := serve.HTTP(handler, j.process.config.CallTimeout)
-	_, _ = fmt.Fprintf(con.err, "shardlimit: serving %d limits on http://%s\n", len(j.declarations), listener.Addr())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-interrupts.first.Done():
+	var fronts []front
+	if j.envoy != nil {
+		f, err := j.envoy.start(interrupts, client, meters, j.guard, con)
+		if err != nil {
+			_ = listener.Close()
+			return err
+		}
+		fronts = append(fronts, f)
 	}
-	handler.Leave()
-	ctx, cancel := context.WithTimeout(interrupts.second, j.grace)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		_ = server.Close()
-		return fmt.Errorf("some calls had not ended: %w", err)
+	return serveAll(interrupts, j.grace, append(fronts, j.front(listener, server, con))...)
+}
+
+// readiness asks the nodes, or is nil if there are answers without them.
+func (j *serveJob) readiness(client *shardlimit.Client) func(context.Context) []shardlimit.NodeState {
+	if j.process.config.OnOutage != shardlimit.FailClosed {
+		return nil
 	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return client.Ping
 }

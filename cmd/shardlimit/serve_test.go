@@ -16,7 +16,7 @@ import (
 func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 	t.Helper()
 	cmd, says := launchServe(t, args...)
-	return cmd, says.address("limits on ")
+	return cmd, says.address("serving HTTP on ")
 }
 
 // launchServe runs serve and returns what it says.

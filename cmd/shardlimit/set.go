@@ -4,87 +4,198 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/urfave/cli/v3"
 )
 
 const rateHelp = "`RATE` as NUMBER/TIME: 500/s, 30/m, 100/10s, 20/100ms"
 
+const setHelp = `Every process that uses the limit follows within its next call, and what was
+used stays counted. Every window that begins after the command has ended obeys
+the new limit. What no flag names stays as it is.
+
+Examples:
+
+  shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit set jobs --rate 10/s --algorithm token-bucket --burst 50 --redis 10.0.0.1:6379
+  shardlimit set users --key ann --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379`
+
 func setCommand(con console) *cli.Command {
 	return &cli.Command{
-		Name:      "set",
-		Usage:     "change a limit while it is in use, or create it",
-		ArgsUsage: "NAME",
-		Description: "Every process that uses the limit follows within its next call, and what was used stays " +
-			"counted.\n" +
-			"Every window that begins after the command has ended obeys the new rate.\n\nExample:\n\n" +
-			"  shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379\n" +
-			"  shardlimit set users --key ann --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379",
+		Name:        "set",
+		Usage:       "change a limit while it is in use, or create it",
+		ArgsUsage:   "NAME",
+		Description: setHelp,
 		Flags: append([]cli.Flag{
 			familyFlag(), keyFlag(),
 			&cli.BoolFlag{Name: "unset", Usage: "with --key: the key has its family's limit again"},
-			&cli.StringFlag{Name: "rate", Usage: rateHelp + "; left out: as it is"},
-			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards, 0 to have it chosen; left out: as it is"},
-			&cli.BoolFlag{Name: "failover", Usage: "what a lost node has is taken over by the others, of three or " +
-				"more; =false: not; left out: as it is"},
+			&cli.StringFlag{Name: "rate", Usage: rateHelp},
+			&cli.StringFlag{Name: "algorithm", Usage: "`HOW` to count: " + spelling.List(spelling.Algorithms())},
+			&cli.StringFlag{Name: "mode", Usage: "`WHAT` becomes of calls: " + spelling.List(spelling.Modes())},
+			&cli.Int64Flag{Name: "burst", HideDefault: true,
+				Usage: "what a bucket holds, a `NUMBER` of permits; 0: those of the rate"},
+			&cli.DurationFlag{Name: "lease", HideDefault: true,
+				Usage: "how long processes may hold permits, `TIME`; 0: never"},
+			&cli.DurationFlag{Name: "offset", HideDefault: true,
+				Usage: "by how much the windows of fixed-window are moved, `TIME`"},
+			&cli.IntFlag{Name: "shards", HideDefault: true, Usage: "`NUMBER` of shards, 0 to have it chosen"},
+			&cli.BoolFlag{Name: "failover",
+				Usage: "what a lost node has is taken over by the others, of three or more; =false: not"},
+			&cli.Int64Flag{Name: "revision", HideDefault: true,
+				Usage: "`NUMBER` above which a declaration in code replaces the limit; it never falls"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return set(ctx, cmd, con) },
 	}
 }
 
+// ofLimit are the flags that change something about a limit.
+var ofLimit = []string{"rate", "algorithm", "mode", "burst", "lease", "offset", "shards", "failover", "revision"}
+
 func set(ctx context.Context, cmd *cli.Command, con console) error {
-	ofFamily := cmd.Bool("family") || cmd.IsSet("key")
-	switch {
-	case cmd.Bool("unset") && (!cmd.IsSet("key") || cmd.IsSet("rate")):
-		return usagef("--unset goes with --key, and not with --rate")
-	case ofFamily && cmd.IsSet("shards"):
-		return usagef("how many shards the keys of a family have cannot be changed")
-	case cmd.IsSet("key") && cmd.IsSet("failover"):
-		return usagef("--failover goes with a limit or a whole family, not with --key")
-	case !cmd.IsSet("rate") && !cmd.IsSet("shards") && !cmd.IsSet("failover") && !cmd.Bool("unset"):
-		return usagef("nothing to set; give --rate 500/s, --shards 8 or --failover")
+	if err := checkSet(cmd); err != nil {
+		return err
 	}
 	change, err := readChange(cmd)
 	if err != nil {
 		return err
 	}
 	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		if ofFamily {
+		if cmd.Bool("family") || cmd.IsSet("key") {
 			return setFamily(ctx, cmd, con, client, name, change)
 		}
 		limiter, err := client.Open(ctx, name)
-		if err := notFamily(ctx, client, name, err); errors.As(err, &usageError{}) {
+		if err := notFamily(ctx, cmd, client, name, err); errors.As(err, &usageError{}) {
 			return err
 		}
 		if errors.Is(err, shardlimit.ErrNotFound) && cmd.IsSet("rate") {
 			return declare(ctx, client, con, name, change(shardlimit.Limit{}))
 		}
 		if err != nil {
-			return explain(err, name)
+			return notSet(ctx, client, err, name, "")
 		}
 		before := limiter.Limit()
-		if err := limiter.SetLimit(ctx, change(before)); err != nil {
-			return explain(err, name)
+		from := before
+		if limiter.ShardsChosen() { // so they are chosen anew, unless --shards says how many
+			from.Shards = 0
 		}
-		_, err = fmt.Fprintf(con.out, "%s: %s (before: %s)\n", name, limiter.Limit(), before)
-		return err
+		if err := limiter.SetLimit(ctx, change(from)); err != nil {
+			return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name))
+		}
+		now := limiter.Limit()
+		if cmd.Bool("failover") && !now.Failover {
+			_, _ = fmt.Fprintln(con.err, "shardlimit: failover needs three nodes or more, so it does nothing")
+		}
+		return tellChange(con, name, before, now)
 	})
+}
+
+// notSet says of a change that failed whether it is stored. then is what finishes a stored one; it
+// is empty if nothing was sent yet.
+func notSet(ctx context.Context, client *shardlimit.Client, err error, name, then string) error {
+	seen := map[string]bool{}
+	for _, e := range shardErrors(err) {
+		seen[e.Shard+" "+e.Node] = true
+	}
+	op := (*net.OpError)(nil)
+	switch {
+	case len(seen) > 0 && then != "":
+		verb := "have"
+		if len(seen) == 1 {
+			verb = "has"
+		}
+		return saidf("%s: stored; %s %s not adopted it: %s; %s finishes the change when all answer", draw.Name(name),
+			draw.Plural(int64(len(seen)), "shard"), verb, oneLine(err), then)
+	case !errors.Is(err, shardlimit.ErrUnavailable):
+		return explain(err, name)
+	case errors.As(err, &op) && op.Addr != nil && (then == "" || op.Op == "dial"):
+		return saidf("nothing changed: %s, which keeps the record, does not answer: %w", op.Addr, op.Err)
+	case then == "":
+		return saidf("nothing changed: %s, which keeps the record, does not answer in time", silent(ctx, client))
+	}
+	return saidf("the record did not answer, so look whether anything changed with shardlimit show: %s", oneLine(err))
+}
+
+// silent names the nodes that do not answer.
+func silent(ctx context.Context, client *shardlimit.Client) string {
+	var names []string
+	for _, n := range client.Ping(ctx) {
+		if n.Err != nil {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "the node"
+	}
+	return strings.Join(names, " or ")
+}
+
+// tellChange says what holds now.
+func tellChange(con console, name string, before, now shardlimit.Limit) error {
+	_, err := fmt.Fprintf(con.out, "%s: %s (before: %s)\n", draw.Name(name), describe(now), describe(before))
+	return err
+}
+
+// checkSet refuses flags that do not go together.
+func checkSet(cmd *cli.Command) error {
+	given := slices.DeleteFunc(slices.Clone(ofLimit), func(name string) bool { return !cmd.IsSet(name) })
+	switch {
+	case cmd.Bool("unset") && (!cmd.IsSet("key") || len(given) > 0):
+		return usagef("--unset goes with --key, and with nothing that it would set")
+	case len(given) == 0 && !cmd.Bool("unset"):
+		return usagef("nothing to set; give one or more of --%s", strings.Join(ofLimit, ", --"))
+	case (cmd.Bool("family") || cmd.IsSet("key")) && cmd.IsSet("shards"):
+		return usagef("how many shards the keys of a family have cannot be changed")
+	}
+	for _, name := range []string{"failover", "revision"} {
+		if cmd.IsSet("key") && cmd.IsSet(name) {
+			return usagef("--%s goes with a limit or a whole family, not with --key", name)
+		}
+	}
+	return nil
 }
 
 // readChange returns what the flags do to a limit.
 func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, error) {
 	var r rate.Rate
+	var err error
 	if cmd.IsSet("rate") {
-		var err error
 		if r, err = rate.Parse(cmd.String("rate")); err != nil {
 			return nil, usagef("--rate: %w", err)
 		}
 	}
+	algorithm, err := chosen(cmd, "algorithm", spelling.Algorithms())
+	if err != nil {
+		return nil, err
+	}
+	mode, err := chosen(cmd, "mode", spelling.Modes())
+	if err != nil {
+		return nil, err
+	}
 	return func(l shardlimit.Limit) shardlimit.Limit {
 		if cmd.IsSet("rate") {
 			l.Permits, l.Per = r.Permits, r.Per
+		}
+		if cmd.IsSet("algorithm") && algorithm != l.Algorithm {
+			l.Algorithm, l.Burst, l.Lease, l.Offset = algorithm, 0, 0, 0 // those of the other one mean nothing to it
+		}
+		if cmd.IsSet("mode") {
+			l.Mode = mode
+		}
+		if cmd.IsSet("offset") {
+			l.Offset = cmd.Duration("offset")
+		}
+		if cmd.IsSet("burst") {
+			l.Burst = cmd.Int64("burst")
+		}
+		if cmd.IsSet("lease") {
+			l.Lease = cmd.Duration("lease")
 		}
 		if cmd.IsSet("shards") {
 			l.Shards = cmd.Int("shards")
@@ -92,8 +203,22 @@ func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, erro
 		if cmd.IsSet("failover") {
 			l.Failover = cmd.Bool("failover")
 		}
+		if cmd.IsSet("revision") {
+			l.Revision = cmd.Int64("revision")
+		}
 		return l
 	}, nil
+}
+
+// chosen reads a flag that names one of several things, with dashes or underscores.
+func chosen[T any](cmd *cli.Command, flag string, all map[string]T) (v T, err error) {
+	name := cmd.String(flag)
+	v, known := spelling.Find(all, name)
+	if cmd.IsSet(flag) && !known {
+		return v, usagef("--%s is %q%s; it must be one of %s", flag, name,
+			didYouMean(name, "", spelling.Names(all)), spelling.List(all))
+	}
+	return v, nil
 }
 
 func declare(ctx context.Context, client *shardlimit.Client, con console, name string, limit shardlimit.Limit) error {
@@ -105,6 +230,6 @@ func declare(ctx context.Context, client *shardlimit.Client, con console, name s
 	if _, err := client.Open(ctx, name); err != nil {
 		return explain(err, name)
 	}
-	_, err = fmt.Fprintf(con.out, "%s: %s (new)\n", name, limiter.Limit())
+	_, err = fmt.Fprintf(con.out, "%s: %s (new)\n", draw.Name(name), describe(limiter.Limit()))
 	return err
 }

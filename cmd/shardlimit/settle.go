@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,8 +32,11 @@ func startOf(f *os.File) int64 {
 
 // settle saves the rest and describes the outcome. origin is what startOf said.
 func (j *paceJob) settle(w io.Writer, o pace.Outcome, origin int64, took time.Duration) error {
+	if j.json {
+		return j.settleJSON(w, o, origin, took)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", j.name, lineCount(o.Lines), short(took))
+	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", draw.Name(j.name), lineCount(o.Lines), draw.About(took))
 	if o.Err == nil && len(o.Rest) == 0 {
 		b.WriteString(", all of the input\n")
 		if !j.quiet {
@@ -64,7 +69,7 @@ func (j *paceJob) keepRest(b *strings.Builder, o pace.Outcome) {
 		b.WriteString("  Every line that was read has been released.\n")
 		return
 	}
-	lines := int64(strings.Count(string(o.Rest), "\n"))
+	lines := restLines(o.Rest)
 	path, err := saveRest(j.rest, o.Rest)
 	if err != nil {
 		fmt.Fprintf(b, "  LOST: %s (%d bytes) that were read but not released could not be saved: %v\n",
@@ -74,12 +79,51 @@ func (j *paceJob) keepRest(b *strings.Builder, o pace.Outcome) {
 	fmt.Fprintf(b, "  %s (%d bytes) that were read but not released are in %s\n", lineCount(lines), len(o.Rest), path)
 }
 
-func lineCount(n int64) string {
-	if n == 1 {
-		return "1 line"
-	}
-	return draw.Count(n) + " lines"
+func restLines(rest []byte) int64 { return int64(bytes.Count(rest, []byte("\n"))) }
+
+// outcomeJSON is the last line of pace --json. The names of its fields are a promise to scripts.
+type outcomeJSON struct {
+	Name      string `json:"name"`
+	State     string `json:"state"` // done or ended
+	Reason    string `json:"reason"`
+	Released  int64  `json:"released"`
+	TookUS    int64  `json:"took_us"`
+	RestFile  string `json:"rest_file,omitempty"`
+	RestLines int64  `json:"rest_lines"`
+	RestBytes int    `json:"rest_bytes"`
+	Repeated  int    `json:"repeated_bytes"` // with which the output ends and the rest begins again
+	Torn      bool   `json:"torn"`           // the output ends inside a line that the rest goes on with
+	NextLine  int64  `json:"next_line,omitempty"`
+	NextByte  int64  `json:"next_byte,omitempty"`
+	Error     string `json:"error,omitempty"` // the rest could not be saved
 }
+
+// settleJSON is settle for programs.
+func (j *paceJob) settleJSON(w io.Writer, o pace.Outcome, origin int64, took time.Duration) error {
+	out := outcomeJSON{Name: j.name, State: "done", Reason: reason(o.Err), Released: o.Lines,
+		TookUS: took.Microseconds(), RestLines: restLines(o.Rest), RestBytes: len(o.Rest), Repeated: o.Repeated,
+		Torn: o.Torn}
+	done := o.Err == nil && len(o.Rest) == 0
+	if !done {
+		out.State = "ended"
+		if origin >= 0 {
+			out.NextLine, out.NextByte = o.Lines+1, origin+o.Bytes
+		}
+	}
+	if len(o.Rest) > 0 {
+		path, err := saveRest(j.rest, o.Rest)
+		if out.RestFile = path; err != nil {
+			out.Error = oneLine(err)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(out)
+	if done {
+		return nil
+	}
+	return errTold
+}
+
+func lineCount(n int64) string { return draw.Plural(n, "line") }
 
 func reason(err error) string {
 	switch {
@@ -90,5 +134,5 @@ func reason(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	}
-	return err.Error()
+	return oneLine(err)
 }

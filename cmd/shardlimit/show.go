@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/urfave/cli/v3"
 )
 
@@ -20,7 +22,8 @@ func showCommand(con console) *cli.Command {
 		Name:      "show",
 		Usage:     "show a limit, where its shards are, what is in use and who contends for it",
 		ArgsUsage: "NAME",
-		Description: "Nothing is consumed and nothing is written.\n\nExample:\n\n" +
+		Description: "Nothing is consumed and nothing is written. If a shard does not answer the exit code is 1." +
+			"\n\nExample:\n\n" +
 			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
 			familyFlag(), keyFlag(), participantFlag(),
@@ -29,9 +32,12 @@ func showCommand(con console) *cli.Command {
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.Bool("family") {
 				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-					family, err := openFamily(ctx, client, name)
+					family, err := openFamily(ctx, cmd, client, name)
 					if err != nil {
 						return err
+					}
+					if cmd.Bool("json") {
+						return showFamilyJSON(con.out, family)
 					}
 					return showFamily(con.out, family)
 				})
@@ -43,9 +49,14 @@ func showCommand(con console) *cli.Command {
 				}
 				who := readCrowd(ctx, l, cmd.StringSlice("participant"))
 				if cmd.Bool("json") {
-					return errors.Join(err, printJSON(con.out, l.Name(), state, who))
+					err = errors.Join(err, printJSON(con.out, l.Name(), state, who))
+				} else {
+					err = errors.Join(err, printState(con.out, l.Name(), state, who))
 				}
-				return errors.Join(err, printState(con.out, l.Name(), state, who))
+				if away, _ := unseen(state); away > 0 && (err == nil || errors.Is(err, shardlimit.ErrUnavailable)) {
+					return errTold
+				}
+				return err
 			})
 		},
 	}
@@ -59,6 +70,11 @@ type stateJSON struct {
 	PerUS        int64       `json:"per_us"`
 	Algorithm    string      `json:"algorithm"`
 	Scope        string      `json:"scope"`
+	Burst        int64       `json:"burst"`
+	LeaseUS      int64       `json:"lease_us"`
+	Revision     int64       `json:"revision"`
+	Mode         string      `json:"mode"`
+	OffsetUS     int64       `json:"offset_us"`
 	Epoch        int64       `json:"epoch"`
 	Settled      bool        `json:"settled"`
 	Used         int64       `json:"used"`
@@ -85,76 +101,116 @@ type shardJSON struct {
 }
 
 func printJSON(w io.Writer, name string, s shardlimit.State, who crowd) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(stateOf(name, s, who))
+}
+
+func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
 	out := stateJSON{
 		Name: name, Permits: s.Limit.Permits, PerUS: s.Limit.Per.Microseconds(), Algorithm: s.Limit.Algorithm.String(),
-		Scope: s.Limit.Scope.String(),
+		Scope: s.Limit.Scope.String(), Burst: s.Limit.Burst, LeaseUS: s.Limit.Lease.Microseconds(),
+		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(), OffsetUS: s.Limit.Offset.Microseconds(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
 		Failover: s.Limit.Failover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,
-			Share: sh.Share,
-			Used:  sh.Used, Free: sh.Free, QuarantineUS: sh.Quarantine.Microseconds()}
+			Share: sh.Share, Used: sh.Used, Free: sh.Free, QuarantineUS: sh.Quarantine.Microseconds()}
 		if sh.Err != nil {
-			j.Error = sh.Err.Error()
+			j.Error = oneLine(sh.Err)
 		}
 		out.Shards = append(out.Shards, j)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(out)
+	return out
 }
 
 func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
+	return printStateIn(w, usualWidth, name, s, who)
+}
+
+// printStateIn is for so many columns. What is beyond the usual ones makes bars longer.
+func printStateIn(w io.Writer, width int, name string, s shardlimit.State, who crowd) error {
 	var b strings.Builder
-	r := rate.Rate{Permits: s.Limit.Permits, Per: s.Limit.Per}
+	fmt.Fprintf(&b, "%s  %s%s\n", draw.Name(name), describe(s.Limit), arranged(s))
 	if s.Limit.Scope == shardlimit.PerParticipant {
-		_, err := fmt.Fprintf(w,
-			"%s  %s, %s for each participant, layout %d\nevery process counts for itself; nothing of that is in "+
-				"Redis\n",
-			name, r, s.Limit.Algorithm, s.Epoch)
+		b.WriteString("every process counts for itself; nothing of that is in Redis\n")
+		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "%s  %s, %s over %d shards, layout %d%s\n", name, r, s.Limit.Algorithm, len(s.Shards), s.Epoch,
-		moving(s))
-	fmt.Fprintf(&b, "in use or reserved %s of %s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits),
-		draw.Count(s.Remaining))
-	if s.RetryAfter > 0 {
-		fmt.Fprintf(&b, ", the next permit in %s", short(s.RetryAfter))
-	}
-	if s.ResetAfter > 0 {
-		fmt.Fprintf(&b, ", all free in %s", short(s.ResetAfter))
-	}
-	if len(s.Lost) > 0 {
-		fmt.Fprintf(&b, "\nlost: %s; what the limit had there %s", strings.Join(s.Lost, ", "), takenOver(s))
-	}
-	nodeWidth := len("node")
-	for _, sh := range s.Shards {
-		nodeWidth = max(nodeWidth, len(sh.Node))
-	}
-	fmt.Fprintf(&b, "\n\n%-5s  %5s  %-*s  %10s  %10s  %10s\n", "shard", "slot", nodeWidth, "node", "share", "used",
-		"free")
-	for _, sh := range s.Shards {
-		fmt.Fprintf(&b, "%-5s  %5d  %-*s  ", sh.Tag, sh.Slot, nodeWidth, sh.Node)
-		if sh.Err != nil {
-			fmt.Fprintf(&b, "does not answer: %v\n", sh.Err)
-			continue
+	printUse(&b, s)
+	printShards(&b, s, min(usualBar+max(0, width-usualWidth), widestBar))
+	if _, causes := unseen(s); len(causes) > 0 {
+		b.WriteString("\n")
+		for _, cause := range causes {
+			b.WriteString(draw.Clip(cause, 300) + "\n")
 		}
-		fmt.Fprintf(&b, "%10s  %10s  %10s  %s%s\n", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free),
-			strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), 10), " "),
-			remark(sh, s.Limit.Algorithm))
+		who.told = true
 	}
 	who.print(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func moving(s shardlimit.State) string {
-	if s.Settled {
-		return ""
+// printUse tells how much of the whole limit is in use.
+func printUse(b *strings.Builder, s shardlimit.State) {
+	known := ""
+	if slices.ContainsFunc(s.Shards, func(sh shardlimit.ShardState) bool { return sh.Err != nil }) {
+		known = " as far as shards answer"
 	}
-	return " (capacity is still moving)"
+	fmt.Fprintf(b, "in use or reserved %s of %s%s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), known,
+		draw.Count(s.Remaining))
+	if s.RetryAfter > 0 {
+		fmt.Fprintf(b, ", the next permit in %s", draw.About(s.RetryAfter))
+	}
+	if s.ResetAfter > 0 {
+		fmt.Fprintf(b, ", all free in %s", draw.About(s.ResetAfter))
+	}
+	if len(s.Lost) > 0 {
+		fmt.Fprintf(b, "\nlost: %s; what the limit had there %s", strings.Join(s.Lost, ", "), takenOver(s))
+	}
+	b.WriteString("\n")
+}
+
+// Columns of the bar that tells how much of a shard is in use.
+const (
+	usualBar  = 10
+	widestBar = 60
+)
+
+// printShards is a table with a row for each shard.
+func printShards(b *strings.Builder, s shardlimit.State, columns int) {
+	nodeWidth := len("node")
+	for _, sh := range s.Shards {
+		nodeWidth = max(nodeWidth, utf8.RuneCountInString(sh.Node))
+	}
+	fmt.Fprintf(b, "\n%-5s  %5s  %-*s  %10s  %10s  %10s\n", "shard", "slot", nodeWidth, "node", "share", "used", "free")
+	for _, sh := range s.Shards {
+		fmt.Fprintf(b, "%-5s  %5d  %-*s  ", sh.Tag, sh.Slot, nodeWidth, sh.Node)
+		if sh.Err != nil {
+			b.WriteString("does not answer\n")
+			continue
+		}
+		bar := strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), columns), " ")
+		fmt.Fprintf(b, "%10s  %10s  %10s", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free))
+		if more := bar + remark(sh, s.Limit.Algorithm); more != "" {
+			b.WriteString("  " + strings.TrimPrefix(more, " "))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// arranged tells when the limit was set or moved last, by the clock of a node: the number of a
+// layout is that time. Numbers that are none are those of tests.
+func arranged(s shardlimit.State) string {
+	if !s.Settled {
+		return " (capacity is still moving)"
+	}
+	if at := time.UnixMicro(s.Epoch); at.Year() >= 2020 {
+		return at.UTC().Format(", since 2006-01-02 15:04 UTC")
+	}
+	return ""
 }
 
 func takenOver(s shardlimit.State) string {
@@ -167,23 +223,13 @@ func takenOver(s shardlimit.State) string {
 // remark says what is unusual about a shard of a limit that is counted like that.
 func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
 	if s.Algorithm != algorithm {
-		return fmt.Sprintf(" by %s%s", s.Algorithm, remark(s, s.Algorithm))
+		return fmt.Sprintf(" by %s%s", spelling.Of(s.Algorithm), remark(s, s.Algorithm))
 	}
 	switch {
 	case s.Quarantine > 0:
-		return fmt.Sprintf(" shut for %s: the node lost its memory", short(s.Quarantine))
+		return fmt.Sprintf(" shut for %s: the node lost its memory", draw.About(s.Quarantine))
 	case s.Share != s.Target:
 		return fmt.Sprintf(" on the way to %s", draw.Count(s.Target))
 	}
 	return ""
-}
-
-// short rounds a duration to three digits or so.
-func short(d time.Duration) time.Duration {
-	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond} {
-		if d >= 10*unit {
-			return d.Round(unit / 10)
-		}
-	}
-	return d.Round(time.Microsecond)
 }

@@ -13,7 +13,7 @@ import (
 
 func exampleState() shardlimit.State {
 	return shardlimit.State{
-		Limit: shardlimit.Limit{Permits: 3000, Per: time.Second}, Epoch: 7, Used: 1250, Remaining: 250,
+		Limit: shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3}, Epoch: 7, Used: 1250, Remaining: 250,
 		RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
 		Shards: []shardlimit.ShardState{
 			{Tag: "a", Slot: 15495, Node: "10.0.0.1:6379", Target: 1000, Share: 1000, Used: 750, Free: 250},
@@ -61,13 +61,15 @@ func TestPrintState(t *testing.T) {
 	if err := printState(&b, "mails", exampleState(), exampleCrowd()); err != nil {
 		t.Fatal(err)
 	}
-	want := `mails  3000/s, sliding_log over 3 shards, layout 7 (capacity is still moving)
-in use or reserved 1,250 of 3,000, free 250, the next permit in 1.5ms, all free in 912.3ms
+	want := `mails  3000/s, sliding-log over 3 shards (capacity is still moving)
+in use or reserved 1,250 of 3,000 as far as shards answer, free 250, the next permit in 1.5ms, all free in 912ms
 
 shard   slot  node                share        used        free
 a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
-bc         3  n2                    500         500           0  ██████████ by token_bucket shut for 400ms: the node lost its memory
-d          4  n3             does not answer: it is away
+bc         3  n2                    500         500           0  ██████████ by token-bucket shut for 400ms: the node lost its memory
+d          4  n3             does not answer
+
+n3: it is away
 
 participant         weight        used      wanted    entitled
 ann                      2       1,000       2,500         800
@@ -111,16 +113,5 @@ func TestPrintJSON(t *testing.T) {
 	}
 	if _, there := second["error"]; there {
 		t.Errorf("a shard that answered has an error: %v", second)
-	}
-}
-
-func TestShort(t *testing.T) {
-	for in, want := range map[time.Duration]string{
-		1234 * time.Nanosecond: "1µs", 1234567 * time.Nanosecond: "1.235ms", 123456 * time.Microsecond: "123.5ms",
-		12345 * time.Millisecond: "12.3s", 2 * time.Hour: "2h0m0s", 0: "0s",
-	} {
-		if got := short(in).String(); got != want {
-			t.Errorf("short(%s) = %s, want %s", in, got, want)
-		}
 	}
 }

@@ -16,10 +16,10 @@ import (
 
 // targetFlags say where Redis is.
 func targetFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "redis", Sources: cli.EnvVars("SHARDLIMIT_REDIS"),
-			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://... " +
-				"(every process must list the same)"},
+			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://..., " +
+				"or NAME=URL, by which name the node is known (every process must list the same)"},
 		&cli.StringFlag{Name: "cluster", Sources: cli.EnvVars("SHARDLIMIT_CLUSTER"),
 			Usage: "a Redis Cluster, `URL,host:port...`: one or more of its nodes"},
 		&cli.StringFlag{Name: "sentinel", Sources: cli.EnvVars("SHARDLIMIT_SENTINEL"),
@@ -28,7 +28,7 @@ func targetFlags() []cli.Flag {
 				"?sentinel_user=...&sentinel_password=... for the sentinels themselves"},
 		&cli.StringFlag{Name: "prefix", Sources: cli.EnvVars("SHARDLIMIT_PREFIX"), Value: shardlimit.DefaultKeyPrefix,
 			Usage: "beginning of every Redis key, `TEXT` without braces"},
-	}
+	}, tlsFlags()...)
 }
 
 const chooseTarget = "say where Redis is with one of --redis host:port,host:port, --cluster host:port or --sentinel " +
@@ -59,9 +59,20 @@ func nodes(redis, cluster, sentinel string) ([]shardlimit.Node, error) {
 }
 
 func redisNodes(list string) ([]shardlimit.Node, error) {
-	all, err := shardlimit.ParseNodes(list)
-	if err != nil {
-		return nil, usagef("--redis: %s", strings.TrimPrefix(err.Error(), shardlimit.ErrInvalidConfig.Error()+"\n"))
+	var all []shardlimit.Node
+	entries := strings.Split(list, ",")
+	for i, entry := range entries {
+		found, err := shardlimit.ParseNodes(entry)
+		if err == nil {
+			all = append(all, found...)
+			continue
+		}
+		where := ""
+		if len(entries) > 1 {
+			where = fmt.Sprintf("number %d of the list: ", i+1)
+		}
+		return nil, usagef("--redis: %s%s", where,
+			strings.TrimPrefix(err.Error(), shardlimit.ErrInvalidConfig.Error()+": "))
 	}
 	return all, nil
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 )
@@ -24,6 +28,8 @@ func topCommand(con console) *cli.Command {
 			keyFlag(), participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
 			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
+			&cli.BoolFlag{Name: "json",
+				Usage: "print one JSON object for each look, in a line; times are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return top(ctx, cmd, con) },
 	}
@@ -52,15 +58,21 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	if err != nil {
 		return err
 	}
-	view := newPage(con.out)
-	defer view.close()
+	view, closeView := viewOf(con.out, cmd.Bool("json"))
+	defer closeView()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for look := 1; ; look++ {
-		if err := view.show(lookAt(interrupts.first, limiter, cmd.StringSlice("participant"))); err != nil {
+	for looks := 1; ; looks++ {
+		seen := lookAt(interrupts.first, limiter, cmd.StringSlice("participant"))
+		if interrupts.first.Err() != nil { // it was cut short, and says nothing
+			return nil
+		}
+		if err := view(seen); errors.Is(err, syscall.EPIPE) {
+			return nil // the reader has enough
+		} else if err != nil {
 			return err
 		}
-		if look == count {
+		if looks == count {
 			return nil
 		}
 		select {
@@ -78,19 +90,56 @@ func openFor(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,
 	return open(ctx, cmd, client, name)
 }
 
-// lookAt is what show prints. What goes wrong is part of it: the next look may succeed.
-func lookAt(ctx context.Context, l *shardlimit.Limiter, names []string) string {
+// look is what was seen of a limit at once. What went wrong is part of it: the next may succeed.
+type look struct {
+	name  string
+	state shardlimit.State
+	who   crowd
+	err   error
+}
+
+func lookAt(ctx context.Context, l *shardlimit.Limiter, names []string) look {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	state, err := l.Peek(ctx)
+	k := look{name: l.Name()}
+	if k.state, k.err = l.Peek(ctx); k.seen() {
+		k.who = readCrowd(ctx, l, names)
+	}
+	return k
+}
+
+func (k look) seen() bool { return len(k.state.Shards) > 0 || k.err == nil }
+
+// text is for so many columns.
+func (k look) text(width int) string {
 	var b strings.Builder
-	if len(state.Shards) > 0 || err == nil {
-		_ = printState(&b, l.Name(), state, readCrowd(ctx, l, names)) // a Builder never fails
+	if !k.seen() {
+		fmt.Fprintf(&b, "%s  %s\n", draw.Name(k.name), oneLine(k.err))
+		return b.String()
 	}
-	if err != nil && b.Len() == 0 {
-		fmt.Fprintf(&b, "%s  %v\n", l.Name(), err)
-	}
+	_ = printStateIn(&b, width, k.name, k.state, k.who) // a Builder never fails
 	return b.String()
+}
+
+// missedJSON is a look that nothing was seen in.
+type missedJSON struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// viewOf returns what shows looks, and what ends it.
+func viewOf(out *os.File, asJSON bool) (show func(look) error, end func()) {
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		return func(k look) error {
+			if !k.seen() {
+				return encoder.Encode(missedJSON{k.name, oneLine(k.err)})
+			}
+			return encoder.Encode(stateOf(k.name, k.state, k.who))
+		}, func() {}
+	}
+	p := newPage(out)
+	return p.show, p.close
 }
 
 // page shows one text after another: on a terminal in the same place, elsewhere
@@ -101,10 +150,14 @@ type page struct {
 	drawn int // rows of the last text; elsewhere texts so far
 }
 
+// usualWidth is how many columns there are where nobody says.
+const usualWidth = 80
+
 func newPage(out *os.File) *page { return &page{out: out, live: term.IsTerminal(int(out.Fd()))} }
 
-func (p *page) show(text string) error {
+func (p *page) show(k look) error {
 	if !p.live {
+		text := k.text(usualWidth)
 		if p.drawn > 0 {
 			text = "\n" + text
 		}
@@ -114,15 +167,18 @@ func (p *page) show(text string) error {
 	}
 	width, height, err := term.GetSize(int(p.out.Fd()))
 	if err != nil || width < 2 || height < 2 {
-		width, height = 80, 24
+		width, height = usualWidth, 24
 	}
-	_, err = p.out.WriteString(p.redraw(text, width-1, height-1))
+	_, err = p.out.WriteString(p.redraw(k.text(width-1), width-1, height-1))
 	return err
 }
 
 // redraw is the text as a terminal of that size needs it in place of the last one.
 func (p *page) redraw(text string, width, height int) string {
-	rows := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	var rows []string
+	for row := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		rows = append(rows, draw.Fold(row, width)...)
+	}
 	rows = rows[:min(len(rows), height)]
 	var b strings.Builder
 	if p.drawn == 0 {
@@ -131,9 +187,6 @@ func (p *page) redraw(text string, width, height int) string {
 		fmt.Fprintf(&b, "\x1b[%dA\r", p.drawn)
 	}
 	for _, row := range rows {
-		if runes := []rune(row); len(runes) > width {
-			row = string(runes[:width])
-		}
 		b.WriteString(row + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")

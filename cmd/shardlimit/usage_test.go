@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +20,47 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{nil, "USAGE"},
-		{[]string{"tops"}, `no command "tops"`},
+		{[]string{"tops"}, `no command "tops" (did you mean top?)`},
+		{[]string{"shwo", "x", "--redis", "a:1"}, `no command "shwo" (did you mean show?)`},
+		{[]string{"--json", "frobnicate"}, `no command "frobnicate"; see shardlimit --help`},
+		{[]string{"--redis", "a:1", "show", "mails"}, "flags come after the command: shardlimit show mails --redis"},
+		{[]string{"--redis=a:1", "show", "mails"}, "flags come after the command: shardlimit show mails --redis"},
+		{[]string{"-x"}, "the program has no flag -x; see"},
+		{[]string{"show", "a", "--redis", "a:1,http://b:2"}, "--redis: number 2 of the list: "},
+		{[]string{"--vresion"}, "no flag --vresion (did you mean --version?)"},
+		{append([]string{"show", "a", "--jsno"}, redis...),
+			"shardlimit: show has no flag --jsno (did you mean --json?)"},
+		{[]string{"set", "a", "--rate"}, "--rate needs a value"},
+		{append([]string{"set", "a", "--shards", "many"}, redis...), `--shards is "many"; it must be a whole number`},
+		{append([]string{"allow", "a", "--weight", "much"}, redis...), `--weight is "much"; it must be a number`},
+		{append([]string{"top", "a", "--every", "5"}, redis...), `--every is "5"; it must be a time, such as 10s`},
+		{append([]string{"set", "a", "--failover=perhaps"}, redis...), "it must be true or false"},
+		{append([]string{"set", "a", "--algorithm", "tokenbucket"}, redis...), "(did you mean token-bucket?)"},
+		{append([]string{"set", "a", "--algorithm", "mine"}, redis...), "fixed-window, leaky-bucket, sliding-"},
+		{append([]string{"set", "a", "--mode", "shadows"}, redis...), "(did you mean shadow?)"},
+		{append([]string{"set", "a", "--key", "k", "--revision", "2"}, redis...), "--revision goes with a limit"},
+		{append([]string{"set", "a", "--key", "k", "--unset", "--burst", "2"}, redis...), "--unset goes with --key"},
+		{[]string{"completion"}, "needs the name of a shell: bash, zsh, fish"},
+		{[]string{"completion", "tcsh"}, "needs the name of a shell"},
+		{[]string{"completion", "bash", "now"}, `got "now"`},
+		{append([]string{"list", "a"}, redis...), `got "a"`},
+		{append([]string{"list", "--max-keys", "0"}, redis...), "--max-keys is 0"},
+		{[]string{"list"}, "say where Redis is"},
+		{append([]string{"allow"}, redis...), "needs the NAME"},
+		{append([]string{"allow", "a", "none"}, redis...), `N is "none"; it must be a whole number of permits`},
+		{append([]string{"allow", "a", "0"}, redis...), `N is "0"`},
+		{append([]string{"allow", "a", "1", "2"}, redis...), "takes NAME [N] and nothing else, but also got \"2\""},
+		{[]string{"allow", "a"}, "say where Redis is"},
+		{append([]string{"run"}, redis...), "needs the NAME of a limit and a command"},
+		{append([]string{"run", "a"}, redis...), "needs the NAME of a limit and a command"},
+		{append([]string{"run", "a"}, append(redis, "--", "/no/such/command")...), `no command "/no/such/command"`},
+		{append([]string{"run", "a", "--n", "0"}, append(redis, "--", "true")...), "--n is 0"},
+		{append([]string{"run", "a", "--timeout", "-1s"}, append(redis, "--", "true")...), "--timeout is -1s"},
+		{append([]string{"rebalance"}, redis...), "needs the NAME"},
+		{append([]string{"drain"}, redis...), "needs a NODE"},
+		{append([]string{"drain", "127.0.0.1:1"}, redis...), "is the only node"},
+		{[]string{"drain", "127.0.0.1:3", "--redis", "127.0.0.1:1,n2=127.0.0.1:2"},
+			`"127.0.0.1:3" is none of the nodes (did you mean 127.0.0.1:1?); they are 127.0.0.1:1, n2`},
 		{append([]string{"top"}, redis...), "needs the NAME"},
 		{append([]string{"top", "a", "--every", "1ms"}, redis...), "--every is 1ms"},
 		{append([]string{"top", "a", "--count", "-1"}, redis...), "--count is -1"},
@@ -32,11 +73,12 @@ func TestUsage(t *testing.T) {
 		{append([]string{"serve", "--grpc", ":0", "--config", "/no/such/file"}, redis...), "no such file"},
 		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--algorithm", "x"}, redis...), "--algorithm is"},
 		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--charge", "x"}, redis...), "--charge is"},
+		{append([]string{"serve", "--max-series", "-1"}, redis...), "--max-series is -1"},
 		{append([]string{"serve", "mails"}, redis...), `got "mails"`},
 		{append([]string{"serve", "--limit", "mails"}, redis...), "is not NAME=RATE"},
 		{append([]string{"serve", "--per-key", "mails=5"}, redis...), "no slash"},
 		{append([]string{"serve", "--limits", "/no/such/file"}, redis...), "no such file"},
-		{append([]string{"serve", "--limits", taken}, redis...), "invalid character"},
+		{append([]string{"serve", "--limits", taken}, redis...), "line 1: cannot unmarshal `lines`"},
 		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
 		{append([]string{"serve", "--limit", "a=1/s", "--call-timeout", "1us"}, redis...), "CallTimeout"},
 		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
@@ -90,14 +132,14 @@ func TestUsage(t *testing.T) {
 		{[]string{"demo", "--shards", "-1"}, "Shards is -1"},
 		{[]string{"demo", "please"}, `"please"`},
 	} {
-		text, code := shardlimitRun(t, c.args...)
+		text, code := runHere(t, c.args...)
 		if code != exitUsage || !strings.Contains(text, c.says) {
 			t.Errorf("%v ended with %d, want %d, and %q in: %s", c.args, code, exitUsage, c.says, text)
 		}
 		if len(c.args) > 0 && strings.Count(text, "\n") != 1 {
 			t.Errorf("%v: want one line that says what is wrong, got: %s", c.args, text)
 		}
-		if strings.HasPrefix(text, "shardlimit: shardlimit:") {
+		if strings.Contains(text, ": shardlimit: ") || strings.HasPrefix(text, "shardlimit: shardlimit") {
 			t.Errorf("%v: it says twice who speaks: %s", c.args, text)
 		}
 	}
@@ -107,17 +149,54 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"demo", "pace", "serve", "show", "top", "set", "reset", "delete", "version"} {
-		text, code := shardlimitRun(t, command, "--help")
-		if code != exitOK || !strings.Contains(text, "Example") || !strings.Contains(text, "  shardlimit "+command) {
-			t.Errorf("%s --help ended with %d: %s", command, code, text)
+	for _, c := range commands(console{}) {
+		text, code := runHere(t, c.Name, "--help")
+		if code != exitOK || !strings.Contains(text, "Example") || !strings.Contains(text, "  shardlimit "+c.Name) {
+			t.Errorf("%s --help ended with %d: %s", c.Name, code, text)
 		}
 	}
-	text, code := shardlimitRun(t, "--help")
+	for _, args := range []string{"help allow", "allow pulls --help", "allow --help pulls", "run --help x -- y"} {
+		if text, code := runHere(t, strings.Fields(args)...); code != exitOK || !strings.Contains(text, "Example") {
+			t.Errorf("%s ended with %d: %s", args, code, text)
+		}
+	}
+	for _, args := range []string{"set --help", "run --help"} {
+		if text, _ := runHere(t, strings.Fields(args)...); strings.Contains(text, "(default: 0") {
+			t.Errorf("%s tells of defaults that are none: %s", args, text)
+		}
+	}
+	text, code := runHere(t, "--help")
+	if same, ended := runHere(t, "help"); same != text || ended != exitOK {
+		t.Errorf("help ended with %d: %s", ended, same)
+	}
 	if code != exitOK || !strings.Contains(text, "pace") || !strings.Contains(text, "demo") {
 		t.Errorf("--help ended with %d: %s", code, text)
 	}
-	if text, code = shardlimitRun(t, "version"); code != exitOK || !strings.HasPrefix(text, "shardlimit ") {
-		t.Errorf("version ended with %d: %s", code, text)
+	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}} {
+		if text, code = runHere(t, args...); code != exitOK || !strings.HasPrefix(text, "shardlimit ") ||
+			strings.Count(text, "\n") != 1 {
+			t.Errorf("%v ended with %d: %s", args, code, text)
+		}
+	}
+}
+
+// A build says its version and commit, wherever it was made.
+func TestVersionOfABuild(t *testing.T) {
+	out, err := exec.Command(built, "--version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "shardlimit v1.2.3 0123456789ab (go") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	names := []string{"show", "set", "serve", "reset", "rebalance", "top"}
+	for word, want := range map[string]string{"shwo": "show", "sho": "show", "SHOW": "show", "rest": "reset",
+		"rebalnace": "rebalance", "re-balance": "rebalance", "srve": "serve", "frobnicate": "", "x": "", "": ""} {
+		if want != "" {
+			want = " (did you mean " + want + "?)"
+		}
+		if got := didYouMean(word, "", names); got != want {
+			t.Errorf("didYouMean(%q) = %q, want %q", word, got, want)
+		}
 	}
 }

@@ -3,11 +3,11 @@ package demo
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 )
 
 // demand is what the whole fleet wants, relative to the limit.
@@ -23,27 +23,18 @@ const limitName = "demo"
 // fleet is all workers.
 type fleet struct {
 	workers []*worker
-	record  history.Recorder
 	running sync.WaitGroup
 }
 
-// newFleet makes workers of unequal appetite. Every other one waits for batches,
-// the others poll.
+// newFleet makes workers of unequal appetite. Every other one waits for batches, the others poll.
+// The limit has its number of shards.
 func newFleet(ctx context.Context, nodes func() []shardlimit.Node, limit shardlimit.Limit, size int) (*fleet, error) {
 	f := &fleet{}
 	perSecond := float64(limit.Permits) / limit.Per.Seconds() * demand
 	weights := float64(size*(size+1)) / 2
 	for i := range size {
-		w := &worker{patient: i%2 == 1}
-		want := perSecond * float64(size-i) / weights // permits per second
-		most := float64(pollsPerSecond)
-		if w.patient {
-			most = batchesPerSecond
-		}
-		w.permits = max(1, int64(want/most+0.5))
-		w.interval = max(time.Millisecond, time.Duration(float64(w.permits)/want*float64(time.Second)))
-		w.name = fmt.Sprintf("worker %d", i+1)
-		w.how = describe(w)
+		w := newWorker(i, perSecond*float64(size-i)/weights, largestBatch(limit, size))
+		w.window = limit.Per
 		var err error
 		if w.client, err = shardlimit.New(shardlimit.Config{Nodes: nodes(), Participant: w.name,
 			CallTimeout: callTimeout}); err != nil {
@@ -57,6 +48,49 @@ func newFleet(ctx context.Context, nodes func() []shardlimit.Node, limit shardli
 		}
 	}
 	return f, nil
+}
+
+// newWorker is one that wants so many permits per second.
+func newWorker(i int, want float64, batch int64) *worker {
+	w := &worker{name: fmt.Sprintf("worker %d", i+1), patient: i%2 == 1, want: want}
+	if w.patient {
+		w.permits = min(max(1, int64(want/batchesPerSecond+0.5)), batch)
+	} else {
+		w.permits = max(1, int64(want/pollsPerSecond+0.5))
+	}
+	w.interval = max(time.Millisecond, time.Duration(float64(w.permits)/want*float64(time.Second)))
+	w.how = describe(w)
+	return w
+}
+
+// largestBatch is what an equal part of a shard lets a participant have at once, see "Credit" in
+// docs/fairness.md. Those who wait for more take turns at the shards, which leaves gaps.
+func largestBatch(limit shardlimit.Limit, size int) int64 {
+	part := float64(limit.Permits) / float64(size*max(limit.Shards, 1))
+	return max(1, int64(max(0.15*part, 1.5*math.Sqrt(part))))
+}
+
+// wants are the permits per window that each worker wants: what it asked for lately, in permits per
+// second, or, if it waits, what it would ask for if it had not to.
+func (f *fleet) wants(asked []float64, window time.Duration) []int64 {
+	all := make([]int64, len(f.workers))
+	for i, w := range f.workers {
+		want := w.want
+		if !w.patient {
+			want = asked[i]
+		}
+		all[i] = int64(want*window.Seconds() + 0.5)
+	}
+	return all
+}
+
+// accounts are the histories of all workers.
+func (f *fleet) accounts(window time.Duration) []account {
+	var all []account
+	for _, w := range f.workers {
+		all = append(all, account{w.name, w.want * window.Seconds(), w.patient, w.asked.Ops(), w.got.Ops()})
+	}
+	return all
 }
 
 func describe(w *worker) string {
@@ -74,8 +108,7 @@ func describe(w *worker) string {
 // start lets every worker ask until ctx is done.
 func (f *fleet) start(ctx context.Context) {
 	for _, w := range f.workers {
-		tally := f.record.Tally()
-		f.running.Go(func() { w.run(ctx, tally) })
+		f.running.Go(func() { w.run(ctx) })
 	}
 }
 
@@ -84,6 +117,15 @@ func (f *fleet) admitted() []int64 {
 	all := make([]int64, len(f.workers))
 	for i, w := range f.workers {
 		all[i] = w.admitted.Load()
+	}
+	return all
+}
+
+// asked returns what each worker has asked for so far; nothing of those that wait.
+func (f *fleet) asked() []int64 {
+	all := make([]int64, len(f.workers))
+	for i, w := range f.workers {
+		all[i] = w.asking.Load()
 	}
 	return all
 }

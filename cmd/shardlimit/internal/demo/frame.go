@@ -10,13 +10,12 @@ import (
 
 // Styles of a span, as the parameters of the ANSI sequence that sets them.
 const (
-	plain  = ""
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	cyan   = "36"
-	yellow = "33"
+	plain = ""
+	bold  = "1"
+	dim   = "2"
+	red   = "31"
+	green = "32"
+	cyan  = "36"
 )
 
 // span is text in one style; a row is one line of the screen.
@@ -39,7 +38,7 @@ func (r row) render(width int, colour bool) string {
 }
 
 const (
-	leftColumns  = 42 // before the bars
+	leftColumns  = 46 // before the bars
 	narrowestBar = 8
 	widestBar    = 50
 )
@@ -54,19 +53,10 @@ func frame(s Snapshot, width, height int) []row {
 			{plain, fmt.Sprintf("  one limit, %d workers, %d nodes", len(s.Workers), len(s.Nodes))},
 			{dim, fmt.Sprintf("  %s of %s", seconds(s.Elapsed), seconds(s.For))}},
 		nil,
-		{{bold, fmt.Sprintf("%-24s %10s/s   ", "limit "+s.Limit.String(), draw.Count(int64(s.PerSecond+0.5)))},
+		{{bold, fmt.Sprintf("%-24s %14s/s   ", "limit "+s.Limit.String(), draw.Count(int64(s.PerSecond+0.5)))},
 			{cyan, draw.Bar(s.PerSecond/limit, bar)}},
 	}
-	largest := 1.0
-	for _, w := range s.Workers {
-		largest = max(largest, w.PerSecond)
-	}
-	for _, w := range s.Workers {
-		rows = append(rows,
-			row{{plain, fmt.Sprintf("  %-9s ", w.Name)}, {dim, fmt.Sprintf("%-13s", draw.Clip(w.How, 13))},
-				{plain, fmt.Sprintf("%10s/s   ", draw.Count(int64(w.PerSecond+0.5)))},
-				{green, draw.Bar(w.PerSecond/largest, bar)}})
-	}
+	rows = append(rows, workerRows(s, bar)...)
 	rows = append(rows, nil)
 	for _, n := range s.Nodes {
 		rows = append(rows, nodeRow(n, bar))
@@ -75,13 +65,29 @@ func frame(s Snapshot, width, height int) []row {
 	return append(rows, eventRows(s, height-len(rows))...)[:min(height, len(rows)+eventCount(s, height-len(rows)))]
 }
 
+// workerRows have full bars where everybody has its part.
+func workerRows(s Snapshot, bar int) []row {
+	var rows []row
+	var now []part
+	for _, w := range s.Workers {
+		got := draw.Count(int64(w.PerSecond+0.5)) + " of " + draw.Count(int64(w.Entitled+0.5))
+		rows = append(rows,
+			row{{plain, fmt.Sprintf("  %-9s ", w.Name)}, {dim, fmt.Sprintf("%-13s", draw.Clip(w.How, 13))},
+				{plain, fmt.Sprintf("%14s/s   ", got)}, {green, draw.Bar(w.PerSecond/max(w.Entitled, 1e-9), bar)}})
+		now = append(now, part{got: int64(1000 * w.PerSecond), entitled: int64(1000 * w.Entitled)})
+	}
+	d := divisionOf(now)
+	return append(rows, row{{dim, fmt.Sprintf("  got of entitled: Jain's index %.3f, the least %s", d.jain,
+		draw.Percent(d.least))}})
+}
+
 func nodeRow(n NodeLine, bar int) row {
 	left := row{{plain, fmt.Sprintf("  %-9s ", n.Name)}, {dim, fmt.Sprintf("%-10s", n.shards())}}
 	if n.Away {
 		return append(left, span{red, "  away; its part of the limit waits for it"})
 	}
 	use := fmt.Sprintf("%s of %s", draw.Count(n.Used), draw.Count(n.Share))
-	return append(left, span{plain, fmt.Sprintf("%15s   ", use)},
+	return append(left, span{plain, fmt.Sprintf("%19s   ", use)},
 		span{cyan, draw.Bar(float64(n.Used)/float64(max(n.Share, 1)), bar)})
 }
 
@@ -92,7 +98,7 @@ func eventCount(s Snapshot, rows int) int { return max(0, min(len(s.Events), row
 func eventRows(s Snapshot, rows int) []row {
 	var all []row
 	for _, e := range s.Events[len(s.Events)-eventCount(s, rows):] {
-		all = append(all, row{{dim, fmt.Sprintf("  %6s  ", seconds(e.At))}, {yellow, e.Text}})
+		all = append(all, row{{dim, fmt.Sprintf("  %6s  ", seconds(e.At))}, {plain, e.Text}})
 	}
 	return all
 }

@@ -13,8 +13,8 @@ func example() Snapshot {
 	return Snapshot{
 		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: rate.Rate{Permits: 1200, Per: time.Second},
 		PerSecond: 900,
-		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600}, {"worker 2", "WaitN(21)", 300},
-			{"worker 3", "Allow", 0}},
+		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600, 600}, {"worker 2", "WaitN(21)", 300, 400},
+			{"worker 3", "Allow", 0, 200}},
 		Nodes:  []NodeLine{{"node 1", false, 2, 600, 300}, {"node 2", true, 1, 600, 0}},
 		Events: []Event{{2500 * time.Millisecond, "limit lowered to 1200/s"}, {4 * time.Second, "node 2 away"}},
 	}
@@ -31,18 +31,19 @@ func text(s Snapshot, width, height int, colour bool) string {
 func TestFrame(t *testing.T) {
 	want := `shardlimit demo  one limit, 3 workers, 2 nodes  4.2s of 10.0s
 
-limit 1200/s                    900/s   ██████████████████▊
-  worker 1  AllowUpTo(3)        600/s   █████████████████████████
-  worker 2  WaitN(21)           300/s   ████████████▌
-  worker 3  Allow                 0/s
+limit 1200/s                        900/s   ██████████████████▊
+  worker 1  AllowUpTo(3)     600 of 600/s   █████████████████████████
+  worker 2  WaitN(21)        300 of 400/s   ██████████████████▊
+  worker 3  Allow              0 of 200/s
+  got of entitled: Jain's index 0.653, the least 0.0 %
 
-  node 1    2 shards       300 of 600   ████████████▌
+  node 1    2 shards           300 of 600   ████████████▌
   node 2    1 shard     away; its part of the limit waits for it
 
     2.5s  limit lowered to 1200/s
     4.0s  node 2 away
 `
-	if got := text(example(), 68, 30, false); got != want {
+	if got := text(example(), 72, 30, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -62,7 +63,7 @@ func TestFrameFits(t *testing.T) {
 			}
 		}
 	}
-	if got := text(example(), 80, 11, false); !strings.Contains(got, "node 2 away") ||
+	if got := text(example(), 80, 12, false); !strings.Contains(got, "node 2 away") ||
 		strings.Contains(got, "lowered") {
 		t.Errorf("with room for one event it must be the newest:\n%s", got)
 	}
@@ -70,7 +71,7 @@ func TestFrameFits(t *testing.T) {
 
 func TestColourAddsNothingElse(t *testing.T) {
 	coloured := text(example(), 80, 30, true)
-	for _, code := range []string{bold, dim, red, green, cyan, yellow, "0"} {
+	for _, code := range []string{bold, dim, red, green, cyan, "0"} {
 		coloured = strings.ReplaceAll(coloured, "\x1b["+code+"m", "")
 	}
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -108,12 +109,29 @@ func TestLines(t *testing.T) {
 		l.Show(s)
 	}
 	l.Close()
-	want := `  2.5s  * limit lowered to 1200/s
+	want := `each second: permits taken and the limit; of workers, got and entitled;
+of nodes, used or reserved and their share
+  2.5s  * limit lowered to 1200/s
   4.0s  * node 2 away
-  1.1s  900/s (limit 1200/s)  workers 600 300 0  nodes 300/600 away
-  3.0s  900/s (limit 1200/s)  workers 600 300 0  nodes 300/600 away
+  1.1s  900/s of 1200/s  workers 600/600 300/400 0/200  nodes 300/600 away
+  3.0s  900/s of 1200/s  workers 600/600 300/400 0/200  nodes 300/600 away
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+	b.Reset()
+	l = NewLines(&b)
+	for range 20 {
+		s.Workers = append(s.Workers, WorkerLine{"w", "Wait", 1234, 5678})
+	}
+	s.Elapsed = time.Second
+	l.Show(s)
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if len(line) > 80 {
+			t.Errorf("a line of %d columns: %s", len(line), line)
+		}
+	}
+	if !strings.Contains(b.String(), " 1,234/5,678") {
+		t.Errorf("no commas between thousands:\n%s", b.String())
 	}
 }

@@ -22,6 +22,7 @@ type Snapshot struct {
 type WorkerLine struct {
 	Name, How string
 	PerSecond float64
+	Entitled  float64 // permits per second at which it has its part, as the limit is now
 }
 
 // NodeLine is one node of a Snapshot.
@@ -38,14 +39,19 @@ type Event struct {
 	Text string
 }
 
-func (s *stage) snapshot(elapsed time.Duration, perSecond []float64) Snapshot {
+func (s *stage) snapshot(elapsed time.Duration, perSecond, asked []float64) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.phases[len(s.phases)-1]
 	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per},
 		Errors: s.fleet.errors(), Events: append([]Event(nil), s.events...)}
+	per := s.config.Rate.Per
+	windows := stretchOf(per)
+	stretch := time.Duration(windows) * per
+	shares := entitled((now.limit-now.away)*windows, s.fleet.wants(asked, stretch))
 	for i, w := range s.fleet.workers {
-		shot.Workers = append(shot.Workers, WorkerLine{w.name, w.how, perSecond[i]})
+		shot.Workers = append(shot.Workers,
+			WorkerLine{w.name, w.how, perSecond[i], float64(shares[i]) / stretch.Seconds()})
 		shot.PerSecond += perSecond[i]
 	}
 	shot.Nodes = s.nodeLines()

@@ -43,6 +43,7 @@ type stage struct {
 	observer *shardlimit.Limiter // of nobody in the fleet
 	fleet    *fleet
 	began    time.Time
+	late     time.Duration // how late the view came at the worst
 
 	mu     sync.Mutex
 	phases []phase
@@ -91,7 +92,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	if s.observer, err = s.client.Limiter(ctx, limitName, limit); err != nil {
 		return err
 	}
-	s.fleet, err = newFleet(ctx, s.servers.Nodes, limit, s.config.Workers)
+	s.fleet, err = newFleet(ctx, s.servers.Nodes, s.observer.Limit(), s.config.Workers)
 	return err
 }
 
@@ -176,14 +177,16 @@ func (s *stage) show(ctx context.Context, view View) {
 	defer view.Close()
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
-	recent := speeds{over: min(max(s.config.Rate.Per, time.Second), 10*time.Second), slack: frameEvery / 2}
+	over := min(max(s.config.Rate.Per, time.Second), 10*time.Second)
+	got, asked := speeds{over: over, slack: frameEvery / 2}, speeds{over: over, slack: frameEvery / 2}
 	for {
 		elapsed := time.Since(s.began)
-		view.Show(s.snapshot(elapsed, recent.add(elapsed, s.fleet.admitted())))
+		view.Show(s.snapshot(elapsed, got.add(elapsed, s.fleet.admitted()), asked.add(elapsed, s.fleet.asked())))
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case due := <-tick.C:
+			s.late = max(s.late, time.Since(due))
 		}
 	}
 }

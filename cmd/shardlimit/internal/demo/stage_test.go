@@ -118,6 +118,12 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+func TestVerdictOnOnePermit(t *testing.T) {
+	if text := (Verdict{Window: time.Second, Admitted: 1}).String(); !strings.Contains(text, "admitted 1 permit;") {
+		t.Error(text)
+	}
+}
+
 func TestVerdictOfAnExceededLimit(t *testing.T) {
 	v := Verdict{Window: time.Second, Admitted: 21, findings: judge(time.Second, lowered(), ops(7, 1500, 1600, 1700))}
 	if v.OK() || !strings.Contains(v.String(), "most in any window 21 of 6 (350.0 %): OVER THE LIMIT") {

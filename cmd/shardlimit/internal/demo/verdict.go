@@ -18,17 +18,25 @@ type Verdict struct {
 	Failure     error   // one of the errors, nil without any
 	Utilisation float64 // of what the limit allowed; 0 if the demo was too short to tell
 	findings    []finding
+	parts       []part        // empty if the demo was too short to tell
+	late        time.Duration // how late the view came at the worst
 }
 
 func (s *stage) verdict() Verdict {
-	ops := s.fleet.record.Ops()
+	window, accounts := s.config.Rate.Per, s.fleet.accounts(s.config.Rate.Per)
+	var ops []history.Op
+	for _, a := range accounts {
+		ops = append(ops, a.got...)
+	}
 	return Verdict{
-		Window:      s.config.Rate.Per,
+		Window:      window,
 		Admitted:    history.Total(ops),
 		Errors:      s.fleet.errors(),
 		Failure:     s.fleet.failure(),
-		Utilisation: utilisation(s.config.Rate.Per, s.phases, ops),
-		findings:    judge(s.config.Rate.Per, s.phases, ops),
+		Utilisation: utilisation(window, s.phases, ops),
+		findings:    judge(window, s.phases, ops),
+		parts:       parts(window, s.phases, accounts),
+		late:        s.late,
 	}
 }
 
@@ -45,6 +53,7 @@ func (v Verdict) OK() bool {
 // String is the verdict in a few lines.
 func (v Verdict) String() string {
 	var b strings.Builder
+	b.WriteString(partTable(v.parts, v.late))
 	for _, f := range v.findings {
 		word := "never over"
 		if !f.ok {
@@ -55,11 +64,11 @@ func (v Verdict) String() string {
 			draw.Count(f.busiest.Permits), draw.Count(f.limit),
 			draw.Percent(float64(f.busiest.Permits)/float64(f.limit)), word)
 	}
-	fmt.Fprintf(&b, "admitted %s permits", draw.Count(v.Admitted))
+	fmt.Fprintf(&b, "admitted %s", draw.Plural(v.Admitted, "permit"))
 	if v.Utilisation > 0 {
 		fmt.Fprintf(&b, ", %s of what the limit allowed", draw.Percent(v.Utilisation))
 	}
-	fmt.Fprintf(&b, "; %d errors\n", v.Errors)
+	fmt.Fprintf(&b, "; %s\n", draw.Plural(v.Errors, "error"))
 	if v.Failure != nil {
 		fmt.Fprintf(&b, "for example: %v\n", v.Failure)
 	}

@@ -15,7 +15,7 @@ import (
 // a time.
 const (
 	pollsPerSecond   = 250
-	batchesPerSecond = 30
+	batchesPerSecond = 60
 )
 
 // worker is one process of the fleet, with a client of its own.
@@ -24,35 +24,52 @@ type worker struct {
 	how      string // it asks
 	client   *shardlimit.Client
 	limiter  *shardlimit.Limiter
+	want     float64       // permits per second
+	window   time.Duration // of the limit
 	permits  int64         // of one ask
 	interval time.Duration // between asks
 	patient  bool          // it waits for its permits; else it asks and goes on
 
+	asked    history.Recorder // unless it is patient
+	got      history.Recorder
+	asking   atomic.Int64 // permits asked for so far, unless it is patient
 	admitted atomic.Int64
 	errors   atomic.Int64
 	failure  atomic.Pointer[error] // the latest
 }
 
-// run asks until ctx is done.
-func (w *worker) run(ctx context.Context, tally *history.Tally) {
-	tick := time.NewTicker(w.interval)
-	defer tick.Stop()
+// run asks until ctx is done. Work that could not be begun in its time waits, though not for longer
+// than a window.
+func (w *worker) run(ctx context.Context) {
+	asked, got, next := w.asked.Tally(), w.got.Tally(), time.Now()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
 		start := history.Now()
 		granted, err := w.ask(ctx)
+		now := history.Now()
+		if !w.patient {
+			asked.Add(start, now, w.permits)
+			w.asking.Add(w.permits)
+		}
 		if granted > 0 {
-			tally.Add(start, history.Now(), granted)
+			got.Add(start, now, granted)
 			w.admitted.Add(granted)
 		}
 		if err != nil && ctx.Err() == nil {
 			w.errors.Add(1)
 			w.failure.Store(&err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		next = next.Add(w.interval)
+		if oldest := time.Now().Add(-w.window); next.Before(oldest) {
+			next = oldest
 		}
+		pause.Reset(time.Until(next))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 var eighths = []rune(" ▏▎▍▌▋▊▉")
@@ -66,4 +67,68 @@ func Clip(s string, width int) string {
 		n++
 	}
 	return b.String()
+}
+
+// Fold makes rows of at most width columns of a line: it goes on in the next row, two columns in,
+// behind a comma. What has no comma in time ends with an ellipsis.
+func Fold(line string, width int) []string {
+	var rows []string
+	for runes := []rune(line); ; {
+		if len(runes) <= width {
+			return append(rows, string(runes))
+		}
+		at := strings.LastIndex(string(runes[:width]), ", ")
+		if at < 0 || width < 20 {
+			return append(rows, string(runes[:max(width-1, 0)])+"…")
+		}
+		rows = append(rows, string(runes[:width])[:at+1])
+		rest := strings.TrimPrefix(string(runes), string(runes[:width])[:at+2])
+		runes = []rune("  " + rest)
+	}
+}
+
+// Span writes a length of time without parts that are zero: 1h, not 1h0m0s.
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// About is Span, rounded: to three digits below a minute, to seconds below an hour, else to
+// minutes.
+func About(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return Span(d.Round(time.Minute))
+	case d >= time.Minute:
+		return Span(d.Round(time.Second))
+	}
+	step := time.Microsecond
+	for d/step >= 1000 {
+		step *= 10
+	}
+	return Span(d.Round(step))
+}
+
+// Plural writes how many there are of something, whose name with an s is that of several.
+func Plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Count(n) + " " + thing + "s"
+}
+
+// Name makes a name that came from outside fit for a line: it is quoted if it has characters that
+// are not shown as they are, or spaces at its ends.
+func Name(s string) string {
+	quoted := strconv.Quote(s)
+	if s == "" || quoted[1:len(quoted)-1] != s || strings.TrimSpace(s) != s {
+		return quoted
+	}
+	return s
 }

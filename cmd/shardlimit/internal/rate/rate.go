@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 )
 
 // Rate is a number of permits in any window of a length.
@@ -109,16 +111,5 @@ func (r Rate) String() string {
 	if r.Per > 0 && r.Per%day == 0 {
 		return n + "/" + strconv.FormatInt(int64(r.Per/day), 10) + "d"
 	}
-	return n + "/" + trimZeros(r.Per.String())
-}
-
-// trimZeros turns Go's 1m0s and 2h0m0s into 1m and 2h.
-func trimZeros(s string) string {
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return n + "/" + draw.Span(r.Per)
 }

@@ -1,21 +1,19 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
+	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
 )
-
-// maxBody is more than the longest name and key need.
-const maxBody = 16 << 10
 
 // request is the body of POST /v1/allow.
 type request struct {
@@ -41,81 +39,55 @@ func (r *request) seenBy(limiter *shardlimit.Limiter) (*shardlimit.Limiter, erro
 	return limiter.As(r.Participant, *r.Weight), nil
 }
 
-// answer is what POST /v1/allow answers with. The names of its fields are a
-// promise to programs.
-type answer struct {
-	Allowed      bool  `json:"allowed"`
-	Granted      int64 `json:"granted"`
-	Limit        int64 `json:"limit"`
-	Remaining    int64 `json:"remaining"`
-	RetryAfterUS int64 `json:"retry_after_us"`
-	ResetAfterUS int64 `json:"reset_after_us"`
-	DelayUS      int64 `json:"delay_us"`
-	Degraded     bool  `json:"degraded"`
-}
-
+// failure is the answer to what could not be decided. Its code, too, is a promise to programs.
 type failure struct {
 	Error string `json:"error"`
+	Code  string `json:"code"`
 }
 
-// Server is the HTTP interface to a set of limits.
+// Options are what else can be said of a Server. The zero value is ready for use.
+type Options struct {
+	// Tokens are those of which a request must bear one; none means that everybody may ask.
+	Tokens Tokens
+	// Ready tells /readyz which nodes answer; nil means that it does not matter.
+	Ready func(context.Context) []shardlimit.NodeState
+	// Outage hears of calls that no node answered, and that nodes answer again.
+	Outage *Outage
+}
+
+// Server is the HTTP interface to a set of limits. It is safe for concurrent use.
 type Server struct {
+	Options
 	limits  Limits
 	mux     *http.ServeMux
 	leaving atomic.Bool
 }
 
-// New serves the limits on POST /v1/allow, its own state on GET /healthz, and what metrics says on
-// GET /metrics.
-func New(limits Limits, metrics http.Handler) *Server {
-	s := &Server{limits: limits, mux: http.NewServeMux()}
-	s.mux.HandleFunc("POST /v1/allow", s.allow)
+// New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, and what
+// metrics says on GET /metrics.
+func New(limits Limits, metrics http.Handler, o Options) *Server {
+	s := &Server{Options: o, limits: limits, mux: http.NewServeMux()}
+	s.mux.Handle("POST /v1/allow", s.Tokens.guard(http.HandlerFunc(s.allow)))
+	s.mux.Handle("GET /metrics", s.Tokens.guard(metrics))
 	s.mux.HandleFunc("GET /healthz", s.health)
-	s.mux.Handle("GET /metrics", metrics)
+	s.mux.HandleFunc("GET /readyz", s.ready)
 	return s
-}
-
-const (
-	headTimeout = 5 * time.Second  // to read a request's head
-	readTimeout = 30 * time.Second // to read a request
-	idleTimeout = 2 * time.Minute  // between requests
-	replyTime   = 10 * time.Second // to write a response
-)
-
-// HTTP is a server for the handler, whose decisions take at most callTimeout. No client can
-// hold a connection for longer than it takes to read, decide and answer.
-func HTTP(handler http.Handler, callTimeout time.Duration) *http.Server {
-	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: readTimeout + callTimeout + replyTime, IdleTimeout: idleTimeout,
-	}
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// Leave has /healthz say that the server is about to end, so that no new work is sent to it.
-func (s *Server) Leave() { s.leaving.Store(true) }
-
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if s.leaving.Load() {
-		http.Error(w, "shutting down", http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = fmt.Fprintln(w, "ok") // also while Redis is away: the outage policy answers then
-}
 
 // allow answers 200 if the permits were granted and 429 if not, with the same
 // body; other codes come with {"error": …}.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	req, code, err := read(w, r)
 	if err != nil {
-		reply(w, code, failure{err.Error()})
+		refuse(w, code, err)
 		return
 	}
 	choose := s.limits[req.Limiter]
 	if choose == nil {
-		reply(w, http.StatusNotFound, failure{fmt.Sprintf("no limiter %q is served here", req.Limiter)})
+		refuse(w, http.StatusNotFound, fmt.Errorf("no limiter %q is served here", req.Limiter))
 		return
 	}
 	n := int64(1)
@@ -129,21 +101,28 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	var d shardlimit.Decision
 	if err == nil {
 		d, err = limiter.AllowN(r.Context(), n)
+		s.Outage.heard(r.Context(), d, err)
 	}
 	if err != nil {
-		reply(w, statusOf(err), failure{err.Error()})
+		refuse(w, statusOf(err), err)
 		return
 	}
+	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: policy(req.Limiter), Limiter: limiter}, d)
 	code = http.StatusOK
 	if !d.Allowed {
 		code = http.StatusTooManyRequests
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
 	}
-	reply(w, code, answer{
-		Allowed: d.Allowed, Granted: d.Granted, Limit: d.Limit, Remaining: d.Remaining,
-		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay),
-		Degraded: d.Degraded,
-	})
+	reply(w, code, AnswerOf(d))
+}
+
+// policy is the name of a limit in header fields, which hold printable ASCII only.
+func policy(limiter string) string {
+	for i := range len(limiter) {
+		if limiter[i] < ' ' || limiter[i] > '~' {
+			return ""
+		}
+	}
+	return limiter
 }
 
 // read is the request, or why there is none. A page in a browser cannot send JSON to another
@@ -169,8 +148,6 @@ func read(w http.ResponseWriter, r *http.Request) (req request, code int, err er
 	return req, code, fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
 }
 
-func roundUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
-
 func statusOf(err error) int {
 	for _, bad := range []error{shardlimit.ErrInvalidName, shardlimit.ErrInvalidConfig, shardlimit.ErrInvalidPermits,
 		shardlimit.ErrExceedsLimit} {
@@ -181,8 +158,47 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
+// codes tell programs why there was no decision.
+var codes = map[int]string{
+	http.StatusBadRequest:            "invalid_request",
+	http.StatusUnauthorized:          "unauthorized",
+	http.StatusNotFound:              "unknown_limiter",
+	http.StatusRequestEntityTooLarge: "too_large",
+	http.StatusUnsupportedMediaType:  "not_json",
+	http.StatusServiceUnavailable:    "unavailable",
+}
+
+// errUndecided stands for causes that are none of the caller's business.
+var errUndecided = errors.New("the call cannot be decided; the log of the server says why")
+
+// told is an error as callers hear it: where Redis is and what it says is for the log.
+func told(status int, err error) error {
+	if status != http.StatusServiceUnavailable {
+		return err
+	}
+	for _, short := range []error{shardlimit.ErrUnavailable, shardlimit.ErrClosed, context.Canceled,
+		context.DeadlineExceeded} {
+		if errors.Is(err, short) {
+			return short
+		}
+	}
+	return errUndecided
+}
+
+// refuse answers that there was no decision, in one line.
+func refuse(w http.ResponseWriter, status int, err error) {
+	code := codes[status]
+	if errors.Is(err, shardlimit.ErrExceedsLimit) {
+		code = "exceeds_limit"
+	}
+	reply(w, status, failure{Error: oneLine(told(status, err)), Code: code})
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
 func reply(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the client has gone
 }

@@ -2,8 +2,8 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 )
 
 // Declaration is a limit that is served: one for all, or one for each key.
@@ -33,65 +34,87 @@ func Parse(s string, perKey bool) (Declaration, error) {
 	return Declaration{Name: s[:i], PerKey: perKey, Limit: shardlimit.Limit{Permits: r.Permits, Per: r.Per}}, nil
 }
 
-// declarationJSON is one entry of a file of limits.
-type declarationJSON struct {
-	Name     string `json:"name"`
-	Rate     string `json:"rate"`
-	PerKey   bool   `json:"per_key"`
-	Shards   int    `json:"shards"`
-	Lease    string `json:"lease"`
-	Revision int64  `json:"revision"`
-	Scope    string `json:"scope"`
-	Failover bool   `json:"failover"`
+// entry is a limit in a file of limits. What it says of the limit has the names of the flags of
+// shardlimit set.
+type entry struct {
+	Name      string `json:"name" yaml:"name"`
+	Rate      string `json:"rate" yaml:"rate"`
+	PerKey    bool   `json:"per_key" yaml:"per_key"`
+	Algorithm string `json:"algorithm" yaml:"algorithm"`
+	Burst     int64  `json:"burst" yaml:"burst"`
+	Mode      string `json:"mode" yaml:"mode"`
+	Offset    string `json:"offset" yaml:"offset"`
+	Shards    int    `json:"shards" yaml:"shards"`
+	Lease     string `json:"lease" yaml:"lease"`
+	Failover  bool   `json:"failover" yaml:"failover"`
+	Revision  int64  `json:"revision" yaml:"revision"`
+	Scope     string `json:"scope" yaml:"scope"`
 }
 
-// ParseFile reads a file of limits: a JSON array of objects with name and rate, and
-// if wanted per_key, shards, lease, revision, scope and failover.
+// ParseFile reads a file of limits: a list, in YAML or JSON, of objects with name and rate, and
+// if wanted per_key, algorithm, burst, mode, offset, shards, lease, failover, revision and scope.
+// The error is ErrInvalidFile, in one line, also for a field that there is not.
 func ParseFile(content []byte) ([]Declaration, error) {
-	var all []declarationJSON
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&all); err != nil {
+	var all []entry
+	read := readYAML
+	if text := bytes.TrimSpace(content); len(text) > 0 && (text[0] == '[' || text[0] == '{') {
+		read = readJSON
+	}
+	if err := read(content, &all); err != nil {
 		return nil, err
 	}
-	if decoder.More() {
-		return nil, errors.New("there is more after the array")
-	}
-	declarations := make([]Declaration, 0, len(all))
-	for i, j := range all {
-		d, err := j.declaration()
-		if err != nil {
-			return nil, fmt.Errorf("limit %d (%q): %w", i+1, j.Name, err)
-		}
-		declarations = append(declarations, d)
-	}
-	return declarations, nil
+	return declarations(all)
 }
 
-func (j declarationJSON) declaration() (Declaration, error) {
+func declarations(all []entry) ([]Declaration, error) {
+	made := make([]Declaration, 0, len(all))
+	for i, e := range all {
+		d, err := e.declaration()
+		if err != nil {
+			return nil, invalid("limit %d (%q): %w", i+1, e.Name, err)
+		}
+		made = append(made, d)
+	}
+	return made, nil
+}
+
+func (j entry) declaration() (Declaration, error) {
 	d := Declaration{Name: j.Name, PerKey: j.PerKey}
 	if j.Name == "" {
 		return d, errors.New("it has no name")
 	}
 	r, err := rate.Parse(j.Rate)
-	if err != nil {
-		return d, err
+	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Burst: j.Burst, Shards: j.Shards,
+		Revision: j.Revision, Failover: j.Failover}
+	return d, cmp.Or(err, // the first is told
+		choose(&d.Limit.Algorithm, spelling.Algorithms(), "algorithm", j.Algorithm),
+		choose(&d.Limit.Mode, spelling.Modes(), "mode", j.Mode),
+		choose(&d.Limit.Scope, spelling.Scopes(), "scope", j.Scope),
+		span(&d.Limit.Lease, "lease", j.Lease), span(&d.Limit.Offset, "offset", j.Offset))
+}
+
+// choose sets what a field names, if it is there.
+func choose[T any](to *T, all map[string]T, field, name string) error {
+	if name == "" {
+		return nil
 	}
-	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Shards: j.Shards, Revision: j.Revision,
-		Failover: j.Failover}
-	if j.Lease != "" {
-		if d.Limit.Lease, err = time.ParseDuration(j.Lease); err != nil {
-			return d, fmt.Errorf("lease: %q is not a time such as 10ms", j.Lease)
-		}
+	v, known := spelling.Find(all, name)
+	if !known {
+		return fmt.Errorf("%s: %q is none of %s", field, name, spelling.List(all))
 	}
-	switch j.Scope {
-	case "", shardlimit.Global.String():
-	case shardlimit.PerParticipant.String():
-		d.Limit.Scope = shardlimit.PerParticipant
-	default:
-		return d, fmt.Errorf("scope: %q is neither %s nor %s", j.Scope, shardlimit.Global, shardlimit.PerParticipant)
+	*to = v
+	return nil
+}
+
+// span sets the time that a field says, if it is there.
+func span(to *time.Duration, field, text string) (err error) {
+	if text == "" {
+		return nil
 	}
-	return d, nil
+	if *to, err = time.ParseDuration(text); err != nil {
+		return fmt.Errorf("%s: %q is not a time such as 10ms", field, text)
+	}
+	return nil
 }
 
 // Limits are the limits that are served, by name.

@@ -1,8 +1,11 @@
 package serve_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +37,61 @@ func TestParseFile(t *testing.T) {
 		`[{"nam": "a"}]`:    "unknown field",
 		`[{"rate": "1/s"}]`: "no name",
 		`[{"name": "a"}]`:   "limit 1",
-		`[{"name": "a", "rate": "1/s", "lease": "soon"}]`: "lease",
-		`[{"name": "a", "rate": "1/s", "scope": "moon"}]`: "scope",
-		`[] []`: "more",
+		`[{"name": "a", "rate": "1/s", "lease": "soon"}]`:       "lease",
+		`[{"name": "a", "rate": "1/s", "scope": "moon"}]`:       "scope",
+		`[{"name": "a", "rate": "1/s", "offset": "noon"}]`:      `offset: "noon" is not a time`,
+		`[{"name": "a", "rate": "1/s", "algorithm": "bucket"}]`: `algorithm: "bucket" is none of fixed-window, `,
+		`[{"name": "a", "rate": "1/s", "mode": "shade"}]`:       `mode: "shade" is none of closed, enforced, `,
+		`[{"name": "a", "rate": "1/s", "bursts": 5}]`:           `unknown field "bursts"`,
+		"- {name: a, rate: 1/s, bursts: 5}":                     "field bursts not found",
+		`[{"name": "a", "rate": "1/s", "burst": "many"}]`:       "burst",
+		`[] []`:            "more",
+		"- name: a\n  rat": "line 2",
+		"":                 "empty",
 	} {
-		if _, err := serve.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := serve.ParseFile([]byte(text)); !errors.Is(err, serve.ErrInvalidFile) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A file says all of a limit that code can say.
+func TestAFileSaysAllOfALimit(t *testing.T) {
+	got, err := serve.ParseFile([]byte(`
+- {name: bucket, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow, shards: 4, failover: true, revision: 2}
+- {name: edge, rate: 1000/d, algorithm: fixed_window, offset: -6h}
+- {name: held, rate: 500/s, lease: 10ms}
+- {name: each, rate: 1/h, scope: per-participant}
+`))
+	want := []serve.Declaration{
+		{Name: "bucket", Limit: shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.TokenBucket,
+			Burst: 50, Mode: shardlimit.Shadow, Shards: 4, Failover: true, Revision: 2}},
+		{Name: "edge", Limit: shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour, Algorithm: shardlimit.FixedWindow,
+			Offset: -6 * time.Hour}},
+		{Name: "held", Limit: shardlimit.Limit{Permits: 500, Per: time.Second, Lease: 10 * time.Millisecond}},
+		{Name: "each", Limit: shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant}},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	}
+	said := map[string]bool{} // also fields that come later
+	for _, d := range got {
+		for field, value := range reflect.ValueOf(d.Limit).Fields() {
+			said[field.Name] = said[field.Name] || !value.IsZero()
+		}
+	}
+	for field, is := range said {
+		if !is {
+			t.Errorf("no file can say %s", field)
+		}
+	}
+}
+
+func TestAFileOfLimitsMayBeYAML(t *testing.T) {
+	got, err := serve.ParseFile([]byte("# ours\n- name: mails\n  rate: 5/s\n- {name: u, rate: 30/m, per_key: true}\n"))
+	if err != nil || len(got) != 2 || got[0].Name != "mails" || !got[1].PerKey {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -79,7 +130,7 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve.New(limits, http.NotFoundHandler())
+	s := serve.New(limits, http.NotFoundHandler(), serve.Options{})
 	limiter, err := limits["l"]("")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +165,7 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve.New(limits, http.NotFoundHandler())
+	s := serve.New(limits, http.NotFoundHandler(), serve.Options{})
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json; charset=utf-8")
@@ -150,6 +201,13 @@ func TestAnswers(t *testing.T) {
 			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("step %d: %d %s", i, w.Code, w.Body)
 		}
+		if told := w.Code == 200 || w.Code == 429; told != (w.Header().Get("RateLimit-Policy") == `"one";q=3;w=3600`) ||
+			told != (w.Header().Get("RateLimit") == `"one";r=1;t=3600`) {
+			t.Errorf("step %d: %q", i, w.Header())
+		}
+		if refused := w.Code != 200 && w.Code != 429; refused != strings.Contains(w.Body.String(), `"code":"`) {
+			t.Errorf("step %d: %s", i, w.Body)
+		}
 		if (w.Code == 429) != (w.Header().Get("Retry-After") == "3600") {
 			t.Errorf("step %d: Retry-After is %q", i, w.Header().Get("Retry-After"))
 		}
@@ -172,7 +230,7 @@ func TestAnswers(t *testing.T) {
 
 // Only JSON is taken, as such: a page in a browser can send anything else to any address.
 func TestOtherContentTypesAreRefused(t *testing.T) {
-	s := serve.New(serve.Limits{}, http.NotFoundHandler())
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{})
 	for kind, code := range map[string]int{
 		"application/json": 404, "Application/JSON": 404, "application/json;charset=utf-8": 404,
 		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json, text/plain": 415,
@@ -191,7 +249,7 @@ func TestOtherContentTypesAreRefused(t *testing.T) {
 // decision is answered.
 func TestConnectionsAreBounded(t *testing.T) {
 	h := serve.HTTP(http.NotFoundHandler(), time.Minute)
-	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 ||
+	if h.MaxHeaderBytes <= 0 || h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 ||
 		h.WriteTimeout <= h.ReadTimeout+time.Minute {
 		t.Errorf("%+v", h)
 	}

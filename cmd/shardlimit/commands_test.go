@@ -1,0 +1,267 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// step is a command line, and what it must come to.
+type step struct {
+	args string
+	code int
+	says []string
+}
+
+func walk(t *testing.T, flags []string, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		args, rest, _ := strings.Cut(s.args, " -- ")
+		all := append(strings.Fields(args), flags...)
+		if rest != "" {
+			all = append(append(all, "--"), strings.Fields(rest)...)
+		}
+		text, code := runHere(t, all...)
+		if code != s.code {
+			t.Errorf("%s ended with %d, want %d: %s", s.args, code, s.code, text)
+		}
+		for _, says := range s.says {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s does not say %q: %s", s.args, says, text)
+			}
+		}
+	}
+}
+
+// started is servers, and the flags that name them and a prefix of the test.
+func started(t *testing.T, n int) (servers []*redistest.Server, flags []string) {
+	t.Helper()
+	servers = redistest.Servers(t, n)
+	var all []string
+	for _, s := range servers {
+		all = append(all, s.Addr())
+	}
+	return servers, []string{"--prefix", redistest.Prefix(t), "--redis", strings.Join(all, ",")}
+}
+
+func clientOf(t *testing.T, flags []string) *shardlimit.Client {
+	t.Helper()
+	nodes, err := shardlimit.ParseNodes(flags[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func TestListAllowAndSet(t *testing.T) {
+	servers, flags := started(t, 2)
+	if _, err := clientOf(t, flags).Family(t.Context(), "users", shardlimit.PerMinute(2)); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, flags, []step{
+		{"allow mails", exitFailed, []string{`no limit "mails" is stored there`}},
+		{"set mails --rate 3/h --shards 1", exitOK, []string{"mails: 3/h, sliding-log on 1 shard (new)"}},
+		{"allow mails", exitOK, []string{"mails: allowed 1 permit, 2 of 3 left"}},
+		{"allow mails 2 --json", exitOK,
+			[]string{`{"name":"mails","allowed":true,"granted":2,"limit":3,"remaining":0,`}},
+		{"allow mails", exitFailed, []string{"mails: denied 1 permit, 0 of 3 left; try again in 1h"}},
+		{"allow mails --json", exitFailed, []string{`"allowed":false`, `"retry_after_us":`}},
+		{"allow mails 4", exitFailed, []string{"more permits than the limit has: 4 asked for"}},
+		{"allow users", exitUsage, []string{`"users" is a family; add --key KEY for one of its keys`}},
+		{"allow users 2 --key ann", exitOK, []string{"users/ann: allowed 2 permits, 0 of 2 left"}},
+		{"delete users", exitUsage, []string{`"users" is a family, and shardlimit delete is for limits`}},
+		{"set jobs --rate 10/s --algorithm token-bucket --burst 50 --revision 3", exitOK,
+			[]string{"jobs: 10/s, token-bucket", ", burst 50, revision 3 (new)"}},
+		{"set jobs --lease 10ms", exitUsage, []string{"Lease needs SlidingLog"}},
+		{"set jobs --algorithm sliding_log --lease 10ms", exitOK,
+			[]string{"jobs: 10/s, sliding-log", ", lease 10ms, "}},
+		{"set jobs --lease 0s --failover --revision 2", exitOK,
+			[]string{", revision 3 (before: 10/s, ", "failover needs three nodes or more, so it does nothing"}},
+		{"set users --family --algorithm fixed-window", exitOK, []string{"users: 2/m, fixed-window"}},
+		{"set watched --rate 1/h --mode shadow", exitOK, nil},
+		{"allow watched --json", exitOK, []string{`"shadowed":false`}},
+		{"allow watched --json", exitOK, []string{`"allowed":true`, `"shadowed":true}`}},
+		{"delete watched", exitOK, nil},
+		{"set jobs --mode closed", exitOK, []string{"jobs: 10/s, sliding-log on 1 shard, closed, revision 3"}},
+		{"allow jobs", exitFailed, []string{"jobs: denied 1 permit"}},
+		{"set users --key bob --mode off", exitOK, []string{"users/bob: 2/m, fixed-window on 1 shard, off"}},
+		{"set users --key bob --unset", exitOK, nil},
+		{"list", exitOK, []string{"jobs   limit   10/s, sliding-log", "mails  limit   3/h, sliding-log on 1 shard",
+			"users  family  for each key: 2/m, fixed-window"}},
+		{"show users --family --json", exitOK, []string{`"kind": "family"`, `"own": []`}},
+	})
+	text, code := runHere(t, append([]string{"list", "--json"}, flags...)...)
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		var j limitJSON
+		if err := json.Unmarshal([]byte(line), &j); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		names = append(names, j.Kind+" "+j.Name)
+	}
+	if got := strings.Join(names, ", "); code != exitOK || got != "limit jobs, limit mails, family users" {
+		t.Errorf("list --json ended with %d: %s", code, text)
+	}
+	servers[1].Kill()
+	walk(t, flags, []step{{"list", exitFailed, []string{"users  family", "cannot reach " + servers[1].Addr()}}})
+}
+
+func TestListWithoutLimits(t *testing.T) {
+	_, flags := started(t, 1)
+	walk(t, flags, []step{
+		{"list", exitOK, []string{"no limits are stored under the prefix"}},
+		{"list --json", exitOK, nil},
+	})
+}
+
+// run waits for its permits, and then the command is what runs, with its exit code and signals.
+func TestRun(t *testing.T) {
+	_, flags := started(t, 1)
+	walk(t, flags, []step{
+		{"set once --rate 2/h", exitOK, nil},
+		{"run nobody -- true", exitFailed, []string{`no limit "nobody"`}},
+	})
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(built, append([]string{"run", "once"}, append(flags, args...)...)...)
+		cmd.Env, cmd.Stdin = cleanEnv(), strings.NewReader("input\n")
+		return cmd
+	}
+	first := command("--", "sh", "-c", "cat; echo $0 $1; exit 7", "a", "-b")
+	out, _ := first.CombinedOutput()
+	if code := first.ProcessState.ExitCode(); code != 7 || string(out) != "input\na -b\n" {
+		t.Errorf("ended with %d: %s", code, out)
+	}
+	second := command("--", "sh", "-c", "kill -TERM $$")
+	out, _ = second.CombinedOutput()
+	if status := second.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
+		t.Errorf("ended by %v: %s", status, out)
+	}
+	for timeout, says := range map[string]string{"0s": "has not 1 permit free now",
+		"1ms": "has not 1 permit free within 1ms"} {
+		walk(t, append(flags, "--timeout", timeout), []step{{"run once -- touch " + filepath.Join(t.TempDir(), "x"),
+			exitFailed, []string{says, "the command was not run"}}})
+	}
+}
+
+// A limit moves to a node that was added, and away from one that is drained.
+func TestRebalanceAndDrain(t *testing.T) {
+	servers, flags := started(t, 3)
+	few := append([]string{}, flags...)
+	few[3] = servers[0].Addr() + "," + servers[1].Addr()
+	client := clientOf(t, few)
+	l, err := client.Limiter(t.Context(), "mails",
+		shardlimit.Limit{Permits: 60, Per: 100 * time.Millisecond, Shards: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.AllowN(t.Context(), 40); err != nil { // they must leave the window before all has moved
+		t.Fatal(err)
+	}
+	users := shardlimit.PerMinute(2)
+	users.Algorithm = shardlimit.FixedWindow
+	if _, err := client.Family(t.Context(), "users", users); err != nil {
+		t.Fatal(err)
+	}
+	on := func(i int) (n int) {
+		state, err := clientOf(t, flags).Open(t.Context(), "mails")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := state.Peek(t.Context())
+		if err != nil || !s.Settled {
+			t.Errorf("settled %t, %v", s.Settled, err)
+		}
+		for _, sh := range s.Shards {
+			if sh.Node == servers[i].Addr() {
+				n++
+			}
+		}
+		return n
+	}
+	walk(t, flags, []step{
+		{"rebalance nobody", exitFailed, []string{`no limit "nobody"`}},
+		{"rebalance users", exitUsage, []string{`"users" is a family; add --family`}},
+		{"rebalance users --family", exitOK, []string{"users: its keys are placed over the nodes"}},
+		{"rebalance mails", exitOK, []string{"mails: 60/100ms, sliding-log over 6 shards, all where it should be"}},
+	})
+	if on(2) != 2 {
+		t.Errorf("the new node has %d shards of 6", on(2))
+	}
+	if _, err := l.AllowN(t.Context(), 40); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, flags, []step{{"drain " + servers[0].Addr(), exitOK,
+		[]string{servers[0].Addr() + ": none of 1 limit is on it any more; keys of families may need it for 11m7s " +
+			"more; then take it out of every list\n"}}})
+	if on(0) != 0 {
+		t.Errorf("the node that was drained has %d shards", on(0))
+	}
+}
+
+// A change of something else leaves the number of shards as free as it was.
+func TestSetLeavesTheNumberOfShardsToBeChosen(t *testing.T) {
+	servers, flags := started(t, 2)
+	one := append([]string{}, flags...)
+	one[3] = servers[0].Addr()
+	walk(t, one, []step{
+		{"set changed --rate 2000/s", exitOK, []string{"changed: 2000/s, sliding-log on 1 shard (new)"}},
+		{"set changed --rate 2100/s", exitOK, []string{"changed: 2100/s, sliding-log on 1 shard (before: "}},
+		{"set fixed --rate 2000/s --shards 1", exitOK, nil},
+		{"set fixed --rate 2100/s", exitOK, nil},
+		{"set freed --rate 2000/s --shards 1", exitOK, nil},
+		{"set freed --shards 0", exitOK, nil},
+	})
+	walk(t, flags, []step{
+		{"rebalance changed", exitOK, []string{"changed: 2100/s, sliding-log over 2 shards"}},
+		{"rebalance fixed", exitOK, []string{"fixed: 2100/s, sliding-log on 1 shard"}},
+		{"rebalance freed", exitOK, []string{"freed: 2000/s, sliding-log over 2 shards"}},
+	})
+}
+
+// A server that others list by another address says how it is to be listed.
+func TestAServerUnderAnotherName(t *testing.T) {
+	servers, flags := started(t, 1)
+	local := strings.Replace(servers[0].Addr(), "127.0.0.1", "localhost", 1)
+	other := append([]string{}, flags...)
+	other[3] = local
+	walk(t, flags, []step{{"set mails --rate 5/h", exitOK, nil}})
+	walk(t, other, []step{
+		{"allow mails", exitFailed,
+			[]string{"shardlimit: " + local + ` is in use as "` + servers[0].Addr() + `": write that address, or `}},
+	})
+	other[3] = servers[0].Addr() + "=" + local
+	walk(t, other, []step{{"allow mails", exitOK, []string{"mails: allowed 1 permit"}}})
+}
+
+// What is still on the node is told about, and an interrupt ends the telling and not the move.
+func TestMoveIsToldAbout(t *testing.T) {
+	state := &shardlimit.State{Limit: shardlimit.PerSecond(1000), Shards: []shardlimit.ShardState{
+		{Node: "n1", Target: 600, Share: 500}, {Node: "n2", Target: 400, Share: 300}, {Node: "n3", Share: 200}}}
+	for away, want := range map[string]string{"": "200 of 1,000 permits are still on their way",
+		"n3": "200 of 1,000 permits are still on n3"} {
+		m := move{away: away}
+		if got := m.progress(state); got != want || m.arrived(state) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	state.Settled = true
+	if m := (move{away: "n3"}); m.arrived(state) {
+		t.Error("a shard is on the node")
+	}
+	state.Shards = state.Shards[:2]
+	if m := (move{away: "n3"}); !m.arrived(state) {
+		t.Error("nothing is on the node")
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+)
+
+// guardFlags say who may use what serve serves.
+func guardFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "token-file",
+			Usage: "answer only requests that bear one of the tokens in this `FILE`, one a line (also " +
+				"SHARDLIMIT_TOKEN)"},
+		&cli.StringFlag{Name: "tls-cert", Usage: "certificate to serve with, a PEM `FILE`; read again when it changes"},
+		&cli.StringFlag{Name: "tls-key", Usage: "its private key, a PEM `FILE`"},
+	}
+}
+
+// guard is who may use a server, and how it proves who it is.
+type guard struct {
+	tokens serve.Tokens // nil: everybody
+	pair   *keyPair     // nil: no TLS
+}
+
+func readGuard(cmd *cli.Command) (g guard, err error) {
+	file, cert, key := cmd.String("token-file"), cmd.String("tls-cert"), cmd.String("tls-key")
+	token, given := os.LookupEnv("SHARDLIMIT_TOKEN") // if it is empty, somebody wanted one
+	text, source := []byte(token), "SHARDLIMIT_TOKEN"
+	if file != "" {
+		if text, err = os.ReadFile(file); err != nil {
+			return g, usagef("--token-file: %w", err)
+		}
+		source = "--token-file: " + file
+	}
+	if file != "" || given {
+		if g.tokens, err = serve.ParseTokens(text); err != nil {
+			return g, usagef("%s: %w", source, err)
+		}
+	}
+	switch {
+	case cert == "" && key == "":
+		return g, nil
+	case cert == "" || key == "":
+		return g, usagef("--tls-cert and --tls-key need each other")
+	}
+	g.pair = &keyPair{cert: cert, key: key}
+	if _, err := g.pair.get(nil); err != nil {
+		return g, usagef("--tls-cert: %w", err)
+	}
+	return g, nil
+}
+
+// warn tells who may use what an address serves, if that is anybody.
+func (g guard) warn(con console, a net.Addr) {
+	if g.tokens == nil && !isLoopback(a) {
+		_, _ = fmt.Fprintf(con.err, "shardlimit: whoever reaches %s may use the limits; see --token-file\n", a)
+	}
+}
+
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// tls is nil without --tls-cert.
+func (g guard) tls() *tls.Config {
+	if g.pair == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: g.pair.get}
+}
+
+// grpc are the same for Envoy, within bounds. Health is told to everybody, as over HTTP.
+func (g guard) grpc(b grpcBounds) []grpc.ServerOption {
+	options := b.options()
+	if c := g.tls(); c != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c)))
+	}
+	return append(options, grpc.UnaryInterceptor(g.admit))
+}
+
+func (g guard) admit(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any,
+	error) {
+	if info.FullMethod != grpc_health_v1.Health_Check_FullMethodName {
+		var authorization string
+		if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) > 0 {
+			authorization = found[0]
+		}
+		if !g.tokens.Allow(authorization) {
+			return nil, status.Error(codes.Unauthenticated, "the call does not bear a token that is valid here")
+		}
+	}
+	return handler(ctx, request)
+}
+
+// keyPair is a certificate with its key, which are read again when the certificate's file changes.
+type keyPair struct {
+	cert, key string
+
+	mu     sync.Mutex
+	loaded *tls.Certificate
+	dated  time.Time // the file's, when it was read
+}
+
+// get is tls.Config.GetCertificate. What cannot be read does not replace what was.
+func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, err := os.Stat(p.cert)
+	if err == nil && (p.loaded == nil || !info.ModTime().Equal(p.dated)) {
+		var pair tls.Certificate
+		if pair, err = tls.LoadX509KeyPair(p.cert, p.key); err == nil {
+			p.loaded, p.dated = &pair, info.ModTime()
+		}
+	}
+	if p.loaded == nil {
+		return nil, err
+	}
+	return p.loaded, nil
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// file writes a file for the test.
+func file(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// With a certificate and a token in a file of settings, only those who know both are answered.
+func TestServeIsGuarded(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCertificates(t)
+	settings := file(t, "serve.yaml", "embedded: true\non-outage: open\ntls-cert: "+c.Cert+"\ntls-key: "+c.Key+
+		"\ntoken-file: "+file(t, "tokens", "0123456789abcdef\n")+"\ngrpc: 127.0.0.1:0\nconfig: "+
+		file(t, "envoy.yaml", "domain: d\n")+"\nlimits: [{name: mails, rate: 5/h}]\n")
+	_, says := launchServe(t, "--settings", settings)
+	envoy, url := says.address("Envoy on "), says.address("serving HTTP on ")
+	if !strings.HasPrefix(url, "https://") {
+		t.Fatal(url)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(read(t, c.CA)))
+	knowing := &tls.Config{RootCAs: roots}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: knowing, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	if answer, err := http.Get(url + "/healthz"); err == nil {
+		_ = answer.Body.Close()
+		t.Error("a certificate that nobody vouches for is believed")
+	}
+	for _, step := range []struct {
+		path, token string
+		code        int
+	}{{"/readyz", "", 200}, {"/metrics", "", 401}, {"/metrics", "0123456789abcdef", 200},
+		{"/metrics", "fedcba9876543210", 401}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+step.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+step.token)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != step.code || answer.ProtoMajor != 2 {
+			t.Errorf("%+v: %d by %s", step, answer.StatusCode, answer.Proto)
+		}
+	}
+	envoyIsGuarded(t, envoy, knowing)
+}
+
+// Who opens a port to others without a token is told, of Envoy's service as of HTTP.
+func TestServeTellsThatAnybodyMayUseIt(t *testing.T) {
+	t.Parallel()
+	rules := file(t, "envoy.yaml", "domain: d\n")
+	_, says := launchServe(t, "--embedded", "--grpc", "0.0.0.0:0", "--config", rules)
+	envoy := says.address("Envoy on ")
+	if line := says.until("shardlimit: "); !strings.Contains(line, "whoever reaches "+envoy+" may use the limits") {
+		t.Error(line)
+	}
+	_, says = launchServe(t, "--embedded", "--grpc", "0.0.0.0:0", "--config", rules, "--token-file",
+		file(t, "tokens", "0123456789abcdef\n"))
+	says.until("Envoy on ")
+	if line := says.until("shardlimit: "); !strings.Contains(line, "serving HTTP on ") {
+		t.Error(line)
+	}
+}
+
+func envoyIsGuarded(t *testing.T, address string, knowing *tls.Config) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(knowing)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ask := func(ctx context.Context) codes.Code {
+		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "d"})
+		return status.Code(err)
+	}
+	if code := ask(t.Context()); code != codes.Unauthenticated {
+		t.Errorf("without a token: %v", code)
+	}
+	bearing := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer 0123456789abcdef")
+	if code := ask(bearing); code == codes.Unauthenticated || code == codes.Unavailable {
+		t.Errorf("with a token: %v", code)
+	}
+	health := grpc_health_v1.NewHealthClient(conn)
+	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A certificate that was renewed is shown without a restart, and one that cannot be read is not.
+func TestACertificateIsReadAgain(t *testing.T) {
+	old, renewed := redistest.NewCertificates(t), redistest.NewCertificates(t)
+	pair := &keyPair{cert: old.Cert, key: old.Key}
+	serial := func() string {
+		t.Helper()
+		c, err := pair.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.Certificate[0])
+	}
+	first := serial()
+	replace := func(file, content string) {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		later := pair.dated.Add(1e9)
+		if err := os.Chtimes(old.Cert, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(old.Cert, "half a certificate")
+	if serial() != first {
+		t.Error("what cannot be read is shown")
+	}
+	replace(old.Key, read(t, renewed.Key))
+	replace(old.Cert, read(t, renewed.Cert))
+	if serial() == first {
+		t.Error("the former one is still shown")
+	}
+}
+
+// The command line comes before the file.
+func TestTheCommandLineComesBeforeTheSettings(t *testing.T) {
+	t.Parallel()
+	settings := file(t, "serve.yaml", "redis: [127.0.0.1:1, 127.0.0.1:2]\nlisten: 127.0.0.1:1\nlimit: [a=5/h, b=6/h]\n")
+	_, url := startServe(t, "--settings", settings, "--embedded", "--on-outage", "open", "--per-key", "c=7/h")
+	for body, limit := range map[string]string{`{"limiter": "a"}`: "5", `{"limiter": "b"}`: "6",
+		`{"limiter": "c", "key": "k"}`: "7"} {
+		if code, text := post(t, url, body); code != 200 || !strings.Contains(text, `"limit":`+limit) {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
+}
+
+// While no node answers it is not ready, says why once, and counts.
+func TestServeTellsOfAnOutage(t *testing.T) {
+	t.Parallel()
+	_, says := launchServe(t, "--redis", "n=127.0.0.1:1", "--limit", "a=5/h")
+	url := says.address("serving HTTP on ")
+	for range 3 {
+		if code, text := post(t, url, `{"limiter": "a"}`); code != 503 || strings.Contains(text, "127.0.0.1") ||
+			!strings.Contains(text, `"error":"shardlimit: no shard answered","code":"unavailable"`) {
+			t.Errorf("%d %s", code, text)
+		}
+	}
+	if code, text := fetch(t, url+"/readyz"); code != 503 || text != "no node answers\n" {
+		t.Errorf("/readyz: %d %q", code, text)
+	}
+	if code, _ := fetch(t, url+"/healthz"); code != 200 {
+		t.Errorf("/healthz: %d", code)
+	}
+	if line := says.until("outage policy decides"); !strings.Contains(line, "refused") {
+		t.Error(line)
+	}
+	// Where the policy answers, so does it.
+	_, says = launchServe(t, "--redis", "n=127.0.0.1:1", "--limit", "a=5/h", "--on-outage", "open")
+	if code, text := fetch(t, says.address("serving HTTP on ")+"/readyz"); code != 200 || text != "ok\n" {
+		t.Errorf("/readyz: %d %q", code, text)
+	}
+}
+
+// Who wanted a token and has none does not serve everybody.
+func TestAnEmptyTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", " \n"} {
+		cmd := exec.Command(built, "serve", "--embedded", "--limit", "a=1/s", "--listen", "127.0.0.1:1x")
+		cmd.Env = append(cleanEnv(), "SHARDLIMIT_TOKEN="+token)
+		text, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitUsage ||
+			!strings.Contains(string(text), "SHARDLIMIT_TOKEN: it has no token") {
+			t.Errorf("%q ended with %d: %s", token, code, text)
+		}
+	}
+}
+
+func TestServeRefusesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCertificates(t)
+	for _, step := range []struct {
+		says string
+		args []string
+	}{
+		{"--settings: open /no/such/file", []string{"--settings", "/no/such/file"}},
+		{`line 2: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
+		{`there is no setting "settings"`, []string{"--settings", file(t, "a", "settings: x\n")}},
+		{"line 1: grace", []string{"--settings", file(t, "a", "grace: soon\n")}},
+		{"need each other", []string{"--embedded", "--tls-cert", c.Cert}},
+		{"--tls-cert: ", []string{"--embedded", "--tls-cert", c.Cert, "--tls-key", c.CA}},
+		{"--token-file: open", []string{"--embedded", "--token-file", "/no/such/file"}},
+		{"line 1: the token has 5 bytes", []string{"--embedded", "--token-file", file(t, "a", "short\n")}},
+		{"there is nothing to serve", []string{"--settings", file(t, "a", "embedded: true\n")}},
+	} {
+		text, code := shardlimitRun(t, append([]string{"serve"}, step.args...)...)
+		if code != exitUsage || !strings.Contains(text, step.says) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%v ended with %d: %s", step.args, code, text)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// Every limit and family is found once, whichever nodes have copies of its record, and none of
+// another prefix.
+func TestScanFindsEveryName(t *testing.T) {
+	servers, err := embedded.Start(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.Close()
+	declare := func(prefix string, limits, families []string) {
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		for _, name := range limits {
+			if _, err := client.Limiter(t.Context(), name, shardlimit.PerHour(10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range families {
+			f, err := client.Family(t.Context(), name, shardlimit.PerHour(10))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Limiter("key").Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	limits, families := []string{"a}:r:n:b", "mails", "n:mails", "é\x00"}, []string{"mails", "users"}
+	declare("p[a-z]*:", limits, families)
+	declare("pq:", []string{"another"}, nil)
+
+	got, err := Scan(t.Context(), servers.Nodes(), "p[a-z]*:", 1_000_000)
+	if err != nil || got.Cut || !slices.Equal(got.Limits, limits) || !slices.Equal(got.Families, families) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := servers.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	got, err = Scan(t.Context(), servers.Nodes(), "pq:", 1_000_000)
+	if err == nil || !strings.Contains(err.Error(), "cannot reach "+servers.Nodes()[1].Redis.InitAddress[0]) ||
+		!slices.Equal(got.Limits, []string{"another"}) {
+		t.Errorf("with a node away: %+v, %v", got, err)
+	}
+}
+
+// A server with more keys than may be looked at is left when so many were.
+func TestScanIsBounded(t *testing.T) {
+	server := redistest.Standalone(t)
+	client := server.Client(t)
+	prefix := redistest.Prefix(t)
+	fill := client.B().Mset().KeyValue()
+	for i := range 3 * step {
+		fill = fill.KeyValue(fmt.Sprint(prefix, i), "")
+	}
+	if err := client.Do(t.Context(), fill.Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	nodes := []shardlimit.Node{{Redis: server.ClientOption()}}
+	for most, cut := range map[int]bool{2 * step: true, 4 * step: false} {
+		if got, err := Scan(t.Context(), nodes, "p:", most); err != nil || got.Cut != cut {
+			t.Errorf("of %d keys: %+v, %v", most, got, err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+)
+
+func TestReadyIfANodeAnswers(t *testing.T) {
+	var nodes []shardlimit.NodeState
+	var log strings.Builder
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{
+		Outage: serve.NewOutage(slog.New(slog.NewTextHandler(&log, nil)), "closed"),
+		Ready:  func(context.Context) []shardlimit.NodeState { return nodes }})
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	well, away := shardlimit.NodeState{Name: "a"}, shardlimit.NodeState{Name: "b", Err: errors.New("secret address")}
+	for _, step := range []struct {
+		nodes []shardlimit.NodeState
+		code  int
+		says  string
+	}{
+		{[]shardlimit.NodeState{well}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away, well}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away}, 503, "no node answers\n"},
+		{[]shardlimit.NodeState{away}, 503, "no node answers\n"},
+		{[]shardlimit.NodeState{well}, 200, "ok\n"},
+	} {
+		nodes = step.nodes
+		if code, text := get("/readyz"); code != step.code || text != step.says {
+			t.Errorf("%+v: %d %q", step.nodes, code, text)
+		}
+		if code, _ := get("/healthz"); code != 200 {
+			t.Errorf("/healthz: %d", code)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 2 ||
+		strings.Count(text, `node=b err="secret address"`) != 1 ||
+		strings.Count(text, "ready again") != 1 {
+		t.Errorf("the log has %s", text)
+	}
+	nodes = []shardlimit.NodeState{well}
+	s.Leave()
+	if code, _ := get("/readyz"); code != 503 {
+		t.Errorf("/readyz while it shuts down: %d", code)
+	}
+}

@@ -1,0 +1,66 @@
+package serve_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+)
+
+func TestTokens(t *testing.T) {
+	all, err := serve.ParseTokens([]byte("\n  first-token-0123456 \nsecond-token-012345\n"))
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d tokens, %v", len(all), err)
+	}
+	for header, ok := range map[string]bool{
+		"Bearer first-token-0123456": true, "bearer second-token-012345": true, "Bearer  first-token-0123456": true,
+		"": false, "Bearer": false, "Bearer ": false, "first-token-0123456": false, "Basic first-token-0123456": false,
+		"Bearer first-token-012345": false, "Bearer first-token-01234567": false,
+		"Bearer first-token-0123456\nsecond-token-012345": false,
+	} {
+		if all.Allow(header) != ok {
+			t.Errorf("%q: %v", header, !ok)
+		}
+	}
+	if !serve.Tokens(nil).Allow("") {
+		t.Error("without tokens nobody is let in")
+	}
+	for text, says := range map[string]string{"": "no token", " \n\n": "no token",
+		"\nsecret-word": "line 2: the token has 11"} {
+		_, err := serve.ParseTokens([]byte(text))
+		if !errors.Is(err, serve.ErrInvalidFile) || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "secret-word") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Permits and metrics are for those who bear a token; whether the server lives, anybody may ask.
+func TestATokenIsAskedFor(t *testing.T) {
+	tokens, err := serve.ParseTokens([]byte("0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens})
+	for _, step := range []struct {
+		method, path, token string
+		code                int
+	}{
+		{http.MethodPost, "/v1/allow", "", 401}, {http.MethodPost, "/v1/allow", "Bearer 0123456789abcdeg", 401},
+		{http.MethodPost, "/v1/allow", "Bearer 0123456789abcdef", 404},
+		{http.MethodGet, "/metrics", "", 401}, {http.MethodGet, "/metrics", "Bearer 0123456789abcdef", 404},
+		{http.MethodGet, "/healthz", "", 200}, {http.MethodGet, "/readyz", "", 200},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(step.method, step.path,
+			strings.NewReader(`{"limiter":"x"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", step.token)
+		s.ServeHTTP(w, r)
+		if w.Code != step.code || (w.Code == 401) != (w.Header().Get("WWW-Authenticate") == "Bearer") {
+			t.Errorf("%+v: %d %q", step, w.Code, w.Header())
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/urfave/cli/v3"
+)
+
+var update = flag.Bool("update", false, "write what is generated of docs/reference/cli.md anew")
+
+const reference = "../../docs/reference/cli.md"
+
+// The page has every command with every flag, in at most 500 words beside the names of flags.
+func TestPageOfCommands(t *testing.T) {
+	text := read(t, reference)
+	want := between(t, text, "<!-- commands -->", "\n"+tableOfCommands())
+	want = between(t, want, "<!-- target -->", "\n"+quoted(targetFlags())+"\n")
+	if *update {
+		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text = want
+	}
+	if text != want {
+		t.Errorf("%s is not what go test -run TestPageOfCommands -update writes", reference)
+	}
+	words := slices.DeleteFunc(strings.Fields(text), func(word string) bool { // bars of the table, and flags
+		return !strings.ContainsFunc(word, unicode.IsLetter) || strings.HasPrefix(word, "`--")
+	})
+	if len(words) > 500 {
+		t.Errorf("%s has %d words", reference, len(words))
+	}
+}
+
+// between replaces what stands between a mark and the end.
+func between(t *testing.T, text, mark, by string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(text, mark)
+	_, after, ended := strings.Cut(rest, "<!-- end -->")
+	if !found || !ended {
+		t.Fatalf("%s has no %s", reference, mark)
+	}
+	return before + mark + by + "<!-- end -->" + after
+}
+
+func tableOfCommands() string {
+	var b strings.Builder
+	b.WriteString("| command | what it does | its flags |\n|---|---|---|\n")
+	common := names(targetFlags())
+	for _, c := range append(commands(console{}), &cli.Command{Name: "completion", ArgsUsage: "SHELL",
+		Usage: "print a completion script for a shell"}) {
+		own := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
+			return slices.Contains(common, f.Names()[0])
+		})
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Usage, quoted(own))
+	}
+	return b.String()
+}
+
+func names(flags []cli.Flag) (all []string) {
+	for _, f := range flags {
+		all = append(all, f.Names()[0])
+	}
+	return all
+}
+
+func quoted(flags []cli.Flag) string {
+	var all []string
+	for _, name := range names(flags) {
+		all = append(all, "`--"+name+"`")
+	}
+	return strings.Join(all, " ")
+}
