@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/quiet"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
@@ -20,20 +22,30 @@ import (
 
 var errUsage = errors.New("usage")
 
+// stored is the folder of the results that are committed.
+const stored = "results"
+
 // job is what the command line asks for.
 type job struct {
 	scenarios []scenario.Scenario // none: only write the document
 	env       scenario.Env
 	results   string // folder
 	document  string // file; "" for none
-	readme    string // file with short tables; "" for none
+	pages     string // folder of README.md and docs, whose figures are brought up to date; "" for none
+	busy      string // what to do if others use the machine: refuse, wait or mark
+	draw      bool   // all pictures, from the stored results
 	command   string
 	machine   report.Machine // as the program found it
 	out       io.Writer
+
+	// Tests put others into their place.
+	proc  string        // where Linux tells of itself
+	look  func() string // the load averages now
+	sleep func(ctx context.Context, d time.Duration)
 }
 
 func parse(args []string, out io.Writer) (*job, error) {
-	j := &job{out: out, machine: report.ThisMachine(),
+	j := &job{out: out, machine: report.ThisMachine(), proc: quiet.Proc, look: report.LoadAverages, sleep: pause,
 		command: strings.Join(append([]string{"go -C bench run ."}, args...), " ")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
@@ -51,11 +63,12 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", "",
 		"folder for JSON and SVG (default: results, with --smoke a temporary folder)")
-	flags.StringVar(&j.document, "document", filepath.Join("..", "docs", "benchmarks.md"),
+	flags.StringVar(&j.document, "document", filepath.Join("results", "REPORT.md"),
 		"Markdown file to write from the results; not written with --smoke or --out")
-
-	flags.StringVar(&j.readme, "readme", filepath.Join("..", "README.md"),
-		"Markdown file whose short tables are brought up to date with the document")
+	flags.StringVar(&j.pages, "pages", "..",
+		"folder of README.md and docs, whose tables and figures are brought up to date with the report")
+	flags.StringVar(&j.busy, "busy", refuse, "what to do if others use the machine: refuse; wait up to "+
+		waitAtMost.String()+" for it; mark the results in red")
 
 	if len(args) == 0 {
 		usage(flags)
@@ -88,6 +101,12 @@ func (j *job) complete(name, goroutines, rivals string) error {
 	if j.scenarios, err = named(name); err != nil {
 		return err
 	}
+	if j.draw = name == "draw"; j.draw && j.results == "" {
+		return fmt.Errorf("%w: draw needs --out, a folder for the pictures", errUsage)
+	}
+	if !slices.Contains([]string{refuse, wait, mark}, j.busy) {
+		return fmt.Errorf("%w: --busy must be %s, %s or %s", errUsage, refuse, wait, mark)
+	}
 	if j.env.Lineup, err = rival.Named(rivals); err != nil {
 		return fmt.Errorf("%w: --rivals: %w", errUsage, err)
 	}
@@ -101,31 +120,43 @@ func (j *job) complete(name, goroutines, rivals string) error {
 		return fmt.Errorf("%w: --time must be above 0, and at most 100", errUsage)
 	}
 	if j.env.Smoke || j.results != "" {
-		j.document, j.readme = "", ""
+		j.document, j.pages = "", ""
 	}
 	if j.results == "" && !j.env.Smoke {
-		j.results = "results"
+		j.results = stored
 	}
 	return nil
 }
 
-func named(name string) ([]scenario.Scenario, error) {
-	switch name {
+// named are the scenarios of a name, or of several with commas.
+func named(list string) ([]scenario.Scenario, error) {
+	switch list {
 	case "all":
 		return scenario.All(), nil
-	case "report":
+	case "performance":
+		return scenario.Performance(), nil
+	case "report", "draw":
 		return nil, nil
 	}
+	var found []scenario.Scenario
+	for name := range strings.SplitSeq(list, ",") {
+		all := scenario.All()
+		i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: no scenario is named %q; there are %s, performance, all, report and draw",
+				errUsage, name, strings.Join(scenarioNames(), ", "))
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
+}
+
+func scenarioNames() []string {
 	var names []string
 	for _, s := range scenario.All() {
-		if s.Name == name {
-			return []scenario.Scenario{s}, nil
-		}
 		names = append(names, s.Name)
 	}
-	return nil,
-		fmt.Errorf("%w: no scenario is named %q; there are %s, all and report", errUsage, name,
-			strings.Join(names, ", "))
+	return names
 }
 
 func numbers(list string) ([]int, error) {
@@ -143,29 +174,6 @@ func numbers(list string) ([]int, error) {
 	return ns, nil
 }
 
-func usage(flags *flag.FlagSet) {
-	out := flags.Output()
-	fmt.Fprint(out,
-		"usage: go -C bench run . SCENARIO [flags]\n\nscenarios, and how long they take with --time 0.3 on two "+
-			"cores:\n")
-	for _, s := range scenario.All() {
-		fmt.Fprintf(out, "  %-10s %5s  %s\n", s.Name, s.Takes, s.Title)
-	}
-	fmt.Fprintf(out, "  %-10s %5s  all of them, one after the other\n", "all",
-		scenario.Estimate(scenario.Env{}, scenario.All()...).Round(time.Minute))
-	fmt.Fprintf(out,
-		"  %-10s %5s  only write docs/benchmarks.md and the table in README.md from the stored results\n\nrivals:\n",
-		"report", time.Second)
-	for _, r := range rival.All() {
-		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
-	}
-	fmt.Fprintf(out, "  %-15s %s\n  %-15s %s\n", rival.Uber.Name, rival.Uber.Algorithm, rival.RedissonName,
-		"its real RRateLimiter, in a JVM")
-	fmt.Fprint(out, "\nflags:\n")
-	flags.PrintDefaults()
-	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64,1024\n")
-}
-
 func (j *job) do(ctx context.Context) error {
 	if j.results == "" {
 		dir, err := os.MkdirTemp("", "shardlimit-smoke-")
@@ -174,6 +182,12 @@ func (j *job) do(ctx context.Context) error {
 		}
 		defer os.RemoveAll(dir)
 		j.results = dir
+	}
+	if j.draw {
+		return j.drawStored(j.results, true)
+	}
+	if err := j.heed(ctx); err != nil {
+		return err
 	}
 	var failed []error // one scenario must not cost the others of a long run
 	for i, s := range j.scenarios {
@@ -189,17 +203,38 @@ func (j *job) do(ctx context.Context) error {
 			return errors.Join(failed...)
 		}
 	}
+	if len(j.scenarios) == 0 {
+		failed = append(failed, j.drawStored(j.results, false))
+	}
 	if j.document != "" {
-		var names []string
-		for _, s := range scenario.All() {
-			names = append(names, s.Name)
-		}
-		failed = append(failed, report.Document(j.document, j.results, names))
-		if j.readme != "" {
-			failed = append(failed, report.Excerpts(j.readme, j.results))
-		}
+		failed = append(failed, report.Document(j.document, j.results, scenarioNames()))
+	}
+	if j.pages != "" {
+		failed = append(failed, report.Pages(j.pages, j.results))
 	}
 	return errors.Join(failed...)
+}
+
+// drawStored draws the pictures of the stored results that documents show, or all, into a folder.
+func (j *job) drawStored(dir string, all bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range scenarioNames() {
+		r, err := report.Read(filepath.Join(stored, name+".json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		files, err := r.Draw(dir, all)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "%s: drew %d pictures\n", name, len(files))
+	}
+	return nil
 }
 
 func (j *job) estimate(scenarios ...scenario.Scenario) time.Duration {
@@ -222,11 +257,13 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 	env.Progress = func(format string, a ...any) {
 		fmt.Fprintf(j.out, "%s %4.0fs: %s\n", s.Name, time.Since(began).Seconds(), fmt.Sprintf(format, a...))
 	}
-	if j.machine.Busy() {
-		result.Remark("Others used the machine when this began (load averages %s on %d cores): compare within a "+
-			"table, and do not take its figures for more.", j.machine.Load, j.machine.Cores)
-	}
+	rest, begin := j.rest(ctx)
 	failed := s.Run(ctx, env, result)
+	noise := quiet.Between(rest, begin, quiet.Read(j.proc))
+	result.Noise = &noise
+	if why := result.Disturbed(); why != "" && !j.env.Smoke {
+		env.Progress("BUSY, not to be quoted: %s", why)
+	}
 	if failed != nil {
 		if len(result.Points) == 0 {
 			return failed
@@ -234,7 +271,7 @@ func (j *job) measure(ctx context.Context, s scenario.Scenario) error {
 		result.Remark("Not everything could be measured: %s.", strings.ReplaceAll(failed.Error(), "\n", "; "))
 	}
 	result.Took = time.Since(began).Round(time.Second).String()
-	files, err := result.Write(j.results)
+	files, err := result.Write(j.results, j.results != stored)
 	if err == nil {
 		env.Progress("wrote %s", strings.Join(files, ", "))
 	}

@@ -1,5 +1,6 @@
 // Command bench measures shardlimit and its rivals against real redis-servers
-// and writes what it found as raw JSON, SVG plots and docs/benchmarks.md.
+// and writes what it found as raw JSON, SVG pictures, a report of everything, and
+// figures in README.md and docs.
 //
 //	go -C bench run . -h
 package main

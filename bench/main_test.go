@@ -39,7 +39,7 @@ func TestSmokeStaysOutOfTheResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.results == "results" || j.document != "" || j.readme != "" {
+		if j.results == "results" || j.document != "" || j.pages != "" {
 			t.Errorf("%v: results to %q, document to %q", args, j.results, j.document)
 		}
 	}
@@ -49,10 +49,27 @@ func TestParseErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"nothing"}, {"exact", "more"}, {"exact", "--no-such-flag"}, {"exact", "--goroutines", "0"},
 		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"},
-		{"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"},
+		{"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"}, {"exact,nothing"}, {"draw"},
+		{"exact", "--busy", "perhaps"},
 	} {
 		if _, err := parse(args, &strings.Builder{}); !errors.Is(err, errUsage) {
 			t.Errorf("%v: err %v, want a usage error", args, err)
+		}
+	}
+}
+
+func TestSeveralScenarios(t *testing.T) {
+	for list, want := range map[string]string{"lone,exact": "lone exact", "performance": "exact keys"} {
+		j, err := parse([]string{list}, &strings.Builder{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range j.scenarios {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", list, got)
 		}
 	}
 }
@@ -80,7 +97,8 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 	}}
 	none := scenario.Scenario{Name: "none",
 		Run: func(context.Context, scenario.Env, *report.Result) error { return boom }}
-	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}}
+	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}, busy: mark,
+		sleep: func(context.Context, time.Duration) {}}
 	if err := j.do(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("err %v, want that of the scenarios", err)
 	}

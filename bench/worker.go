@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/shardlimit/shardlimit/bench/internal/envoy"
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/gateway"
 )
@@ -10,4 +11,5 @@ import (
 func init() {
 	fleet.ServeIfWorker()
 	gateway.ServeIfServer()
+	envoy.ServeIfService()
 }

@@ -4,56 +4,273 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// excerpt is a short table in another document: what stands between these two
-// comments. The first names scenario and metric, the X, and the series, in the order of
-// the table:
+// excerpt is what a page shows of a result: what stands between these two comments. There are
+// three kinds, and in each a space may be the end of a line. A table names scenario and metric, the
+// X, and the series, in the order of the table, all with commas, or with semicolons where names
+// have commas:
 //
 //	<!-- bench exact rate: 1, 64, 1024: shardlimit, redis_rate -->
-var excerpt = regexp.MustCompile(`(?s)(<!-- bench (\S+) (\S+): ([^:>]*): ([^>]*?) -->\n).*?(<!-- /bench -->)`)
+//	<!-- /bench -->
+//
+// A figure within a sentence has one X and one series, or two series and a stroke for how many
+// times one is the other:
+//
+//	<!-- bench exact rate: 1024: shardlimit / redis_rate -->29<!-- /bench -->
+//
+// In place of the X may stand "least of" or "most of" and several X with semicolons, or "all", or
+// two X and a stroke. An aim behind the series, "at least", "at most" or "from" and "to", turns the
+// figure into a verdict, of the figure before it is rounded:
+//
+//	<!-- bench exact rate: least of 1; 64: shardlimit -->8570<!-- /bench -->
+//	<!-- bench exact rate: 1024: shardlimit: at least 2000000 -->missed<!-- /bench -->
+//
+// The run is the command, and when and on what it was measured. Within a sentence it is shorter:
+//
+//	<!-- bench exact run -->
+//	<!-- /bench -->
+//	<!-- bench exact run -->2 January 2026, 2 cores (a CPU)<!-- /bench -->
+var excerpt = regexp.MustCompile(`(?s)(<!-- bench\s+(\S+)\s+(?:run|(\S+?):\s+([^:>]*?):\s+([^>]*?))\s+-->)` +
+	`(\n?)(.*?)(<!--\s+/bench\s+-->)`)
 
-// Excerpts brings the short tables in a file up to date with the results that are
-// stored in dir. Each cell is a median. A table whose scenario has no stored
-// result stays as it is; one that asks for what the result does not have is an error.
+// Pages brings README.md and all Markdown pages in docs below a folder up to date with the results
+// that are stored in dir.
+func Pages(folder, dir string) error {
+	pages := []string{filepath.Join(folder, "README.md")}
+	failed := []error{filepath.WalkDir(filepath.Join(folder, "docs"),
+		func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(path) == ".md" {
+				pages = append(pages, path)
+			}
+			return err
+		})}
+	for _, page := range pages {
+		failed = append(failed, Excerpts(page, dir))
+	}
+	return errors.Join(failed...)
+}
+
+// Excerpts brings what a page shows of results up to date with those that are stored in dir. Each
+// figure is a median. One whose scenario has no stored result stays as it is; one that asks for
+// what the result does not have is an error, and then the page is not changed.
 func Excerpts(file, dir string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
+	now, err := refresh(string(text), dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if now == string(text) {
+		return nil
+	}
+	return os.WriteFile(file, []byte(now), 0o644)
+}
+
+// refresh is a text with the excerpts that the results in dir have for it.
+func refresh(text, dir string) (string, error) {
 	var failed []error
-	fresh := excerpt.ReplaceAllStringFunc(string(text), func(old string) string {
+	now := excerpt.ReplaceAllStringFunc(text, func(old string) string {
 		m := excerpt.FindStringSubmatch(old)
 		r, err := Read(filepath.Join(dir, m[2]+".json"))
 		if errors.Is(err, fs.ErrNotExist) {
 			return old
 		}
-		var table string
+		var shown string
 		if err == nil {
-			table, err = r.medians(m[3], list(m[4]), list(m[5]))
+			shown, err = r.excerpt(m[3], oneLine(m[4]), oneLine(m[5]), m[6] == "")
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s, table of %s: %w", file, m[2], err))
+			failed = append(failed, fmt.Errorf("%s of %s: %w", m[3], m[2], err))
 			return old
 		}
-		return m[1] + table + m[6]
+		return m[1] + m[6] + shown + m[8]
 	})
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	if fresh == string(text) {
-		return nil
-	}
-	return os.WriteFile(file, []byte(fresh), 0o644)
+	return now, errors.Join(failed...)
 }
 
+// excerpt is what a page shows; within says that it stands in a sentence.
+func (r *Result) excerpt(metric, labels, series string, within bool) (string, error) {
+	switch {
+	case r.Smoke:
+		return "", errors.New("a smoke run, whose figures mean nothing")
+	case metric == "":
+		return r.run(within), nil
+	case within:
+		return r.within(metric, labels, series)
+	}
+	return r.medians(metric, list(labels), list(series))
+}
+
+// run says how the result was measured.
+func (r *Result) run(within bool) string {
+	when := fmt.Sprintf("%s, %d cores", r.Began.UTC().Format("2 January 2006"), r.Machine.Cores)
+	if within {
+		when += " (" + r.Machine.CPU + ")"
+		if r.warning() != "" {
+			when += ", 🔴 **disturbed by others**"
+		}
+		return when
+	}
+	line := fmt.Sprintf("`%s`, %s", r.Command, when)
+	if why := r.warning(); why != "" {
+		return line + "\\\n" + fill("🔴 **"+why+"**") + "\n"
+	}
+	if r.Noise != nil {
+		line += "\\\n" + fill("others meanwhile: "+r.Noise.String())
+	}
+	return line + "\n"
+}
+
+// fill breaks a text into lines of at most a hundred letters.
+func fill(text string) string {
+	const most = 100
+	var b strings.Builder
+	width := 0
+	for word := range strings.FieldsSeq(text) {
+		switch n := utf8.RuneCountInString(word); {
+		case width == 0:
+			width = n
+		case width+1+n > most:
+			b.WriteByte('\n')
+			width = n
+		default:
+			b.WriteByte(' ')
+			width += 1 + n
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// within is what stands in a sentence: a figure, or whether it meets an aim.
+func (r *Result) within(metric, label, series string) (string, error) {
+	named, low, high, err := aim(series)
+	if err != nil {
+		return "", err
+	}
+	value, err := r.value(metric, label, named)
+	switch {
+	case named == series:
+		return strings.ReplaceAll(figure(value), " ", ","), err
+	case low <= value && value <= high:
+		return "met", err
+	}
+	return "missed", err
+}
+
+var aimed = regexp.MustCompile(`^(.*): (?:at least (\S+)|at most (\S+)|from (\S+) to (\S+))$`)
+
+// aim parts a series from between what its figure should be.
+func aim(text string) (series string, low, high float64, err error) {
+	m := aimed.FindStringSubmatch(text)
+	if m == nil {
+		return text, 0, 0, nil
+	}
+	low, high = math.Inf(-1), math.Inf(1)
+	for i, bound := range m[2:] {
+		if bound == "" {
+			continue
+		}
+		side := &high
+		if i == 0 || i == 2 {
+			side = &low
+		}
+		if *side, err = strconv.ParseFloat(bound, 64); err != nil {
+			return "", 0, 0, fmt.Errorf("the aim: %w", err)
+		}
+	}
+	return m[1], low, high, nil
+}
+
+// value is a median, or how many times one is another, of one series or of one X.
+func (r *Result) value(metric, label, series string) (float64, error) {
+	if over, under, ratio := strings.Cut(label, " / "); ratio {
+		value, err := r.extreme(metric, over, series)
+		if err != nil {
+			return 0, err
+		}
+		base, err := r.extreme(metric, under, series)
+		return value / base, err
+	}
+	over, under, ratio := strings.Cut(series, " / ")
+	if slices.Contains(r.series(metric), series) {
+		over, ratio = series, false // a stroke in its own name
+	}
+	value, err := r.extreme(metric, label, over)
+	if err != nil || !ratio {
+		return value, err
+	}
+	base, err := r.extreme(metric, label, under)
+	return value / base, err
+}
+
+// extreme is the median of a series at an X, or the least or the most of those at several.
+func (r *Result) extreme(metric, label, series string) (float64, error) {
+	which, several, found := strings.Cut(label, " of ")
+	if !found || which != "least" && which != "most" {
+		return r.at(metric, label, series)
+	}
+	var values []float64
+	if several == "all" {
+		for _, p := range r.Points {
+			if p.Metric == metric && p.Series == series {
+				values = append(values, p.Stat.Median)
+			}
+		}
+		if len(values) == 0 {
+			return 0, fmt.Errorf("%q has no %q", series, metric)
+		}
+	} else {
+		for label := range strings.SplitSeq(several, ";") {
+			value, err := r.at(metric, strings.TrimSpace(label), series)
+			if err != nil {
+				return 0, err
+			}
+			values = append(values, value)
+		}
+	}
+	if which == "least" {
+		return slices.Min(values), nil
+	}
+	return slices.Max(values), nil
+}
+
+// at is the median of a series at an X as it is shown.
+func (r *Result) at(metric, label, series string) (float64, error) {
+	i := slices.IndexFunc(r.Views, func(v View) bool { return v.Metric == metric })
+	if i < 0 {
+		return 0, fmt.Errorf("there is no view of %q", metric)
+	}
+	for _, x := range r.axis(metric) {
+		if r.Views[i].label(x) == label {
+			if st, ok := r.find(series, x, metric); ok {
+				return st.Median, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%q has nothing at %q; there are %s", series, label, strings.Join(r.series(metric), ", "))
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// list parts a text at semicolons or, if there are none, at commas.
 func list(text string) []string {
-	words := strings.Split(text, ",")
+	separator := ","
+	if strings.Contains(text, ";") {
+		separator = ";"
+	}
+	words := strings.Split(text, separator)
 	for i := range words {
 		words[i] = strings.TrimSpace(words[i])
 	}

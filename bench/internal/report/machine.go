@@ -24,15 +24,8 @@ func ThisMachine() Machine {
 		Cores:  runtime.NumCPU(),
 		Memory: memory(procField("/proc/meminfo", "MemTotal")),
 		System: runtime.GOOS + "/" + runtime.GOARCH + ", kernel " + firstLine("/proc/sys/kernel/osrelease"),
-		Load:   loadAverages(firstLine("/proc/loadavg")),
+		Load:   LoadAverages(),
 	}
-}
-
-// Busy reports whether others used much of the machine when the program began.
-func (m Machine) Busy() bool {
-	var oneMinute float64
-	_, err := fmt.Sscan(m.Load, &oneMinute)
-	return err == nil && oneMinute > 0.25*float64(m.Cores)
 }
 
 // memory turns kB into GiB.
@@ -43,6 +36,9 @@ func memory(total string) string {
 	}
 	return fmt.Sprintf("%.1f GiB", kB/(1<<20))
 }
+
+// LoadAverages are those over 1, 5 and 15 minutes now, "unknown" if the system does not tell.
+func LoadAverages() string { return loadAverages(firstLine("/proc/loadavg")) }
 
 // loadAverages keeps those over 1, 5 and 15 minutes of /proc/loadavg.
 func loadAverages(line string) string {

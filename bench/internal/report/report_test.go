@@ -3,18 +3,16 @@ package report
 import (
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"gonum.org/v1/plot"
+	"github.com/shardlimit/shardlimit/bench/internal/quiet"
 )
 
 func sample() *Result {
@@ -29,8 +27,9 @@ func sample() *Result {
 		Software: []Pair{{"Go", "1.26"}, {"redis-server", "7.0.15"}},
 		Settings: []Pair{{"Rounds", "3"}},
 		Views: []View{
-			{Metric: "rate", Title: "Rate", Unit: "1/s", X: "goroutines", Plot: true, LogX: true, LogY: true},
-			{Metric: "latency", Title: "Latency", Unit: "us", X: "percentile", Plot: true, Nominal: true},
+			{Metric: "rate", Title: "Rate", Unit: "1/s", X: "goroutines", Plot: true, LogX: true, LogY: true,
+				Keep: true},
+			{Metric: "latency", Title: "Latency", Unit: "µs", X: "percentile", Plot: true, Nominal: true},
 			{Metric: "calls", Title: "Calls", Unit: "calls", X: "goroutines"},
 		},
 	}
@@ -75,7 +74,7 @@ func TestFigure(t *testing.T) {
 
 func TestWriteAndRead(t *testing.T) {
 	r, dir := sample(), filepath.Join(t.TempDir(), "new")
-	files, err := r.Write(dir)
+	files, err := r.Write(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +90,10 @@ func TestWriteAndRead(t *testing.T) {
 	}
 	for _, file := range files[1:] {
 		checkSVG(t, file, "ours")
+	}
+	if kept, err := r.Draw(t.TempDir(), false); err != nil || len(kept) != 1 ||
+		filepath.Base(kept[0]) != "sample-rate.svg" {
+		t.Errorf("kept %v, err %v; want the picture that a document shows", kept, err)
 	}
 }
 
@@ -118,11 +121,11 @@ func checkSVG(t *testing.T, file, text string) {
 func TestPlotOfNothing(t *testing.T) {
 	r := sample()
 	r.Points = nil
-	if err := r.plot(r.Views[0], filepath.Join(t.TempDir(), "x.svg")); err == nil {
+	if _, err := r.drawView(r.Views[0]); err == nil {
 		t.Error("no error without points")
 	}
 	r.Add("ours", 1, "rate", 0) // cannot be shown on a logarithmic scale
-	if err := r.plot(r.Views[0], filepath.Join(t.TempDir(), "x.svg")); err == nil {
+	if _, err := r.drawView(r.Views[0]); err == nil {
 		t.Error("no error with a zero on a logarithmic scale")
 	}
 }
@@ -138,7 +141,7 @@ func TestDocument(t *testing.T) {
 	}
 	t.Chdir(filepath.Join(dir, "bench"))
 	const results = "results"
-	if _, err := r.Write(results); err != nil {
+	if _, err := r.Write(results, false); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join("..", "docs", "benchmarks.md")
@@ -164,7 +167,7 @@ func TestDocument(t *testing.T) {
 func TestDocumentRefusesSmoke(t *testing.T) {
 	r, dir := sample(), t.TempDir()
 	r.Smoke = true
-	if _, err := r.Write(dir); err != nil {
+	if _, err := r.Write(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := Document(filepath.Join(dir, "x.md"), dir, []string{"sample"}); err == nil {
@@ -180,11 +183,6 @@ func TestGoVersions(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	for load, want := range map[string]bool{"0.49 9 9": false, "0.51 0 0": true, "unknown": false, "": false} {
-		if got := (Machine{Cores: 2, Load: load}).Busy(); got != want {
-			t.Errorf("load %q on 2 cores: busy %v, want %v", load, got, want)
-		}
-	}
 	if got := memory("8388608 kB"); got != "8.0 GiB" {
 		t.Errorf("memory = %q, want 8.0 GiB", got)
 	}
@@ -193,23 +191,6 @@ func TestMachine(t *testing.T) {
 	}
 	if got := loadAverages("0.10 0.20 0.30 1/99 1234"); got != "0.10 0.20 0.30" {
 		t.Errorf("load averages = %q", got)
-	}
-}
-
-func TestInkDiffers(t *testing.T) {
-	seen := make(map[string]int)
-	for i := range 36 {
-		shade, dash := ink(i)
-		key := fmt.Sprint(shade, dash)
-		if before, ok := seen[key]; ok {
-			t.Errorf("series %d is drawn like series %d", i, before)
-		}
-		seen[key] = i
-		if i < 12 {
-			if other := palette[(i+1)%len(palette)]; other == shade {
-				t.Errorf("series %d has the colour of the next", i)
-			}
-		}
 	}
 }
 
@@ -231,7 +212,7 @@ func TestCases(t *testing.T) {
 func TestViewsOfNothingAreLeftOut(t *testing.T) {
 	r := sample()
 	r.Views = append(r.Views, View{Metric: "none", Title: "Nothing to see", Plot: true})
-	if files, err := r.Write(t.TempDir()); err != nil || len(files) != 3 {
+	if files, err := r.Write(t.TempDir(), true); err != nil || len(files) != 3 {
 		t.Errorf("files %v, err %v; want JSON and two plots", files, err)
 	}
 	if text := r.section("x"); strings.Contains(text, "Nothing to see") {
@@ -245,28 +226,47 @@ func TestChart(t *testing.T) {
 		Ceiling: 50,
 		Lines:   []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
 	}}}
-	files, err := r.Write(t.TempDir())
+	files, err := r.Write(t.TempDir(), true)
 	if err != nil || len(files) != 2 || filepath.Base(files[1]) != "sample-course.svg" {
 		t.Fatalf("files %v, err %v; want JSON and a chart", files, err)
 	}
 	checkSVG(t, files[1], "hog")
-	if svg, err := os.ReadFile(files[1]); err != nil || strings.Count(string(svg), ">small<") != 1 {
+	svg, err := os.ReadFile(files[1])
+	if err != nil || strings.Count(string(svg), ">small<") != 1 {
 		t.Errorf("a group has more or less than one entry in the legend, err %v", err)
 	}
+	r.Charts[0].Keep = true
 	if text := r.section("results"); !strings.Contains(text, "(results/sample-course.svg)") {
 		t.Errorf("the document does not show the chart:\n%s", text)
 	}
-	if err := (Chart{Name: "empty"}).draw(filepath.Join(t.TempDir(), "x.svg")); err == nil {
+	if _, err := r.drawChart(Chart{Name: "empty"}); err == nil {
 		t.Error("no error without lines")
 	}
 }
 
-// TestLongLabelsLieAslant: labels that would run into each other are turned, short ones are not.
-func TestLongLabelsLieAslant(t *testing.T) {
-	ticks := func(n int, label string) plot.ConstantTicks {
-		return slices.Repeat(plot.ConstantTicks{{Label: label}}, n)
+// TestWhatDisturbedIsSaid: beside the figures, in the pictures and in the facts of the run.
+func TestWhatDisturbedIsSaid(t *testing.T) {
+	r := sample()
+	if r.Disturbed() != "" || strings.Contains(r.section("x"), "CAUTION") {
+		t.Error("a quiet run is called disturbed")
 	}
-	if crowded(ticks(7, "8192")) || !crowded(ticks(15, "1000 on 50k denied")) {
-		t.Error("it is not told right whether labels have room")
+	for want, change := range map[string]func(*Result){
+		"load averages 0.90 0.10 0.10": func(r *Result) { r.Machine.Load = "0.90 0.10 0.10" },
+		"stolen":                       func(r *Result) { r.Noise = &quiet.Noise{Known: true, Steal: 30} },
+	} {
+		r := sample()
+		change(r)
+		svg, err := r.drawView(r.Views[0])
+		if text := r.section("x"); err != nil || !strings.Contains(text, "[!CAUTION]") ||
+			!strings.Contains(text, want) ||
+			!strings.Contains(string(svg), `class="warning"`) {
+			t.Errorf("%s: it is not said: %v", want, err)
+		}
+		if r.Timeless = true; r.Disturbed() != "" {
+			t.Errorf("%s: figures that no machine changes are called disturbed", want)
+		}
+	}
+	if text := r.provenance("x"); !strings.Contains(text, "| Others meanwhile | not measured |") {
+		t.Errorf("nothing is said of others:\n%s", text)
 	}
 }

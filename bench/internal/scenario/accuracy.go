@@ -76,9 +76,9 @@ func runAccuracy(ctx context.Context, env Env, result *report.Result) error {
 	for _, pattern := range []string{"random", "skewed"} {
 		result.Views = append(result.Views,
 			report.View{Metric: "most-" + pattern, Title: "Most permits in any window, " + pattern,
-				Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true},
+				Unit: "% of the limit", X: "demand, times the limit", Plot: true, Nominal: true, Mark: 100},
 			report.View{Metric: "mean-" + pattern, Title: "Mean use per window, " + pattern, Unit: "% of the limit",
-				X: "demand, times the limit", Plot: true, Nominal: true},
+				X: "demand, times the limit", Plot: true, Nominal: true, Mark: 100},
 			report.View{Metric: "least-" + pattern, Title: "Least use in a window, " + pattern, Unit: "% of the limit",
 				X: "demand, times the limit"},
 		)

@@ -52,6 +52,7 @@ func shapeDemand(at int64) int64 {
 }
 
 func runAlgorithms(_ context.Context, _ Env, result *report.Result) error {
+	result.Timeless = true
 	setting(result, "Limit", "%d permits per %s on one shard, Burst the same", shapePermits,
 		time.Duration(shapeWindow)*time.Microsecond)
 	setting(result, "Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
@@ -133,8 +134,8 @@ func shapeChart(a script.Algorithm, wanted []float64, acts []int64) report.Chart
 	}
 	return report.Chart{
 		Name:  strings.ReplaceAll(a.String(), " ", "-"),
-		Title: strings.ToUpper(a.String()[:1]) + a.String()[1:] + ": permits admitted", X: "seconds", Unit: "permits",
-		First: float64(shapeBin) / 1e6, Step: float64(shapeBin) / 1e6, Ceiling: 220,
+		Title: strings.ToUpper(a.String()[:1]) + a.String()[1:] + ", permits admitted", X: "seconds", Unit: "permits",
+		First: float64(shapeBin) / 1e6, Step: float64(shapeBin) / 1e6, Ceiling: 220, Keep: true,
 		Lines: []report.Line{
 			{Group: "in the last second", Y: lately},
 			{Group: "in 50 ms", Y: admitted},

@@ -39,5 +39,9 @@ func runClusterKeys(ctx context.Context, env Env, result *report.Result) error {
 		cases = []keysCase{{name: "200", keys: 200, callers: []int{64}}}
 	}
 	rivals := slices.DeleteFunc(slices.Clone(env.Rivals), func(r rival.Rival) bool { return !r.Clustered })
-	return playKeys(ctx, env, result, c, rivals, cases)
+	err = playKeys(ctx, env, result, c, rivals, cases)
+	for i := range result.Views {
+		result.Views[i].Keep = false // pages show the picture of keys
+	}
+	return err
 }

@@ -53,10 +53,11 @@ func runExact(ctx context.Context, env Env, result *report.Result) error {
 	rounds, span := env.rounds(exactRounds), env.span(100*time.Millisecond, exactSpan)
 	result.Views = []report.View{
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "goroutines", Plot: true, LogX: true,
+			LogY: true, Keep: true,
+			Drawn: []string{"shardlimit", "script", "rueidislimiter", "ulule", "go-zero", "redis_rate", "Redisson"}},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs", X: "goroutines", Plot: true, LogX: true,
 			LogY: true},
-		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", X: "goroutines", Plot: true, LogX: true,
-			LogY: true},
-		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "us", X: "goroutines", LogX: true},
+		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "µs", X: "goroutines", LogX: true},
 		{Metric: "calls", Title: "Script calls per decision", Unit: "calls", X: "goroutines", LogX: true},
 		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls", X: "goroutines", LogX: true},
 	}

@@ -360,9 +360,10 @@ func (run *fairnessRun) picture(p population, s *sharer, c fleet.Crowd, g fleet.
 	record, _, _ := run.record(c, g, 0)
 	chart := report.Chart{
 		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + p.name + "-" + s.name),
-		Title: fmt.Sprintf("Each participant's part over time: %s, %s", p.name, s.name),
+		Title: fmt.Sprintf("What each participant got (%s; %s)", p.name, s.name),
 		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1,
-		Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50,
+		Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50, Mark: 1,
+		Keep: p.name == "hog" && (s.name == "script" || s.name == "shardlimit, 8 shards"),
 	}
 	if p.waits { // each gets something, and never many times its part
 		chart.LogY, chart.Floor, chart.Ceiling = false, 0, 2.5

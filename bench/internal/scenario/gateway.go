@@ -103,8 +103,8 @@ func runGateway(ctx context.Context, env Env, result *report.Result) error {
 
 func (run *gatewayRun) describe(rounds int) {
 	run.result.Views = gatewayViews(run.conns)
-	setting(run.result, "Aims", "httplimit adds at most 8 us of CPU to a request that is allowed, and at most "+
-		"1 us to one that is denied from memory; at half load its p99 is at most twice that of EVALSHA")
+	setting(run.result, "Aims", "httplimit adds at most 8 µs of CPU to a request that is allowed, and at most "+
+		"1 µs to one that is denied from memory; at half load its p99 is at most twice that of EVALSHA")
 	setting(run.result, "Keys", "%d, the same draws for all variants of a round; denied: 1", len(run.names))
 	setting(run.result, "Limit of a key", "%s permits per %s, never reached; denied: %d per %s",
 		report.Count(float64(gatewayNever.Permits)), gatewayNever.Per, gatewayUsedUp.Permits, gatewayUsedUp.Per)
@@ -122,12 +122,12 @@ func gatewayViews(conns []int) []report.View {
 	columns = append(columns, fmt.Sprintf("%d, denied", conns[0]), "half load")
 	views := []report.View{
 		{Metric: "rate", Title: "Requests per second", Unit: "requests/s", Plot: true},
-		{Metric: "cpu", Title: "CPU of the web server per request", Unit: "us", Plot: true},
-		{Metric: "extra", Title: "CPU that the limiter adds to a request", Unit: "us", Plot: true},
-		{Metric: "redis-cpu", Title: "CPU of Redis per request", Unit: "us"},
+		{Metric: "cpu", Title: "CPU of the web server per request", Unit: "µs", Plot: true},
+		{Metric: "extra", Title: "CPU that the limiter adds to a request", Unit: "µs", Plot: true, Keep: true},
+		{Metric: "redis-cpu", Title: "CPU of Redis per request", Unit: "µs"},
 		{Metric: "calls", Title: "Script calls per request", Unit: "calls"},
-		{Metric: "p50", Title: "Median latency", Unit: "us"},
-		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", Plot: true, LogY: true},
+		{Metric: "p50", Title: "Median latency", Unit: "µs"},
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", Plot: true, LogY: true},
 		{Metric: "p99-ratio", Title: "99th percentile of the latency over that of EVALSHA", Unit: "times"},
 		{Metric: "failed", Title: "Requests that failed", Unit: "% of all requests"},
 	}

@@ -196,13 +196,15 @@ func keysViews(cases []keysCase) []report.View {
 		}
 	}
 	views := []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Plot: true, LogY: true},
-		{Metric: "cpu", Title: "Client CPU per decision", Unit: "us", Plot: true, LogY: true},
-		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "us"},
-		{Metric: "script", Title: "Time in scripts per decision", Unit: "us"},
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Plot: true, LogY: true, Keep: true,
+			At:    []string{"1000 on 1", "1 on 50k", "64 on 50k", "1000 on 50k", "1000 on 1M", "1000 on 50k denied"},
+			Drawn: []string{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero"}},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs", Plot: true, LogY: true},
+		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "µs"},
+		{Metric: "script", Title: "Time in scripts per decision", Unit: "µs"},
 		{Metric: "calls", Title: "Script calls per decision", Unit: "calls"},
-		{Metric: "p50", Title: "Median latency", Unit: "us"},
-		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", Plot: true, LogY: true},
+		{Metric: "p50", Title: "Median latency", Unit: "µs"},
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", Plot: true, LogY: true},
 		{Metric: "ratio", Title: "Decisions per second over those of redis_rate", Unit: "times"},
 		{Metric: "best", Title: "Decisions per second over those of the best limiter that is not ours", Unit: "times"},
 		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},

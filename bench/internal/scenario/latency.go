@@ -91,14 +91,15 @@ func runLatency(ctx context.Context, env Env, result *report.Result) error {
 func latencyViews() []report.View {
 	const x = "% of capacity"
 	return []report.View{
-		{Metric: "p50", Title: "Median latency", Unit: "us", X: x, Plot: true, Nominal: true, LogY: true},
+		{Metric: "p50", Title: "Median latency", Unit: "µs", X: x, Plot: true, Nominal: true, LogY: true},
 		{Metric: "rate", Title: "Calls sent", Unit: "calls/s", X: x},
-		{Metric: "p99", Title: "99th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true,
-			LogY: true},
-		{Metric: "p999", Title: "99.9th percentile of the latency", Unit: "us", X: x, Plot: true, Nominal: true,
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", X: x, Plot: true, Nominal: true,
+			LogY: true, Keep: true,
+			Drawn: []string{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero"}},
+		{Metric: "p999", Title: "99.9th percentile of the latency", Unit: "µs", X: x, Plot: true, Nominal: true,
 			LogY: true},
 		{Metric: "tail", Title: "99th percentile over the median", Unit: "times", X: x},
-		{Metric: "lag", Title: "99th percentile of the generator's own delay, included above", Unit: "us", X: x},
+		{Metric: "lag", Title: "99th percentile of the generator's own delay, included above", Unit: "µs", X: x},
 		{Metric: "failed", Title: "Calls that returned an error or were never sent", Unit: "% of all calls", X: x},
 	}
 }

@@ -65,7 +65,8 @@ func runLease(ctx context.Context, env Env, result *report.Result) error {
 			LogY: true},
 		{Metric: "cpu", Title: "Client CPU per decision", Unit: "ns", X: x, Plot: true, Nominal: true, LogY: true},
 		{Metric: "allocs", Title: "Allocations per decision", Unit: "allocations", X: x},
-		{Metric: "most", Title: "Most permits in any window", Unit: "% of the limit", X: x, Plot: true, Nominal: true},
+		{Metric: "most", Title: "Most permits in any window", Unit: "% of the limit", X: x, Plot: true, Nominal: true,
+			Mark: 100},
 		{Metric: "used", Title: "Permits used per window, mean and least", Unit: "% of the limit", X: x, Plot: true,
 			Nominal: true},
 	}

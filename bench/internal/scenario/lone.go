@@ -40,8 +40,9 @@ type contestant struct {
 func runLone(ctx context.Context, env Env, result *report.Result) error {
 	rounds, span := env.rounds(7), env.span(200*time.Millisecond, 3*time.Second)
 	result.Views = []report.View{
-		{Metric: "latency", Title: "Latency of a lone call", Unit: "us", X: "percentile", Plot: true, Nominal: true},
-		{Metric: "mean", Title: "Mean latency, and the difference of the medians", Unit: "us", X: "goroutines"},
+		{Metric: "latency", Title: "Latency of a lone call", Unit: "µs", X: "percentile", Plot: true, Nominal: true,
+			LogY: true},
+		{Metric: "mean", Title: "Mean latency, and the difference of the medians", Unit: "µs", X: "goroutines"},
 	}
 	setting(result, "Limit", "%s permits per %s, never reached", report.Count(float64(loneLimit.Permits)),
 		loneLimit.Per)

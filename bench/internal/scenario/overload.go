@@ -70,10 +70,12 @@ func runOverload(ctx context.Context, env Env, result *report.Result) error {
 	rounds := env.rounds(3)
 	result.Views = []report.View{
 		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit", X: "demand, times the limit", Plot: true,
-			Nominal: true},
+			Nominal: true, Mark: 100},
 		{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", X: "demand, times the limit",
-			Plot: true, LogX: true, LogY: true},
-		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "us", X: "demand, times the limit",
+			Plot: true, Nominal: true, LogY: true, Keep: true,
+			Drawn: []string{"shardlimit, 1 node", "shardlimit, 4 nodes",
+				"script", "redis_rate", "rueidislimiter", "ulule", "Redisson"}},
+		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "µs", X: "demand, times the limit",
 			Plot: true, LogX: true, LogY: true},
 		{Metric: "denial", Title: "Client CPU of a denial", Unit: "ns", X: "goroutines", Plot: true, Nominal: true,
 			LogY: true},

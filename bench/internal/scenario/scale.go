@@ -137,15 +137,15 @@ func scaleSpans(env Env) (rounds int, span, warm time.Duration) {
 
 func scaleViews() []report.View {
 	return []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "nodes", Plot: true},
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", X: "nodes", Plot: true, Keep: true},
 		{Metric: "efficiency", Title: "Efficiency", Unit: "of N times one node", X: "nodes", Plot: true},
 		{Metric: "equal", Title: "Efficiency at equal cost of a call", Unit: "of N times one node", X: "nodes"},
 		{Metric: "calls", Title: "Script calls per second and node", Unit: "calls/s", X: "nodes", Plot: true},
 		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all", X: "nodes", Plot: true},
 		{Metric: "batch", Title: "Decisions per script call", Unit: "decisions", X: "nodes"},
 		{Metric: "quota", Title: "Quota that the nodes used", Unit: "%", X: "nodes"},
-		{Metric: "node-cpu", Title: "CPU of a node per script call", Unit: "us", X: "nodes"},
-		{Metric: "client-cpu", Title: "Client CPU per decision", Unit: "us", X: "nodes"},
+		{Metric: "node-cpu", Title: "CPU of a node per script call", Unit: "µs", X: "nodes"},
+		{Metric: "client-cpu", Title: "Client CPU per decision", Unit: "µs", X: "nodes"},
 		{Metric: "p50", Title: "Median latency", Unit: "ms", X: "nodes"},
 		{Metric: "p99", Title: "99th percentile of latency", Unit: "ms", X: "nodes"},
 		{Metric: "machine", Title: "Machine", Unit: "% of all cores busy", X: "nodes"},

@@ -27,11 +27,19 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, lone, latency, scriptTime, size, scale, overload,
+	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, envoyScenario, lone, failover, stall, latency,
+		scriptTime, size, scale, overload,
 		accuracy,
 		lease,
 		fairnessScenario,
 		waiting, simulation, algorithmShapes}
+}
+
+// Performance lists the scenarios that docs/performance.md shows, which are to be from one run. The
+// most important come first.
+func Performance() []Scenario {
+	return []Scenario{exactApart, keys, clusterKeys, envoyScenario, gatewayScenario, size, scale, overload, latency,
+		accuracy, lone}
 }
 
 // takesTime is the Time to which Takes refers. Part of it does not depend on Time.

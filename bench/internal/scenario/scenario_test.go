@@ -33,7 +33,7 @@ func TestSmoke(t *testing.T) {
 			for _, v := range result.Views {
 				check(t, result, v)
 			}
-			if _, err := result.Write(t.TempDir()); err != nil {
+			if _, err := result.Write(t.TempDir(), true); err != nil {
 				t.Error(err)
 			}
 		})
@@ -69,7 +69,7 @@ func check(t *testing.T, result *report.Result, v report.View) {
 }
 
 func TestNamesDiffer(t *testing.T) {
-	names := []string{"all", "report"} // subcommands of their own
+	names := []string{"all", "performance", "report", "draw"} // subcommands of their own
 	for _, s := range All() {
 		if s.Title == "" || s.Question == "" || s.Takes <= 0 || slices.Contains(names, s.Name) {
 			t.Errorf("scenario %q has no text, no duration or a name that is taken", s.Name)

@@ -62,7 +62,7 @@ func runScript(ctx context.Context, env Env, result *report.Result) error {
 	rounds := env.rounds(5)
 	cases := []string{"merge", "open", "denied"}
 	result.Views = []report.View{
-		{Metric: "micros", Title: "Time in the script per call", Unit: "us", X: "case", Plot: true, Nominal: true,
+		{Metric: "micros", Title: "Time in the script per call", Unit: "µs", X: "case", Plot: true, Nominal: true,
 			Cases: cases},
 		{Metric: "ratio", Title: "shardlimit over the yardstick", Unit: "times", X: "case", Nominal: true,
 			Cases: cases},

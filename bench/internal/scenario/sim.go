@@ -46,7 +46,7 @@ the simulation does not play. "Busiest" is the node with the most script calls o
 // the capped ones, and the network is that of a data centre.
 const (
 	simScript  = 20 * time.Microsecond
-	simFair    = 15 * time.Microsecond // more while participants contend, as docs/fairness.md has it
+	simFair    = 15 * time.Microsecond // more while participants contend, as docs/design/fairness.md has it
 	simDelay   = 100 * time.Microsecond
 	simJitter  = 50 * time.Microsecond
 	simTimeout = 100 * time.Millisecond

@@ -120,13 +120,14 @@ func sizeViews(windows []time.Duration) []report.View {
 		names = append(names, w.String())
 	}
 	return []report.View{
-		{Metric: "script", Title: "Time in the script per call", Unit: "us", X: "permits", Plot: true, LogX: true,
-			LogY: true},
+		{Metric: "script", Title: "Time in the script per call", Unit: "µs", X: "permits", Plot: true, LogX: true,
+			LogY: true, Keep: true, Drawn: []string{"shardlimit, granted", "shardlimit, denied", "plain ZSET, granted",
+				"plain ZSET, denied", "Redisson, granted", "Redisson, denied"}},
 		{Metric: "longest", Title: "Longest single call", Unit: "ms", X: "permits", Plot: true, LogX: true, LogY: true},
 		{Metric: "memory", Title: "Memory of a full limit", Unit: "bytes", X: "permits", Plot: true, LogX: true,
 			LogY: true},
 		{Metric: "entries", Title: "Entries in the log of a full shard", Unit: "entries", X: "permits", LogX: true},
-		{Metric: "script-window", Title: "Time in the script per call, by window", Unit: "us", X: "window", Plot: true,
+		{Metric: "script-window", Title: "Time in the script per call, by window", Unit: "µs", X: "window", Plot: true,
 			Nominal: true, Cases: names},
 		{Metric: "longest-window", Title: "Longest single call, by window", Unit: "ms", X: "window", Nominal: true,
 			Cases: names},

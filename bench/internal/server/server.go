@@ -50,7 +50,7 @@ func Start(ctx context.Context, program string, args ...string) (*Server, error)
 }
 
 func start(ctx context.Context, path string, args []string) (*Server, error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,8 @@ func (s *Server) Close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-func freePort() (int, error) {
+// FreePort is a port of the loopback interface that nobody uses now.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err

@@ -1,0 +1,158 @@
+package migrate
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
+)
+
+func start(t *testing.T) (*shardlimit.Client, *embedded.Servers) {
+	t.Helper()
+	servers, err := embedded.Start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(servers.Close)
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client, servers
+}
+
+// Both handlers let ten orders of a user pass, refuse the eleventh, and serve another user.
+func TestOrders(t *testing.T) {
+	client, servers := start(t)
+	users, err := client.Family(t.Context(), "users", shardlimit.PerMinute(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := redis.NewClient(&redis.Options{Addr: servers.Addr(0), ReadTimeout: time.Minute})
+	defer func() { _ = theirs.Close() }()
+	served := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
+	for name, handler := range map[string]http.HandlerFunc{
+		"redis_rate": ordersByRedisRate(redis_rate.NewLimiter(theirs), served), "shardlimit": orders(users, served),
+	} {
+		statuses := map[int]int{}
+		ask := func(user string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+			r.Header.Set("X-User", user)
+			w := httptest.NewRecorder()
+			handler(w, r)
+			statuses[w.Code]++
+			return w
+		}
+		for range 10 {
+			ask("ann")
+		}
+		if refused := ask("ann"); refused.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: the eleventh is told no time: %v", name, refused.Header())
+		}
+		ask("bob")
+		if statuses[http.StatusAccepted] != 11 || statuses[http.StatusTooManyRequests] != 1 {
+			t.Errorf("%s: %v", name, statuses)
+		}
+	}
+}
+
+// Both crawlers fetch all pages, and stop when their context ends.
+func TestCrawl(t *testing.T) {
+	client, _ := start(t)
+	pages := strings.Fields("a b c d e f g h i j k l")
+	for name, crawler := range map[string]func(context.Context, func(string)) error{
+		"x/time/rate": func(ctx context.Context, fetch func(string)) error { return crawlByXTime(ctx, pages, fetch) },
+		"shardlimit":  func(ctx context.Context, fetch func(string)) error { return crawl(ctx, client, pages, fetch) },
+	} {
+		var got []string
+		if err := crawler(t.Context(), func(page string) { got = append(got, page) }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Join(got, "") != strings.Join(pages, "") {
+			t.Errorf("%s fetched %v", name, got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := crawler(ctx, func(string) { cancel() }); err == nil {
+			t.Errorf("%s goes on after its context has ended", name)
+		}
+	}
+}
+
+// A worker that waits for no permit pulls what the limit has, and ends.
+func TestWork(t *testing.T) {
+	client, _ := start(t)
+	if _, err := client.Limiter(t.Context(), "pulls", shardlimit.PerHour(20)); err != nil {
+		t.Fatal(err) // declared before, so a worker that declares another limit joins it
+	}
+	pulled := 0
+	done, err := work(t.Context(), client, time.Second, func() { pulled++ })
+	if err != nil || done != 20 || pulled != 20 {
+		t.Errorf("%d done, %d pulled, %v", done, pulled, err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	client, _ := start(t)
+	users, err := client.Family(t.Context(), "users", tenAMinute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordered := 0
+	for range 10 {
+		if after, err := retryAfter(t.Context(), users, "ann", func() { ordered++ }); err != nil || after != 0 {
+			t.Fatal(after, err)
+		}
+	}
+	after, err := retryAfter(t.Context(), users, "ann", func() { ordered++ })
+	if err != nil || after <= 0 || after > 6*time.Second || ordered != 10 {
+		t.Errorf("%d ordered, again after %s, %v", ordered, after, err)
+	}
+}
+
+// The pages show Java and Go as they stand here.
+func TestPagesShowTheCode(t *testing.T) {
+	const folder = "../../../docs/migrate"
+	var have strings.Builder
+	for _, pattern := range []string{"*.go", "testdata/*"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			have.Write(text)
+		}
+	}
+	blocks := regexp.MustCompile("(?ms)^```(?:go|java)\n(.*?)^```$")
+	for page, want := range map[string]int{"redis_rate.md": 2, "redisson.md": 2, "x-time-rate.md": 2,
+		"bucket4j.md": 2} {
+		text, err := os.ReadFile(filepath.Join(folder, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := blocks.FindAllStringSubmatch(string(text), -1)
+		if len(shown) < want {
+			t.Errorf("%s shows %d pieces of code", page, len(shown))
+		}
+		for _, block := range shown {
+			if !strings.Contains(have.String(), block[1]) {
+				t.Errorf("%s shows what is in no file here:\n%s", page, block[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+)
+
+// TestStoredPictures: the pictures that are stored are those that results keep for documents, and a
+// page shows each.
+func TestStoredPictures(t *testing.T) {
+	drawn := t.TempDir()
+	results, err := filepath.Glob(filepath.Join(stored, "*.json"))
+	if err != nil || len(results) == 0 {
+		t.Fatal(results, err)
+	}
+	for _, file := range results {
+		r, err := report.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Draw(drawn, false); err != nil {
+			t.Error(err)
+		}
+	}
+	want, have := pictures(t, drawn), pictures(t, stored)
+	if !slices.Equal(want, have) {
+		t.Errorf("stored are %v, want %v; draw them with: go -C bench run . report", have, want)
+	}
+	text := pages(t)
+	for _, name := range have {
+		if !strings.Contains(text, "/"+name) {
+			t.Errorf("no page shows %s: have its view not kept, and remove it", name)
+		}
+		fresh, err := os.ReadFile(filepath.Join(drawn, name))
+		if old, failed := os.ReadFile(filepath.Join(stored, name)); err != nil || failed != nil ||
+			string(old) != string(fresh) {
+			t.Errorf("%s is not what is drawn from the results now; draw it with: go -C bench run . report", name)
+		}
+	}
+}
+
+func pictures(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, filepath.Base(file))
+	}
+	return names
+}
+
+// pages is the text of all pages for readers.
+func pages(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	add := func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	}
+	if err := filepath.WalkDir(filepath.Join("..", "docs"), add); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(filepath.Join("..", "README.md"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
