@@ -15,6 +15,8 @@ var (
 	// part is how a file says that it is put into another one, from where its links lead.
 	part = regexp.MustCompile(`(?m)^<!-- part of (\S+) -->$`)
 	code = regexp.MustCompile("`[^`]*`")
+	// shown is a link, and what a reader sees of it.
+	shown = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // deadLinks are those of Markdown files to files and headings that are not there. Links to other
@@ -109,8 +111,10 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// slug is a heading as part of an address: letters, digits, hyphens and underscores.
+// slug is a heading as part of an address: letters, digits, hyphens and underscores. Of a link it
+// has what is shown.
 func slug(heading string) string {
+	heading = shown.ReplaceAllString(heading, "$1")
 	var b strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {
 		switch {

@@ -30,6 +30,7 @@ func blocks(text string) (list []block) {
 	lines := strings.Split(text, "\n")
 	content := 0 // the column at which the text of the list item begins that we are in
 	blank := true
+	indented := false // the line before belongs to an indented block of code
 	for i := 0; i < len(lines); {
 		line := lines[i]
 		indent := len(indentOf(line))
@@ -40,14 +41,17 @@ func blocks(text string) (list []block) {
 		switch {
 		case fence.MatchString(line):
 			b.lines, b.code = lines[i:fenceEnd(lines, i)], true
-		case strings.TrimSpace(line) == "", ruler.MatchString(line), verbatim.MatchString(line),
-			quote.MatchString(line):
-		case blank && indent >= content+4:
+		case strings.TrimSpace(line) == "":
+		case (blank || indented) && indent >= content+4:
 			b.code = true
+		case ruler.MatchString(line), verbatim.MatchString(line), quote.MatchString(line):
 		default:
 			b, content = paragraph(lines, i)
 		}
 		blank = strings.TrimSpace(line) == ""
+		if !blank {
+			indented = b.code && !fence.MatchString(line)
+		}
 		list = append(list, b)
 		i += len(b.lines)
 	}

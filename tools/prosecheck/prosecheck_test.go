@@ -42,6 +42,12 @@ func TestMarkdownIsWrapped(t *testing.T) {
 		{"short lines stay", "a\nb\n", "a\nb\n"},
 		{"a code block stays", "```\n" + long + "\n```\n", "```\n" + long + "\n```\n"},
 		{"indented code stays", "a\n\n    " + long + "\n", "a\n\n    " + long + "\n"},
+		{"all lines of indented code stay",
+			"a\n\n    x\n    " + long + "\n    <y>\n    z\n\n    " + long + "\n\n" + long + "\n",
+			"a\n\n    x\n    " + long + "\n    <y>\n    z\n\n    " + long + "\n\n" +
+				longFirst + "\n" + longRest + "\n"},
+		{"indented code of an item stays", "- a\n\n      x\n      " + long + "\n  " + long + "\n",
+			"- a\n\n      x\n      " + long + "\n  " + longFirst + "\n  " + longRest + "\n"},
 		{"a table stays", "| " + long + " |\n", "| " + long + " |\n"},
 		{"a heading stays", "## " + long + "\n", "## " + long + "\n"},
 		{"no mark begins a line", strings.Repeat("x ", 49) + "xx - a\n", strings.Repeat("x ", 48) + "x\nxx - a\n"},
@@ -135,7 +141,7 @@ func TestWhatIsReported(t *testing.T) {
 		"testdata/e.lua": "-- " + long + "\n",
 		"f.md": "# A `b` c!\n\n[x](b.go), [x](#a-b-c), [x](g.md#there), [x](none.md), [x](#none), [x](g.md#none),\n" +
 			"[x](https://example.org/none), `[x](none)`\n",
-		"g.md":      "# There\n",
+		"g.md":      "# There\n\n## Read ([more](f.md)) `x`\n\n[x](#read-more-x)\n",
 		"sub/h.md":  "# Here\n\n[x](g.md#there)\n",
 		"sub/i.txt": "[x](none.md)\n",
 		"sub/j.md":  "<!-- part of whole.md -->\n\n[x](g.md#there)\n",
