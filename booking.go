@@ -93,18 +93,37 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 	return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, failure)
 }
 
-// certain has the layout confirmed under which permits are reserved, if lost nodes are taken over.
-// A shard would book as far ahead as an earlier limit allows, of which a process that rested does
-// not know that it was replaced, and a takeover would not wait for that.
-func (c *core) certain(ctx context.Context, r *routes) (*routes, error) {
-	if r == nil || r.layout.Fence == nil || c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) != 0 {
+// certain has the layout confirmed under which permits are reserved, and has it say that they are,
+// if lost nodes are taken over. A shard would book as far ahead as an earlier limit allows, of which
+// a process that rested does not know that it was replaced, and a takeover would not wait for that.
+func (c *core) certain(ctx context.Context, r *routes) (latest *routes, err error) {
+	if r == nil || r.layout.Fence == nil {
 		return r, nil
 	}
-	err := c.ConfirmWithin(ctx, c.client.cfg.CallTimeout/2)
-	if latest := c.current(); latest != nil {
-		r = latest
+	if c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) == 0 {
+		err = c.ConfirmWithin(ctx, c.client.cfg.CallTimeout/2)
+		r = c.latest(r)
+	}
+	if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead {
+		err = c.bookAhead(ctx)
+		r = c.latest(r)
 	}
 	return r, err
+}
+
+// bookAhead has the layout say that permits may be reserved ahead.
+func (c *core) bookAhead(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout/2)
+	defer cancel()
+	return c.record().BookAhead(ctx)
+}
+
+// latest are the routes of the latest layout, or r if there are none.
+func (c *core) latest(r *routes) *routes {
+	if latest := c.current(); latest != nil {
+		return latest
+	}
+	return r
 }
 
 // bookFirst books the first choice that the participant's credit can pay for. What it cannot pay

@@ -22,6 +22,9 @@ type Fence struct {
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
 	Lost []string
+	// Ahead tells that permits may be reserved ahead of now under the layout. While it is false
+	// nobody does.
+	Ahead bool
 	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
 	// before, under another layout.
 	Lasts time.Duration
@@ -71,6 +74,7 @@ func lives(life string) bool {
 type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
+	Ahead  bool     `json:"ahead,omitempty"`
 	Lasts  int64    `json:"lasts_ns"`
 	Until  int64    `json:"until,omitempty"`
 }
@@ -79,14 +83,14 @@ func (f *Fence) stored() *fenceJSON {
 	if f == nil {
 		return nil
 	}
-	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Until}
+	return &fenceJSON{f.Places, f.Lost, f.Ahead, int64(f.Lasts), f.Until}
 }
 
 func (f *fenceJSON) fence() *Fence {
 	if f == nil {
 		return nil
 	}
-	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Until}
+	return &Fence{f.Places, f.Lost, f.Ahead, time.Duration(f.Lasts), f.Until}
 }
 
 // Lasting returns f with Lasts of a layout alone, whose own grants may matter for so long.

@@ -1,8 +1,10 @@
 package register
 
 import (
+	"context"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -44,10 +46,12 @@ func filling(s shard.Spec) float64 {
 	return float64(s.Burst) / float64(s.Permits)
 }
 
-// lastsUnder is how long what was granted under a limit may matter: while it is in the window,
-// up to which it may have been reserved or held, and until a bucket that it emptied is full.
-// ahead is what Ahead says of the limit.
-func lastsUnder(s shard.Spec, ahead time.Duration) time.Duration {
+// lastsUnder is how long what was granted under a limit of a layout may matter: while it is in the
+// window, up to which it may have been reserved or held, and until a bucket that it emptied is full.
+func lastsUnder(s shard.Spec, under *shard.Fence, family bool) time.Duration {
+	if !booksAhead(under) {
+		return lastsUnreserved(s)
+	}
 	windows := BookedAhead + 1.0
 	if s.Algorithm == FixedWindow {
 		windows = 9 // one may be reserved seven windows ahead
@@ -56,8 +60,67 @@ func lastsUnder(s shard.Spec, ahead time.Duration) time.Duration {
 		windows += filling(s)
 	}
 	lasts := time.Duration(windows*float64(s.Window)) + s.Lease
+	ahead := Ahead(s, under != nil, family)
 	if ahead == 0 {
 		return lasts
 	}
 	return max(lasts, ahead+time.Duration(max(filling(s), 1)*float64(s.Window)))
+}
+
+// lastsUnreserved is that while nobody reserves permits ahead. What a LeakyBucket grants has its
+// turn when the queue before it is empty. Clocks of nodes differ, so the windows of FixedWindow do.
+func lastsUnreserved(s shard.Spec) time.Duration {
+	windows := 1.0
+	switch {
+	case s.Algorithm == FixedWindow:
+		windows = 2
+	case s.Algorithm == LeakyBucket || s.Burst > s.Permits:
+		windows += filling(s)
+	}
+	return time.Duration(windows*float64(s.Window)) + s.Lease
+}
+
+// booksAhead reports whether permits may be reserved ahead under a layout with this fence, or with
+// none.
+func booksAhead(under *shard.Fence) bool { return under == nil || under.Ahead }
+
+// assumeAhead is a layout that goes on although a later one was forgotten: that one may have said
+// that permits may be reserved ahead.
+func assumeAhead(l shard.Layout, family bool) shard.Layout {
+	if booksAhead(l.Fence) {
+		return l
+	}
+	under := *l.Fence
+	under.Ahead = true
+	under.Lasts = max(under.Lasts, min(lastsUnder(l.Spec(), &under, family), shard.MaxLasts))
+	l.Fence = &under
+	return l
+}
+
+// BookAhead has the limit's layout say that permits may be reserved ahead, unless it does. A
+// takeover waits longer from then on. It takes a few calls to Redis, once in the life of a limit.
+func (r *Register) BookAhead(ctx context.Context) error {
+	select {
+	case r.marking <- struct{}{}:
+		defer func() { <-r.marking }()
+	case <-ctx.Done():
+		return clock.Ended(ctx)
+	}
+	if t := r.Limit.Layout(); t != nil && booksAhead(t.Fence) {
+		return nil // while this call waited
+	}
+	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
+		if booksAhead(old.Fence) {
+			return nil, nil
+		}
+		under := *old.Fence
+		under.Ahead = true
+		old = r.known(old)
+		next, err := old.Under(r.lasting(under, &old, old.Spec())).Renumber(r.nextEpoch(old))
+		return &next, err
+	})
+	if err != nil || next == nil {
+		return err
+	}
+	return r.putInForce(ctx, *next)
 }

@@ -33,8 +33,38 @@ func TestHowFarAheadAndHowLongItMatters(t *testing.T) {
 			fenced: true, ahead: 12 * time.Second, lasts: 3 * time.Minute},
 	} {
 		ahead := Ahead(c.spec, c.fenced, c.family)
-		if lasts := lastsUnder(c.spec, ahead); ahead != c.ahead || lasts != c.lasts {
+		if lasts := lastsUnder(c.spec, booking(c.fenced), c.family); ahead != c.ahead || lasts != c.lasts {
 			t.Errorf("%s: %s ahead, matters for %s; want %s and %s", name, ahead, lasts, c.ahead, c.lasts)
+		}
+	}
+}
+
+// booking is a fence under which permits may be reserved ahead, or none.
+func booking(fenced bool) *shard.Fence {
+	if !fenced {
+		return nil
+	}
+	return &shard.Fence{Ahead: true}
+}
+
+// Where nobody reserves ahead, only what is in the window matters, or in the queue or bucket.
+func TestHowLongMattersWhatWasNotReserved(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec shard.Spec
+		want time.Duration
+	}{
+		"a log":      {shard.Spec{Permits: 5, Window: time.Minute}, time.Minute},
+		"leased":     {shard.Spec{Permits: 5, Window: time.Minute, Lease: time.Second}, 61 * time.Second},
+		"a counter":  {shard.Spec{Permits: 5, Window: time.Minute, Algorithm: SlidingCounter}, time.Minute},
+		"windows":    {shard.Spec{Permits: 5, Window: time.Minute, Algorithm: FixedWindow}, 2 * time.Minute},
+		"a bucket":   {shard.Spec{Permits: 5, Window: time.Minute, Algorithm: TokenBucket}, time.Minute},
+		"a trickle":  {shard.Spec{Permits: 50, Burst: 5, Window: time.Minute, Algorithm: TokenBucket}, time.Minute},
+		"a burst":    {shard.Spec{Permits: 5, Burst: 50, Window: time.Minute, Algorithm: TokenBucket}, 11 * time.Minute},
+		"a queue":    {shard.Spec{Permits: 5, Window: time.Minute, Algorithm: LeakyBucket}, 2 * time.Minute},
+		"a long one": {shard.Spec{Permits: 5, Burst: 50, Window: time.Minute, Algorithm: LeakyBucket}, 11 * time.Minute},
+	} {
+		if got := lastsUnder(c.spec, &shard.Fence{}, false); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -72,10 +102,11 @@ func TestWhatIsBookedCountsUntilItMattersNoMore(t *testing.T) {
 			Window:    time.Duration(rapid.Int64Range(1, 3_600_000).Draw(t, "ms")) * time.Millisecond,
 			Algorithm: rapid.SampledFrom([]string{TokenBucket, LeakyBucket}).Draw(t, "algorithm"),
 		}
-		ahead := Ahead(spec, rapid.Bool().Draw(t, "fenced"), rapid.Bool().Draw(t, "family"))
+		fenced, family := rapid.Bool().Draw(t, "fenced"), rapid.Bool().Draw(t, "family")
+		ahead := Ahead(spec, fenced, family)
 		burst := max(spec.Burst, 1)
 		fills := time.Duration(float64(burst) / float64(spec.Permits) * float64(spec.Window))
-		if lasts := lastsUnder(spec, ahead); ahead < 2*fills || lasts < ahead+fills || lasts < 3*spec.Window {
+		if lasts := lastsUnder(spec, booking(fenced), family); ahead < 2*fills || lasts < ahead+fills || lasts < 3*spec.Window {
 			t.Fatalf("%s ahead, full after %s, matters for %s", ahead, fills, lasts)
 		}
 	})

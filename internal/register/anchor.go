@@ -126,7 +126,7 @@ func (r *Register) union(layout shard.Layout, anchor shard.Location, others []sh
 	}
 	next, err := layout.Renumber(epoch + epochLeap)
 	if len(others) > 0 {
-		next, err = layout.Merge(epoch+epochLeap, others...)
+		next, err = assumeAhead(layout, r.Family).Merge(epoch+epochLeap, others...)
 	}
 	if err != nil {
 		return shard.Layout{}, fmt.Errorf("anchoring the layout anew: %w", err)

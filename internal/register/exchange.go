@@ -197,7 +197,7 @@ func (r *Register) recover(layout shard.Layout, heard int64) (shard.Layout, erro
 	}
 	r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
 		"recorded")
-	return layout.Merge(heard + epochLeap)
+	return assumeAhead(layout, r.Family).Merge(heard + epochLeap)
 }
 
 // noteAge learns since when the limit exists from the oldest record.

@@ -64,7 +64,7 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 	}
 	var under shard.Fence
 	if old != nil && old.Fence != nil {
-		under.Places, under.Lost = old.Fence.Places, old.Fence.Lost
+		under.Places, under.Lost, under.Ahead = old.Fence.Places, old.Fence.Lost, old.Fence.Ahead
 	} else if under.Places = fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open()); under.Places == nil {
 		return nil, nil, nil // too few nodes for a majority without one of them
 	}
@@ -82,11 +82,11 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 // matter. Grants of earlier layouts count for their time from when they were replaced. That all
 // shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
-	under = under.Lasting(lastsUnder(spec, Ahead(spec, true, r.Family)))
+	under = under.Lasting(lastsUnder(spec, &under, r.Family))
 	if old != nil {
 		now := r.nextEpoch(*old)
 		for _, s := range old.Specs() {
-			under = under.Counting(now, lastsUnder(s, Ahead(s, old.Fence != nil, r.Family)))
+			under = under.Counting(now, lastsUnder(s, old.Fence, r.Family))
 		}
 		under = under.CountingOf(old.Fence, now)
 	}
@@ -218,7 +218,8 @@ func (r *Register) reconsider(ctx context.Context) error {
 			return nil, nil // somebody was faster
 		}
 		same := sameOf(old)
-		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)}, &old, same.Spec)
+		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old), Ahead: old.Fence.Ahead},
+			&old, same.Spec)
 		if r.Family {
 			return r.rearrange(old.Under(under))
 		}
@@ -259,7 +260,7 @@ func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration,
 	lasts := layout.Fence.Lasts
 	if t := r.Limit.Layout(); r.Family && t != nil { // keys may have, or have had, limits of their own
 		for _, spec := range t.Specs() {
-			lasts = max(lasts, lastsUnder(spec, Ahead(spec, t.Fence != nil, true)))
+			lasts = max(lasts, lastsUnder(spec, t.Fence, true))
 		}
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)

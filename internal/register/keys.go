@@ -114,9 +114,13 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 // was never told of a later layout would have its share if the key came back to it. Where all that
 // is remembered was under a fence, nothing was reserved as far ahead as without.
 func LeftAfter(layout *shard.Layout) time.Duration {
-	lasts, fenced := time.Duration(0), layout.Keys.Fenced()
+	var under *shard.Fence
+	if layout.Keys.Fenced() {
+		under = &shard.Fence{Ahead: true}
+	}
+	lasts := time.Duration(0)
 	for _, s := range layout.Specs() {
-		lasts = max(lasts, lastsUnder(s, Ahead(s, fenced, true))+2*s.Window)
+		lasts = max(lasts, lastsUnder(s, under, true)+2*s.Window)
 	}
 	return confirmFor + lasts + KeyKeep + time.Second
 }
