@@ -197,6 +197,38 @@ func TestFollow(t *testing.T) {
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
 }
 
+// A file that goes between the listing of its folder and its reading is no error.
+func TestFilesThatGoWhileTheyAreRead(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	write(t, filepath.Join(dir, "c.yaml"), per(1))
+	write(t, a, per(1))
+	ctx, stop := context.WithCancel(t.Context())
+	var renaming sync.WaitGroup
+	renaming.Go(func() {
+		for from, to := a, b; ctx.Err() == nil; from, to = to, from {
+			if err := os.Rename(from, to); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 1000 {
+		if files, err := (envoylimit.Source{Path: dir}).Read(); err != nil || len(files) == 0 {
+			t.Error(len(files), err)
+			break
+		}
+	}
+	stop()
+	renaming.Wait()
+	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "z.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (envoylimit.Source{Path: dir}).Read(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
+}
+
 // Ten thousand descriptors are read again and again, from a file that is replaced, and every
 // request is answered by one of the two configurations meanwhile.
 func TestALargeFileIsFollowedUnderLoad(t *testing.T) {

@@ -3,7 +3,9 @@ package envoylimit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,29 +32,49 @@ type Source struct {
 	OnLoaded func(error)
 }
 
+// listings is how often a folder is listed whose files go while they are read.
+const listings = 10
+
 // Read reads the files of the source. The error is of the operating system, or a *rules.Error if a
 // folder has no such file.
-func (src Source) Read() ([]rules.File, error) {
+func (src Source) Read() (files []rules.File, err error) {
+	for range listings {
+		var paths []string
+		if paths, err = src.paths(); err != nil {
+			return nil, err
+		}
+		if files, err = read(paths); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return files, err
+		}
+	}
+	return nil, err
+}
+
+// paths are the files of the source.
+func (src Source) paths() (paths []string, err error) {
 	info, err := os.Stat(src.Path)
 	if err != nil {
 		return nil, err
 	}
-	paths := []string{src.Path}
-	if info.IsDir() {
-		paths = nil
-		entries, err := os.ReadDir(src.Path) // sorted by name
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
-				paths = append(paths, filepath.Join(src.Path, e.Name()))
-			}
-		}
-		if len(paths) == 0 {
-			return nil, &rules.Error{File: src.Path, What: "the folder has no file *.yaml", Do: "put one there"}
+	if !info.IsDir() {
+		return []string{src.Path}, nil
+	}
+	entries, err := os.ReadDir(src.Path) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+			paths = append(paths, filepath.Join(src.Path, e.Name()))
 		}
 	}
+	if len(paths) == 0 {
+		return nil, &rules.Error{File: src.Path, What: "the folder has no file *.yaml", Do: "put one there"}
+	}
+	return paths, nil
+}
+
+func read(paths []string) ([]rules.File, error) {
 	files := make([]rules.File, len(paths))
 	for i, path := range paths {
 		content, err := os.ReadFile(path)
