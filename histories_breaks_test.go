@@ -82,7 +82,7 @@ var breakages = []breakage{
 				"true\n"}},
 	},
 	{
-		name: "permits are reserved ahead unannounced", theme: "lost", kind: "over", seeds: []uint64{1},
+		name: "permits are reserved ahead unannounced", theme: "ahead", kind: "over", seeds: []uint64{26},
 		edits: []edit{{"if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead {",
 			"if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead && !BROKEN {"}},
 	},

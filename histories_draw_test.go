@@ -18,7 +18,7 @@ type drawing struct {
 
 // themes are what a history is mostly about.
 var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places", "lost", "algorithms", "reminded"}
+	"places", "lost", "algorithms", "reminded", "ahead"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -42,6 +42,9 @@ func (d *drawing) world() {
 	p.Nodes = pick(d, 1, 2, 2, 3)
 	if d.ofLoss() {
 		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
+	}
+	if d.theme == "ahead" {
+		p.Scripts = 6000
 	}
 	partial := p.Nodes == 3 && d.theme == "mixed" && d.oneIn(4)
 	outage := shardlimit.FailClosed
@@ -87,6 +90,9 @@ func (d *drawing) limit() shardlimit.Limit {
 		l.Failover, l.Per = true, pick(d, 100*time.Millisecond, time.Second, time.Second, 5*time.Second)
 		l.Shards = pick(d, 1, 2, 3, 4, 6)
 	}
+	if d.theme == "ahead" {
+		l.Per, l.Shards = pick(d, 20*time.Second, 30*time.Second, time.Minute), pick(d, 1, 1, 2, 3)
+	}
 	if d.keyed() {
 		l.Shards = pick(d, 1, 2, 4, 8, 16)
 	}
@@ -106,8 +112,10 @@ func (d *drawing) limit() shardlimit.Limit {
 }
 
 // ofLoss reports whether nodes are lost and taken over: under the sliding algorithms in one theme,
-// under the others in another.
-func (d *drawing) ofLoss() bool { return d.theme == "lost" || d.theme == "algorithms" }
+// under the others in another, and with permits reserved ahead in a third.
+func (d *drawing) ofLoss() bool {
+	return d.theme == "lost" || d.theme == "algorithms" || d.theme == "ahead"
+}
 
 // keyed reports whether the limits are those of families.
 func (d *drawing) keyed() bool { return d.theme == "family" || d.theme == "places" }

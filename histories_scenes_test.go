@@ -35,6 +35,8 @@ func (d *drawing) scene() {
 		d.places(p, l)
 	case "lost", "algorithms":
 		d.lost(l)
+	case "ahead":
+		d.ahead(l)
 	case "reminded":
 		d.losses(p, l)
 	default:
@@ -85,6 +87,46 @@ func (d *drawing) lost(l int) {
 			d.add(step{Do: "start", P: p})
 		}
 		d.add(step{Do: "rest", For: pick(d, time.Second, time.Second, 4*time.Second, 8*time.Second, long)})
+		d.everybody(l)
+	}
+}
+
+// ahead is a node that is lost while permits are reserved ahead on it, or while some are to be, and
+// what the others take until long after.
+func (d *drawing) ahead(l int) {
+	limit := d.plan.Limits[l].Limit
+	long := pick(d, 2*limit.Per, 4*limit.Per)
+	books := func() {
+		s := step{Do: "reserve", P: d.who(), L: l, Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 2, Aside: true}
+		if d.oneIn(2) {
+			s.Do, s.Mode, s.N, s.Times = "call", "wait", 1+d.IntN(3), 1
+		}
+		d.add(s)
+	}
+	d.everybody(l)
+	for range d.IntN(3) {
+		books()
+	}
+	d.add(step{Do: "rest", For: pick(d, 20*time.Millisecond, time.Second)})
+	node := d.IntN(d.plan.Nodes)
+	switch d.IntN(4) {
+	case 0:
+		d.parted(node, long)
+	case 1:
+		d.add(step{Do: "link", Mode: "stuck", P: d.who(), Node: node, For: long})
+		d.add(step{Do: "down", Node: node, For: long, Then: 20 * time.Millisecond})
+	default:
+		d.add(step{Do: "down", Node: node, For: long})
+	}
+	if d.oneIn(4) {
+		books()
+	}
+	if d.oneIn(4) {
+		d.alter(d.who(), l)
+	}
+	for range 4 + d.IntN(4) {
+		d.busy(l)
+		d.add(step{Do: "rest", For: pick(d, limit.Per/8, limit.Per/4, limit.Per/2)})
 		d.everybody(l)
 	}
 }
