@@ -52,6 +52,7 @@ func TestTryAcquireWaitsAsLongAsItMay(t *testing.T) {
 // Who waits through an outage is served as soon as Redis is back, alone and in a Set; who does not
 // hears of it at once.
 func TestWaitThroughAnOutage(t *testing.T) {
+	t.Parallel()
 	for name, waits := range map[string]bool{"waits": true, "does not": false} {
 		t.Run(name, func(t *testing.T) {
 			f, posts := proxied(t, 1)

@@ -12,6 +12,7 @@ import (
 // same time: the nodes of these tests have one clock.
 
 func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
+	t.Parallel()
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,6 +43,7 @@ func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
 // Everything is asked for at odd times, so that a shard whose windows began at another time would
 // be asked on both sides of its edge.
 func TestNoFixedWindowHoldsMoreThanTheLimitOnAllNodes(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"embedded", "four nodes"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 // each shard the turns are one interval of the shard apart, and so all of them together keep to the
 // rate, but for one turn for each shard to begin with.
 func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
+	t.Parallel()
 	for name, place := range places {
 		for _, shards := range []int{1, 4} {
 			t.Run(fmt.Sprint(name, ", ", shards, " shards"), func(t *testing.T) {

@@ -35,6 +35,7 @@ func everyAlgorithm(t *testing.T, test func(t *testing.T, f fleet, limit shardli
 }
 
 func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
+	t.Parallel()
 	everyAlgorithm(t, func(t *testing.T, f fleet, limit shardlimit.Limit) {
 		most := limit.Permits
 		if bursty(limit.Algorithm) {
@@ -81,6 +82,7 @@ func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
 
 // What is in use under one algorithm is not free under the next.
 func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
+	t.Parallel()
 	everyAlgorithm(t, func(t *testing.T, f fleet, limit shardlimit.Limit) {
 		c := f.client(t)
 		changing := map[shardlimit.Algorithm]*shardlimit.Limiter{}
@@ -194,6 +196,7 @@ func TestEveryAlgorithmKeepsItsBoundUnderLoadAndChange(t *testing.T) {
 // The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and
 // however many at once.
 func TestLeakyBucketGivesTurns(t *testing.T) {
+	t.Parallel()
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,6 +273,7 @@ func TestLimitsThatAnAlgorithmCannotHaveAreRefused(t *testing.T) {
 
 // While Redis is away each process goes on with its own part, by the same algorithm.
 func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
+	t.Parallel()
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()

@@ -123,6 +123,7 @@ func TestAnOwnLimitOfEachParticipant(t *testing.T) {
 
 // A key that nobody has used yet has all of its own limit at once.
 func TestAnUnusedKeyHasAllOfItsOwnLimit(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		for a := shardlimit.SlidingLog; a <= shardlimit.LeakyBucket; a++ {
 			fam := keyed(t, f.client(t), a.String(), shardlimit.Limit{Permits: 1, Per: time.Hour, Algorithm: a})

@@ -51,6 +51,7 @@ var losses = []loss{
 // s, and within 30 s once it is back. No window is ever over. SHARDLIMIT_FULL=1 plays every loss,
 // and leaves a busy machine no more time than that.
 func TestALimitIsServedInFullAfterANodeWasLost(t *testing.T) {
+	t.Parallel()
 	for i, l := range losses {
 		if i > 0 && !extent.Full {
 			continue

@@ -24,6 +24,7 @@ func wary(c *shardlimit.Config) { c.Failover = failoverAfter }
 // What a lost node has of a limit is served by the others, whatever it is that it does, and no
 // window is ever over. When it is back, whether it remembers or not, it has a part again.
 func TestALostNodeIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for _, f := range append([]failure{
 		{"comes back empty", func(p *proxiedNode) { p.server.Kill(); p.proxy.Cut() },
 			func(p *proxiedNode) { p.server.Restart() }},

@@ -29,6 +29,7 @@ var intruders = map[string]func(testing.TB, *proxiedNode, fleet, string){
 }
 
 func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
+	t.Parallel()
 	for name, intrude := range intruders {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,6 +126,7 @@ func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
 }
 
 func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	for name, plant := range map[string][]string{
 		"a text":                 {"SET", "", "somebody else's"},
 		"a hash":                 {"HSET", "", "owner", "somebody else"},

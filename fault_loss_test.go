@@ -20,6 +20,7 @@ var forget = map[string]func(testing.TB, *proxiedNode){
 // With quarantine the limit holds in every window, whatever the node forgets: by
 // the history of all calls of two processes.
 func TestQuarantineKeepsToTheLimitAlthoughANodeForgets(t *testing.T) {
+	t.Parallel()
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +97,7 @@ func whileForgetting(t *testing.T, lose func(testing.TB, *proxiedNode), policy s
 }
 
 func TestQuarantineShutsAShardUntilWhatWasForgottenHasLeftTheWindow(t *testing.T) {
+	t.Parallel()
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,6 +134,7 @@ func TestQuarantineShutsAShardUntilWhatWasForgottenHasLeftTheWindow(t *testing.T
 }
 
 func TestResumeStartsFreshAfterALoss(t *testing.T) {
+	t.Parallel()
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,6 +156,7 @@ func TestResumeStartsFreshAfterALoss(t *testing.T) {
 }
 
 func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
+	t.Parallel()
 	for window, shut := range map[time.Duration]time.Duration{
 		time.Minute:                    time.Minute,
 		time.Minute + time.Millisecond: (time.Minute + time.Millisecond) / 16, // until it was reminded

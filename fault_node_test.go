@@ -28,6 +28,7 @@ var failures = []failure{
 }
 
 func TestNoErrorReachesTheCallerWhenOneOfFourNodesBreaks(t *testing.T) {
+	t.Parallel()
 	for _, f := range failures {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -332,6 +333,7 @@ func TestScriptFlushUnderLoadCausesNoErrorAndNoDoubleSpend(t *testing.T) {
 // What a server refuses to do it has not done: the caller goes on to another
 // shard, nothing is lost, and the shard returns when the server writes again.
 func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, refusal := range map[string][2][]string{
 		"OOM":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
 		"READONLY": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},

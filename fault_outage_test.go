@@ -162,6 +162,7 @@ func TestFailLocalNeverExceedsItsPartUnderConcurrency(t *testing.T) {
 }
 
 func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	for name, policy := range map[string]shardlimit.OutagePolicy{
 		"FailClosed": shardlimit.FailClosed,
 		"FailOpen":   shardlimit.FailOpen,

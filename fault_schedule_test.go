@@ -39,6 +39,7 @@ var drawnKinds = []string{"standalone", "standalone", "standalone", "cluster", "
 // call as hard as they can, are suspended and killed, and change the limit. No window holds more
 // than docs/failures.md says, and when all is mended nothing is missing.
 func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
 	var all tally
 	t.Cleanup(func() { t.Log(&all) })
 	if *schedules == 0 {

@@ -11,6 +11,7 @@ import (
 
 // A call passes a Set by what each of its limits says in its mode.
 func TestModesInASet(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		c := f.client(t)
 		strict := limiter(t, c, "strict", shardlimit.PerHour(5))

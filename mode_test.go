@@ -44,6 +44,7 @@ func mustDecide(t *testing.T, l *shardlimit.Limiter, n int64, allowed, shadowed 
 
 // One process changes the mode, another one goes by it.
 func TestEveryProcessGoesByTheMode(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2})
 		other := limiter(t, f.client(t), "l", shardlimit.PerHour(1))
@@ -288,6 +289,7 @@ func TestALeaseEndsWithTheMode(t *testing.T) {
 
 // The keys of a family have its mode, but for those with a limit of their own.
 func TestModesOfKeys(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		fam, other := keyed(t, f.client(t), "f", shardlimit.PerHour(1)), keyed(t, f.client(t), "f",
 			shardlimit.PerHour(1))

@@ -87,6 +87,7 @@ func (m *minutely) abandon() {
 // least 95 % of it and every other at least 98 %: whether it is used evenly, or all of it as soon
 // as it is free.
 func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
+	t.Parallel()
 	for name, changes := range map[string][]func(*minutely){
 		"4 to 16 to 3": {
 			func(m *minutely) { m.reshard(16) },

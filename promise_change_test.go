@@ -14,6 +14,7 @@ import (
 // it was lowered no window that begins then has more than three; after it was raised the new one is
 // used as soon as what is used leaves room.
 func TestALoweredLimitHoldsFromTheNextWindowOnAndARaisedOneAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter} {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 // TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit
 // admits is used.
 func TestALoweredLimitIsUsed(t *testing.T) {
+	t.Parallel()
 	for _, processes := range []int{1, 4} {
 		for _, shards := range []int{1, 4} {
 			if race.Enabled && processes+shards < 8 {

@@ -12,6 +12,7 @@ import (
 // Whoever is alone and sleeps RetryAfter succeeds, for one permit and for many,
 // whether Redis or the memory of the process answered.
 func TestSleepingRetryAfterSucceeds(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		for _, n := range []int64{1, 3, 7, 10} {
 			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
@@ -52,6 +53,7 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 // RetryAfter is not earlier than the permits come: by the shards' own forecast,
 // read afterwards, n permits are not free 5 % before it.
 func TestRetryAfterIsNotEarly(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		for _, n := range []int64{1, 5, 10} {
 			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // succeeds, one that comes 5 % earlier does not; and Peek knows to the microsecond when n
 // permits are free together. Everybody who asks is new, so nothing but the reply can tell.
 func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			t.Parallel()

@@ -86,6 +86,7 @@ func TestRedissonLosingAPartOfTheStateNeitherFailsNorLetsMoreThrough(t *testing.
 // No issue: the first call after an idle window read all entries, 97 ms for 100 000 of them; #3526:
 // more than 8 000 did not fit on the stack. A log has a bounded number, however much was granted.
 func TestRedisson3526TheLogIsBounded(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		const window = 700 * time.Millisecond
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 1e9, Per: window, Shards: 1})
@@ -110,6 +111,7 @@ func TestRedisson3526TheLogIsBounded(t *testing.T) {
 // Whoever gives back twice, or what a reset has freed already, must not free what others use,
 // although all of it is in one entry of the log.
 func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		const permits = 300
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: permits, Per: time.Hour, Shards: 1})
@@ -155,6 +157,7 @@ func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T)
 // atomic), #3260, #6512 (state expired inside the window, so that it was granted twice): whatever
 // is called, every key expires by itself, and what is used not before its window has passed.
 func TestRedisson6200EveryKeyExpiresAndNoneTooEarly(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		const window = 5 * time.Second
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 10, Per: window, Shards: 1})
@@ -193,6 +196,7 @@ func TestRedisson6200EveryKeyExpiresAndNoneTooEarly(t *testing.T) {
 // every operation works on a limit in every state, also one that was never used, or whose keys have
 // gone.
 func TestRedisson2987NothingFailsOnALimitInAnyState(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerMinute(50))
 		admin := f.admin(t)
@@ -233,6 +237,7 @@ func TestRedisson2987NothingFailsOnALimitInAnyState(t *testing.T) {
 
 // #5900: trySetRate after a delete found what was used before.
 func TestRedisson5900ANameThatWasDeletedBeginsAnew(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		c := f.client(t)
 		l := limiter(t, c, "l", shardlimit.PerHour(3))

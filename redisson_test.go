@@ -23,6 +23,7 @@ import (
 
 // PR #7060 (#6499): with keepState a limit lowered from 10 to 3 went on admitting 9.
 func TestRedisson6499LoweredLimitHoldsUnderSteadyDemand(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		const window = 300 * time.Millisecond
 		limiters := f.group(t, 2, "l", shardlimit.Limit{Permits: 10, Per: window, Shards: 1})
@@ -74,6 +75,7 @@ func TestRedisson6499LoweredLimitHoldsUnderSteadyDemand(t *testing.T) {
 // #3804 (the limit decays over hours): a reply that was lost made the client send the
 // script again, which took twice and gave back once. A spend is never re-sent.
 func TestRedisson3804LostRepliesDoNotWearTheLimitDown(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		f, post := f.behindProxy(t)
 		const window = 1500 * time.Millisecond
@@ -125,6 +127,7 @@ func (e *eavesdropper) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Re
 // of the callers, so one that was a second ahead doubled the admissions. No script is told what
 // time it is. (A refund names the shard's own time of the grant.)
 func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerHour(3))
 		epoch := strconv.FormatInt(peek(t, l).Epoch, 10) // comes from a clock, too: the node's
@@ -162,6 +165,7 @@ func TestRedisson3639NoScriptIsGivenTheClientsTime(t *testing.T) {
 // No issue: tryAcquire(-3) succeeded and raised what was free above the limit, tryAcquire(0) made
 // an entry, more than 2^32 permits were cut off.
 func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1<<33))
 		for _, n := range []int64{-3, 0, -1 << 63} {
@@ -188,6 +192,7 @@ func TestRedissonArgumentsOutOfBoundsAreRefusedAndChangeNothing(t *testing.T) {
 // and PR #5906 (of calls at the same instant some were lost): everything that is granted counts,
 // for what it is.
 func TestRedisson2072And5751And5687EveryGrantCounts(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		const permits = 200
 		limiters := f.group(t, 4, "l", shardlimit.PerHour(permits))
@@ -221,6 +226,7 @@ func TestRedisson2072And5751And5687EveryGrantCounts(t *testing.T) {
 // #2931 (too many at the edge of the window), #3639: no window holds more than the limit, wherever
 // it begins.
 func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		limit := shardlimit.Limit{Permits: 20, Per: 100 * time.Millisecond}
 		tr := newTraffic(t)
@@ -236,6 +242,7 @@ func TestRedisson2931NoWindowHoldsMoreThanTheLimit(t *testing.T) {
 
 // #1870, #5098: PER_CLIENT limits were mixed up, and all of them lay on one node.
 func TestRedisson1870EveryClientHasItsOwnLimit(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		for i, l := range f.group(t, 5, "l", each(4, time.Hour)) {
 			if got := grants(t, l); got != 4 {

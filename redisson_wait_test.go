@@ -17,6 +17,7 @@ import (
 // the same delay, comes back at the same time, and all but one in vain. 1 000 waiters took 51
 // script calls per permit.
 func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		f, post := f.behindProxy(t)
 		const waiters = 300
@@ -40,6 +41,7 @@ func TestRedissonWaitersDoNotComeBackAllAtOnce(t *testing.T) {
 // No issue: a caller that waited for 5 permits beside callers for one got nothing in a minute and
 // 301 tries.
 func TestRedissonACallerForManyPermitsIsNotStarved(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		t.Run("by callers of its process", func(t *testing.T) {
 			l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 40, Per: time.Second})
@@ -100,6 +102,7 @@ func TestRedissonACallerForManyPermitsIsNotStarved(t *testing.T) {
 
 // #4037: a timeout of -1 ms meant "for ever".
 func TestRedisson4037AnExpiredTimeoutDoesNotWait(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.PerHour(1))
 		expired := func(state string) {
@@ -133,6 +136,7 @@ func (unnoticed) Deadline() (time.Time, bool) { return time.Now().Add(-time.Mill
 // #1524, #1659 (acquire never returned), #6959 (a burst of waiters overflowed the stack): everybody
 // who waits is served.
 func TestRedisson1524And6959ABurstOfWaitersIsServed(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 500, Per: 50 * time.Millisecond})
 		ctx := shortly(t, patience)

@@ -30,6 +30,7 @@ func reservable(t *testing.T, test func(t *testing.T, f fleet, a shardlimit.Algo
 }
 
 func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
+	t.Parallel()
 	reservable(t, func(t *testing.T, f fleet, a shardlimit.Algorithm, shards int) {
 		limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
 		l, other := limiter(t, f.client(t), t.Name(), limit), limiter(t, f.client(t), t.Name(), limit)
@@ -79,6 +80,7 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 }
 
 func TestWhatComesAfterTheDeadlineIsNotReservedUnderAnyAlgorithm(t *testing.T) {
+	t.Parallel()
 	reservable(t, func(t *testing.T, f fleet, a shardlimit.Algorithm, shards int) {
 		limit := shardlimit.Limit{Permits: 80, Per: 31 * 24 * time.Hour, Algorithm: a, Shards: shards}
 		l := limiter(t, f.client(t), t.Name(), limit)

@@ -24,6 +24,7 @@ func perShard(a shardlimit.Algorithm, shards int) shardlimit.Limit {
 
 // A bucket reserves one permit after the other, as its rate has them, and cancels the last.
 func TestABucketReservesFarAhead(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		for _, a := range buckets {
 			for _, shards := range []int{1, 3} {

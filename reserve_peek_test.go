@@ -63,6 +63,7 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 // more, Peek knows to the microsecond when n permits are free together, and a denied call says the
 // same. Everybody who asks is new, so nothing but the replies can tell.
 func TestPeekKnowsWhenNPermitsComeBesideReservations(t *testing.T) {
+	t.Parallel()
 	for i, a := range algorithms {
 		for k, shards := range []int{1, 3} {
 			if !extent.Plays(i + 2*k) { // one goroutine calls

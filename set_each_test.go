@@ -10,6 +10,7 @@ import (
 
 // Each limit of a Set says what it has left, also when another one refuses.
 func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
 		c := f.client(t)
 		minute := limiter(t, c, "minute", shardlimit.PerMinute(3))

@@ -91,6 +91,7 @@ func TestRetryAfterOfASetIsThatOfTheLastLimitThatCanGrant(t *testing.T) {
 }
 
 func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int64{1, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
