@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shardlimit/shardlimit"
@@ -125,6 +126,9 @@ func (c crowd) print(b *strings.Builder) {
 	if r := c.Rest; r != nil {
 		fmt.Fprintf(b, "%-*s  %8s  %10s  %10s  %10s\n", width, r.label(), "", draw.Count(r.Used), perWindow(r.Demand),
 			perWindow(r.Entitlement))
+	}
+	if slices.ContainsFunc(c.Rows, func(r rowJSON) bool { return r.Name == "" }) {
+		b.WriteString("\nRedis knows only hashes of names; --participant NAME shows that one by its name\n")
 	}
 }
 

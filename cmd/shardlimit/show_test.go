@@ -75,6 +75,8 @@ participant         weight        used      wanted    entitled
 ann                      2       1,000       2,500         800
 00000000000000ff       0.5         200         200           -
 newcomers                           50          50          17
+
+Redis knows only hashes of names; --participant NAME shows that one by its name
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
