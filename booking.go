@@ -53,7 +53,7 @@ func (c *core) mostAhead(r *routes) time.Duration {
 // then, else the error is a *pacedError.
 func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, int64, error) {
 	c := m.core
-	r, err := c.certain(ctx, r)
+	r, err := c.certain(ctx, r, call.since)
 	if err != nil {
 		return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, err)
 	}
@@ -94,28 +94,40 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 }
 
 // certain has the layout confirmed under which permits are reserved, and has it say that they are,
-// if lost nodes are taken over. A shard would book as far ahead as an earlier limit allows, of which
-// a process that rested does not know that it was replaced, and a takeover would not wait for that.
-func (c *core) certain(ctx context.Context, r *routes) (latest *routes, err error) {
-	if r == nil || r.layout.Fence == nil {
-		return r, nil
+// if lost nodes are taken over. since is when the call began.
+func (c *core) certain(ctx context.Context, r *routes, since int64) (latest *routes, err error) {
+	if r == nil {
+		return nil, nil
 	}
-	if c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) == 0 {
-		err = c.ConfirmWithin(ctx, c.client.cfg.CallTimeout/2)
-		r = c.latest(r)
+	r, err = c.confirmed(ctx, r, since)
+	if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead {
+		return r, err
 	}
-	if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead {
-		err = c.bookAhead(ctx)
-		r = c.latest(r)
-	}
-	return r, err
+	ctx, cancel := context.WithTimeout(ctx, c.half(since))
+	defer cancel()
+	err = c.record().BookAhead(ctx)
+	return c.latest(r), err
 }
 
-// bookAhead has the layout say that permits may be reserved ahead.
-func (c *core) bookAhead(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout/2)
-	defer cancel()
-	return c.record().BookAhead(ctx)
+// confirmed has the layout confirmed by which a shard is told how far ahead permits may be dated,
+// if lost nodes are taken over. A process that rested does not know that an earlier limit was
+// replaced, and a takeover would not wait for what that allows.
+func (c *core) confirmed(ctx context.Context, r *routes, since int64) (latest *routes, err error) {
+	if r.layout.Fence == nil || c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) != 0 {
+		return r, nil
+	}
+	most := c.half(since)
+	if most <= 0 {
+		return r, lane.ErrTooLate
+	}
+	err = c.ConfirmWithin(ctx, most)
+	return c.latest(r), err
+}
+
+// half is for how long what goes before a booking may take: half of a call, or what is left of it.
+func (c *core) half(since int64) time.Duration {
+	all := c.client.cfg.CallTimeout
+	return min(all/2, all-time.Duration(c.client.now()-since))
 }
 
 // latest are the routes of the latest layout, or r if there are none.

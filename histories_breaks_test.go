@@ -83,8 +83,8 @@ var breakages = []breakage{
 	},
 	{
 		name: "permits are reserved ahead unannounced", theme: "ahead", kind: "over", seeds: []uint64{26},
-		edits: []edit{{"if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead {",
-			"if err == nil && r.layout.Fence != nil && !r.layout.Fence.Ahead && !BROKEN {"}},
+		edits: []edit{{"if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead {",
+			"if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead || BROKEN {"}},
 	},
 	{
 		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{1},

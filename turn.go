@@ -24,12 +24,21 @@ func (e *lateError) Unwrap() error { return e.why }
 // 0: whenever. What no single shard can grant is granted whenever its turn comes, and for who waits
 // as long as the queue can be no turn is too late.
 func (m *member) inTime(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
-	l := &r.limit
-	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||
-		float64(by-since) > float64(l.most())/float64(l.Permits)*float64(l.Per) || !m.view(r).fits(n) {
+	if !m.takesTurn(r, n, since, by) {
+		return m.exactly(ctx, r, n, since, d)
+	}
+	r, err := m.core.confirmed(ctx, r, since)
+	if err != nil || !m.takesTurn(r, n, since, by) {
 		return m.exactly(ctx, r, n, since, d)
 	}
 	return m.turnBy(ctx, r, bookCall{n: n, since: since, deadline: by, ahead: m.core.mostAhead(r), windows: 1}, d)
+}
+
+// takesTurn reports whether a shard is asked for a turn that comes by an instant.
+func (m *member) takesTurn(r *routes, n, since, by int64) bool {
+	l := &r.limit
+	return by != 0 && l.Algorithm == LeakyBucket && l.Scope == Global && m.core.mode(r) == Enforced &&
+		float64(by-since) <= float64(l.most())/float64(l.Permits)*float64(l.Per) && m.view(r).fits(n)
 }
 
 // fits reports whether a single shard can grant n permits.

@@ -74,7 +74,7 @@ func lives(life string) bool {
 type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
-	Ahead  bool     `json:"ahead,omitempty"`
+	Now    bool     `json:"now,omitempty"` // not Ahead
 	Lasts  int64    `json:"lasts_ns"`
 	Until  int64    `json:"until,omitempty"`
 }
@@ -83,14 +83,14 @@ func (f *Fence) stored() *fenceJSON {
 	if f == nil {
 		return nil
 	}
-	return &fenceJSON{f.Places, f.Lost, f.Ahead, int64(f.Lasts), f.Until}
+	return &fenceJSON{f.Places, f.Lost, !f.Ahead, int64(f.Lasts), f.Until}
 }
 
 func (f *fenceJSON) fence() *Fence {
 	if f == nil {
 		return nil
 	}
-	return &Fence{f.Places, f.Lost, f.Ahead, time.Duration(f.Lasts), f.Until}
+	return &Fence{f.Places, f.Lost, !f.Now, time.Duration(f.Lasts), f.Until}
 }
 
 // Lasting returns f with Lasts of a layout alone, whose own grants may matter for so long.

@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -87,7 +88,7 @@ func booksAhead(under *shard.Fence) bool { return under == nil || under.Ahead }
 // assumeAhead is a layout that goes on although a later one was forgotten: that one may have said
 // that permits may be reserved ahead.
 func assumeAhead(l shard.Layout, family bool) shard.Layout {
-	if booksAhead(l.Fence) {
+	if l.Fence == nil {
 		return l
 	}
 	under := *l.Fence
@@ -97,30 +98,87 @@ func assumeAhead(l shard.Layout, family bool) shard.Layout {
 	return l
 }
 
+// announcements is whether the limit's layout is being made to say that permits may be reserved
+// ahead.
+type announcements struct {
+	sync.Mutex
+	now      *announcement // that is under way, or nil
+	failedAt int64         // when the last one failed, as time elapsed; 0: it did not
+	err      error         // then
+}
+
+type announcement struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
 // BookAhead has the limit's layout say that permits may be reserved ahead, unless it does. A
 // takeover waits longer from then on. It takes a few calls to Redis, once in the life of a limit.
+// They go on if ctx ends before. After they failed, others fail at once for a while.
 func (r *Register) BookAhead(ctx context.Context) error {
+	a, err := r.announce()
+	if a == nil {
+		return err
+	}
 	select {
-	case r.marking <- struct{}{}:
-		defer func() { <-r.marking }()
+	case <-a.done:
+		return a.err
 	case <-ctx.Done():
 		return clock.Ended(ctx)
 	}
+}
+
+// announce begins that in the background, or returns what is under way; nil if nothing is to be
+// done, or if that would fail.
+func (r *Register) announce() (*announcement, error) {
+	all := &r.announcing
+	all.Lock()
+	defer all.Unlock()
 	if t := r.Limit.Layout(); t != nil && booksAhead(t.Fence) {
-		return nil // while this call waited
+		return nil, nil
 	}
+	if all.now != nil {
+		return all.now, nil
+	}
+	if all.failedAt != 0 && r.elapsed()-all.failedAt < int64(confirmPause) {
+		return nil, all.err
+	}
+	a := &announcement{done: make(chan struct{})}
+	if !r.env.Nodes.Spawn(func(ctx context.Context) { r.announceAs(ctx, a) }) {
+		return nil, ErrClosed
+	}
+	all.now = a
+	return a, nil
+}
+
+func (r *Register) announceAs(ctx context.Context, a *announcement) {
+	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
+	defer cancel()
+	a.err = r.sayAhead(ctx)
+	all := &r.announcing
+	all.Lock()
+	defer all.Unlock()
+	all.now, all.failedAt = nil, 0
+	if a.err != nil {
+		all.failedAt, all.err = r.elapsed(), a.err
+	}
+	close(a.done)
+}
+
+// sayAhead stores the layout once more, with the mark. On the shards that are leaving nothing was
+// reserved, so that Lasts stays what it is for them.
+func (r *Register) sayAhead(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
 		if booksAhead(old.Fence) {
 			return nil, nil
 		}
 		under := *old.Fence
 		under.Ahead = true
-		old = r.known(old)
-		next, err := old.Under(r.lasting(under, &old, old.Spec())).Renumber(r.nextEpoch(old))
+		next, err := r.known(old).Under(&under).Renumber(r.nextEpoch(old))
 		return &next, err
 	})
-	if err != nil || next == nil {
-		return err
+	if err == nil && next != nil && !next.Settled {
+		r.driveOn(true)
 	}
-	return r.putInForce(ctx, *next)
+	return err
 }

@@ -120,13 +120,19 @@ func layoutsOf(found []*reading) (layouts []shard.Layout) {
 
 // union is the layout that follows one and others, to be anchored at a place.
 func (r *Register) union(layout shard.Layout, anchor shard.Location, others []shard.Layout) (shard.Layout, error) {
-	epoch := max(layout.Epoch, r.highest.Load())
+	epoch := layout.Epoch
 	for _, other := range others {
 		epoch = max(epoch, other.Epoch)
 	}
+	forgotten := r.highest.Load() > epoch // shards obey a later one
+	epoch = max(epoch, r.highest.Load())
 	next, err := layout.Renumber(epoch + epochLeap)
-	if len(others) > 0 {
-		next, err = assumeAhead(layout, r.Family).Merge(epoch+epochLeap, others...)
+	if len(others) > 0 || forgotten {
+		var all []shard.Layout
+		for _, other := range others {
+			all = append(all, assumeAhead(other, r.Family))
+		}
+		next, err = assumeAhead(layout, r.Family).Merge(epoch+epochLeap, all...)
 	}
 	if err != nil {
 		return shard.Layout{}, fmt.Errorf("anchoring the layout anew: %w", err)

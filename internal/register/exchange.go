@@ -114,11 +114,15 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	var layout shard.Layout
 	if t := r.Limit.Layout(); t != nil {
 		layout = *t
-		if r.Family && layout.Keys == nil {
-			var err error
-			if layout, err = r.withKeys(layout); err != nil {
-				return nil, false, err
-			}
+		var err error
+		switch {
+		case r.Family && layout.Keys == nil:
+			layout, err = r.withKeys(layout)
+		case !booksAhead(layout.Fence): // a later one may have been lost
+			layout, err = assumeAhead(layout, r.Family).Renumber(r.nextEpoch(layout))
+		}
+		if err != nil {
+			return nil, false, err
 		}
 	} else {
 		want := r.Limit.Declared()

@@ -67,7 +67,7 @@ type Register struct {
 	stirred      atomic.Bool   // permits came back to shards that give capacity up
 	poked        chan struct{} // wakes the driver
 	proposing    chan struct{} // holds one token: one change at a time
-	marking      chan struct{} // the same for BookAhead
+	announcing   announcements // of what is reserved ahead
 	token        chan struct{} // holds one token: one exchange at a time
 	deletion     deletion      // never of a family
 	// the layout is being made to follow the nodes
@@ -95,7 +95,7 @@ func (e *Env) Patience() time.Duration { return max(leastPatience, e.Nodes.CallT
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject) *Register {
-	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), marking: make(chan struct{}, 1), token: make(chan struct{}, 1),
+	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), token: make(chan struct{}, 1),
 		poked: make(chan struct{}, 1)}
 	r.places = places{env: env, id: s.ID, metrics: s.Metrics}
 	r.participants.Store(1)
