@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -217,5 +218,35 @@ func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
 	}
 	if s := shardOn(t, peek(t, second), posts[0].name); s.Quarantine < 58*time.Minute {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A shard that nobody has called since its quarantine is over has its share with the next call, and
+// so what is told to be free counts it. A token bucket begins to fill then.
+func TestWhatAQuarantineShutIsToldAfterIt(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fl, nodes := bubbledNodes(t, 2)
+				fl.punctual = true
+				limit := shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 2, Algorithm: a}
+				l := limiter(t, fl.client(t), "l", limit)
+				settled(t, l)
+				time.Sleep(10 * time.Second) // else nobody takes it for a loss
+				drain(t, l)
+				nodes[0].redis.Flush()
+				nodes[0].redis.Restart()
+				for range 40 {
+					_, _ = l.Allow(t.Context())
+					time.Sleep(10 * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				st := peek(t, l)
+				d, err := l.AllowUpTo(t.Context(), limit.Permits)
+				if err != nil || d.Granted != st.Remaining || a != shardlimit.TokenBucket && d.Granted != limit.Permits {
+					t.Errorf("%d are free, as told by %+v; %d are granted, %v", st.Remaining, st.Shards, d.Granted, err)
+				}
+			})
+		})
 	}
 }

@@ -282,8 +282,11 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		s := &st.Shards[i]
 		s.Err = err
 		if err == nil {
+			if peek.Closed == 0 {
+				reopens(ln, &peek, r.layout)
+			}
 			s.fill(&peek, r.layout, cmp.Or(r.layout.Shards[i].Burst, s.Target))
-			reopens(&peek, r.layout)
+			reopens(ln, &peek, r.layout)
 			resets[i], ahead[i] = peek.Reset, forecast.Releases(peek.Beside, peek.Closed, 0, ln.Room(&peek))
 		}
 		return err

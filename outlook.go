@@ -68,7 +68,7 @@ func (c *core) look(ctx context.Context, r *routes, since int64) (o *outlook, fo
 
 // include adds what one shard says to the outlook, and returns what it has free.
 func (o *outlook) include(r *routes, found *lane.Sight) (free int64) {
-	reopens(&found.PeekReply, r.layout)
+	reopens(found.Lane, &found.PeekReply, r.layout)
 	if free = found.Free; found.Status == script.Absent && r.layout.Settled {
 		free = found.Lane.Most() // it begins with its share when it is first asked
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -66,10 +67,14 @@ func (st State) When(n int64) time.Duration {
 	return st.Limit.Per
 }
 
-// reopens gives a shard in quarantine the share that the next call after it puts in force, if the
-// layout entitles it to that at once.
-func reopens(r *script.PeekReply, layout shard.Layout) {
-	if r.Closed > 0 && layout.Settled && layout.Epoch == r.Epoch {
-		r.Share = r.Target
+// reopens gives a shard the share that its next call puts in force, after the quarantine if it is in
+// one, if the layout entitles it to that at once. A token bucket has to fill from then on.
+func reopens(ln *lane.Lane, r *script.PeekReply, layout shard.Layout) {
+	if !layout.Settled || layout.Epoch != r.Epoch || r.Share >= r.Target {
+		return
+	}
+	before := ln.Room(r)
+	if r.Share = r.Target; r.Closed == 0 && (!ln.Bursty || ln.Paced) {
+		r.Free += ln.Room(r) - before
 	}
 }
