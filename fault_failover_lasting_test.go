@@ -51,6 +51,44 @@ func TestAReservationOfALongerWindowOutlivesItsNode(t *testing.T) {
 	})
 }
 
+// That also holds if Failover was off in between.
+func TestAReservationOutlivesItsNodeAlthoughFailoverWasOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 3)
+		fl.punctual = true
+		long := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Failover: true}
+		l := limiter(t, fl.client(t), "l", long)
+		settled(t, l)
+		drain(t, l)
+		r, err := l.Reserve(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, failover := range []bool{false, true} {
+			short := long
+			short.Per, short.Failover = time.Second, failover
+			if err := l.SetLimit(t.Context(), short); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		settled(t, l)
+		for i, n := range fl.nodes {
+			nodes[i].down.Store(n.Name == peek(t, l).Shards[0].Node)
+		}
+		for r.Delay() > 300*time.Millisecond {
+			_, _ = l.Allow(t.Context())
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(r.Delay()) // from now on its permits are used
+		for end := time.Now().Add(900 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if d, err := l.Allow(t.Context()); err == nil && d.Granted > 0 {
+				t.Fatal("a permit beside a reservation for all of them")
+			}
+		}
+	})
+}
+
 // What is wholly on a lost node is served elsewhere as soon as nobody relies on the node, and its
 // grants have left the window. Only where permits were reserved ahead it waits for those.
 func TestATakeoverWaitsForReservationsOnlyWhereThereAreSome(t *testing.T) {

@@ -67,8 +67,8 @@ func (st State) When(n int64) time.Duration {
 	return st.Limit.Per
 }
 
-// reopens gives a shard the share that its next call puts in force, after the quarantine if it is in
-// one, if the layout entitles it to that at once. A token bucket has to fill from then on.
+// reopens gives a shard the share that its next call puts in force, after the quarantine if it is
+// in one, if the layout entitles it to that at once. A token bucket has to fill from then on.
 func reopens(ln *lane.Lane, r *script.PeekReply, layout shard.Layout) {
 	if !layout.Settled || layout.Epoch != r.Epoch || r.Share >= r.Target {
 		return

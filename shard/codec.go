@@ -31,6 +31,7 @@ type layoutJSON struct {
 	Anchor    *anchorJSON  `json:"anchor,omitempty"`
 	Origins   []anchorJSON `json:"origins,omitempty"`
 	Fence     *fenceJSON   `json:"fence,omitempty"`
+	Past      *fenceJSON   `json:"past_fence,omitempty"`
 	Shards    []shardJSON  `json:"shards"`
 	Keys      *keysJSON    `json:"keys,omitempty"`
 }
@@ -83,7 +84,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 			stored.Shards[i].Start = &s.Start
 		}
 	}
-	stored.Keys, stored.Fence = l.Keys.stored(), l.Fence.stored()
+	stored.Keys, stored.Fence, stored.Past = l.Keys.stored(), l.Fence.stored(), l.Past.stored()
 	return json.Marshal(stored)
 }
 
@@ -115,7 +116,7 @@ func decode(data []byte) (Layout, error) {
 		Scope: stored.Scope, Mode: stored.Mode, Offset: time.Duration(stored.Offset), Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
-	l.Keys, l.Fence = stored.Keys.keys(), stored.Fence.fence()
+	l.Keys, l.Fence, l.Past = stored.Keys.keys(), stored.Fence.fence(), stored.Past.fence()
 	if stored.Anchor != nil {
 		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
 	}

@@ -56,11 +56,14 @@ func (f *Fence) validate() error {
 	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
 		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
 	}
-	if f.Until < 0 || f.Lasts < 0 || f.Lasts > MaxLasts {
+	if !f.counts() {
 		return fmt.Errorf("fence: grants that matter for %v", f.Lasts)
 	}
 	return nil
 }
+
+// counts reports whether f tells for how long grants may matter.
+func (f *Fence) counts() bool { return f.Until >= 0 && f.Lasts >= 0 && f.Lasts <= MaxLasts }
 
 // lives reports whether a shard can have this life: letters, digits and dashes, as it stands in
 // keys.

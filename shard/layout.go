@@ -62,6 +62,7 @@ type Layout struct {
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
 	Fence     *Fence   // by which membership it holds; nil: none; never changed in place
+	Past      *Fence   // of a layout under none: how long grants under an earlier one may matter, or nil
 	Shards    []Shard  // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit, and for a family of version 1; never
 	// changed in place
@@ -106,6 +107,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next := s.layout(epoch)
 	next.Changed, next.Anchor, next.Origins, next.Keys, next.Fence = epoch, l.Anchor, l.Origins, l.Keys, l.Fence
+	next.Past = l.Past
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && l.Offset == s.Offset && sameShares(l.Shards, shards)
 	if next.Settled {
@@ -145,6 +147,9 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 		}
 		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
 		next.Fence = next.Fence.merged(other.Fence, epoch)
+		if next.Past == nil {
+			next.Past = other.Past
+		}
 	}
 	return next.checked()
 }
@@ -249,6 +254,9 @@ func (l Layout) validate() error {
 	}
 	if err := l.validateOrigins(); err != nil {
 		return err
+	}
+	if l.Past != nil && !l.Past.counts() {
+		return fmt.Errorf("past fence: grants that matter for %v until %d", l.Past.Lasts, l.Past.Until)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err

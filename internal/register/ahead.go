@@ -47,8 +47,9 @@ func filling(s shard.Spec) float64 {
 	return float64(s.Burst) / float64(s.Permits)
 }
 
-// lastsUnder is how long what was granted under a limit of a layout may matter: while it is in the
-// window, up to which it may have been reserved or held, and until a bucket that it emptied is full.
+// lastsUnder is how long what was granted under a limit of a layout may matter: while it is in
+// the window, up to which it may have been reserved or held, and until a bucket that it emptied is
+// full.
 func lastsUnder(s shard.Spec, under *shard.Fence, family bool) time.Duration {
 	if !booksAhead(under) {
 		return lastsUnreserved(s)

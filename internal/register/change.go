@@ -60,6 +60,9 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		from := r.known(old).Under(under)
+		if from.Past = nil; under == nil {
+			from.Past = r.past(old)
+		}
 		if r.Family {
 			var nodes []shard.Node // those that it has
 			if (old.Fence != nil) != (under != nil) {

@@ -88,9 +88,24 @@ func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec
 		for _, s := range old.Specs() {
 			under = under.Counting(now, lastsUnder(s, old.Fence, r.Family))
 		}
-		under = under.CountingOf(old.Fence, now)
+		under = under.CountingOf(old.Fence, now).CountingOf(old.Past, now)
 	}
 	return &under
+}
+
+// past is what a layout under no fence has to remember of those before it, in case that the limit
+// is under one again.
+func (r *Register) past(old shard.Layout) *shard.Fence {
+	if old.Fence == nil {
+		return old.Past
+	}
+	var past shard.Fence
+	now := r.nextEpoch(old)
+	for _, s := range old.Specs() {
+		past = past.Counting(now, lastsUnder(s, old.Fence, r.Family))
+	}
+	past = past.CountingOf(old.Fence, now)
+	return &past
 }
 
 // livesOf are the lives that a layout names; nil names none.
