@@ -292,8 +292,8 @@ func (g *guarded) nothingIsStranded() {
 	}
 }
 
-// awaitFree waits until all that was used has come back. Now and then there is a call: a shard that
-// came back with an old snapshot hears of its share by that.
+// awaitFree waits until all that was used has come back. Now and then all of it is asked for: a
+// shard that came back with an old snapshot, or a bucket after a quarantine, has its share by that.
 func (g *guarded) awaitFree(limit shardlimit.Limit) {
 	var st shardlimit.State
 	var err error
@@ -301,7 +301,7 @@ func (g *guarded) awaitFree(limit shardlimit.Limit) {
 	called := time.Now()
 	within(g.T, 2*takenOverWithin, "all of "+g.name+" is free", func() bool {
 		if time.Since(called) > pause {
-			g.take(g.limiters[0], 1)
+			g.take(g.limiters[0], mostAtOnce(limit))
 			called = time.Now()
 		}
 		st, err = g.limiters[0].Peek(g.Context())
