@@ -24,6 +24,8 @@ func (w *world) set(s step) {
 	}
 	if err == nil && p.works() {
 		l.changed(v, h.Limit(), 0)
+	} else {
+		l.shortens(v, 20*time.Second) // it may be in force in part
 	}
 	w.event("set", l)
 }
@@ -91,6 +93,8 @@ func (w *world) revise(s step) {
 	if err == nil && w.well() && p.works() && p.lists() && h.Limit() == limit {
 		// unlike SetLimit it does not say when every shard has heard, or that one is not listed
 		l.changed(v, limit, 5*time.Second)
+	} else {
+		l.shortens(v, 20*time.Second) // it may be in force in part
 	}
 	w.event("revise", l)
 }

@@ -95,16 +95,26 @@ func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Dura
 	if l.plan.Limit.Failover { // a takeover that begins before the change has settled is another change
 		end += int64(20 * time.Second)
 	}
+	l.shortens(done, 0)
 	for _, v := range l.versions {
 		if v == done {
 			return
 		}
-		if v.ended == 0 && v.limit.Lease > done.limit.Lease {
-			l.allow(v.limit.Lease, v.limit.Permits, "leases for longer than shards remember them now")
-		}
 		pending := v.limit.Revision > stored.Revision || v.limit.Revision > done.limit.Revision && same(v.limit, stored)
 		if v.ended == 0 && !l.plan.Family && !pending {
 			v.ended = max(end+int64(v.limit.Lease), l.booked)
+		}
+	}
+}
+
+// shortens notes that a change shortens leases, now or at most so much later.
+func (l *watched) shortens(change *version, late time.Duration) {
+	for _, v := range l.versions {
+		if v == change {
+			return
+		}
+		if v.ended == 0 && v.limit.Lease > change.limit.Lease {
+			l.allow(late+v.limit.Lease, v.limit.Permits, "leases for longer than shards remember them now")
 		}
 	}
 }

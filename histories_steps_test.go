@@ -249,8 +249,8 @@ func (w *world) settle(s step) {
 }
 
 // first asks for the first permit after a rest. If that ends in an error, which was judged by
-// itself, it asks again: the process had breakers open, or is far from nodes. So it does after a
-// bucket that may have begun empty has had the time to fill.
+// itself, it asks again: the process had breakers open, or is far from nodes. So it does after
+// buckets that may have begun empty, each when it was first asked, have had the time to fill.
 func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.Decision {
 	d := w.ask(p, l, h, "allow", 1)
 	if d.Limit == 0 {
@@ -258,7 +258,8 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 		d = w.ask(p, l, h, "allow", 1)
 	}
 	if l.beginsEmpty() {
-		w.rest(fills(l.current()))
+		w.ask(p, l, h, "upto", mostAtOnce(l.current()))
+		w.rest(fills(l.current()) + time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}
 	return d
