@@ -169,3 +169,31 @@ func TestARefundTakesNothingOffWhatOthersWereGranted(t *testing.T) {
 		})
 	}
 }
+
+// A server that loses its memory twice within a second is reminded twice.
+func TestASecondLossRightAfterTheFirstIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 1)
+		fl.punctual = true
+		limit := shardlimit.Limit{Permits: 27, Per: time.Hour, Shards: 3}
+		l := limiter(t, fl.client(t), "l", limit)
+		if d, err := l.AllowUpTo(t.Context(), limit.Permits); err != nil || d.Granted != limit.Permits {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		time.Sleep(3 * time.Second)
+		for range 2 {
+			nodes[0].redis.Flush()
+			nodes[0].redis.Restart()
+			for range 2 {
+				if d, err := l.AllowUpTo(t.Context(), limit.Permits); err != nil || d.Granted != 0 {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		if d, err := l.AllowUpTo(t.Context(), limit.Permits); err != nil || d.Granted != 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}

@@ -11,6 +11,11 @@ import (
 // pastPart bounds how late permits count as granted: a window divided by this.
 const pastPart = 32
 
+// sameLoss is by how much two replies of a shard that is shut may differ about when it opens, as
+// calls take more or less time, if they tell of the same loss. If it is less, it is reminded once
+// more in vain.
+const sameLoss = 100 * time.Millisecond
+
 // past is what this process was granted by a shard, as far as it may still be in use: that is what
 // the process reminds the shard of if that loses its memory. It is kept only under terms that say
 // so, in bounded memory: see [script.MaxGranted]. Times are on the process' clock. Where they are
@@ -196,7 +201,7 @@ func (p *past) meets(a answer, t *Terms) bool {
 	}
 	listens := script.Listening(t.Window)
 	lost = lost || gap > listens*3/4
-	if opens := a.received + int64(a.shut); a.shut > 0 && time.Duration(opens-p.opens) > listens/16 {
+	if opens := a.received + int64(a.shut); a.shut > 0 && time.Duration(opens-p.opens) > min(listens/16, sameLoss) {
 		p.opens, lost = opens, true
 	}
 	p.doubt = p.doubt || lost

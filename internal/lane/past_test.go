@@ -139,8 +139,9 @@ func TestALossIsNoticedOnce(t *testing.T) {
 		{time.Second, 0, 0, false},
 		{time.Second, listens, 0, true},
 		{time.Second, listens - time.Second, 0, false},
-		{10 * time.Second, listens - 10*time.Second, 0, false},
-		{3 * time.Second, listens - 3*time.Second, 0, true}, // shut anew
+		{10 * time.Second, listens - 11*time.Second + sameLoss, 0, false}, // the reply came late
+		{time.Second, listens - 11*time.Second, 0, true},                  // shut anew, a second after
+		{2 * time.Second, listens - 3*time.Second, 0, true},               // and again
 		{listens/2 + time.Second, 0, 0, false},
 		{listens, 0, 0, true},
 		{time.Second, 0, 0, false},
