@@ -201,7 +201,8 @@ func (p *past) meets(a answer, t *Terms) bool {
 	}
 	listens := script.Listening(t.Window)
 	lost = lost || gap > listens*3/4
-	if opens := a.received + int64(a.shut); a.shut > 0 && time.Duration(opens-p.opens) > min(listens/16, sameLoss) {
+	opens := a.received + int64(a.shut)
+	if a.shut > 0 && time.Duration(opens-p.opens).Abs() > min(listens/16, sameLoss) {
 		p.opens, lost = opens, true
 	}
 	p.doubt = p.doubt || lost

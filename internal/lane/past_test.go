@@ -142,6 +142,8 @@ func TestALossIsNoticedOnce(t *testing.T) {
 		{10 * time.Second, listens - 11*time.Second + sameLoss, 0, false}, // the reply came late
 		{time.Second, listens - 11*time.Second, 0, true},                  // shut anew, a second after
 		{2 * time.Second, listens - 3*time.Second, 0, true},               // and again
+		{time.Second, 50 * time.Minute, 0, true},                          // by who shuts it for longer
+		{time.Second, listens - 5*time.Second, 0, true},                   // and by who does not
 		{listens/2 + time.Second, 0, 0, false},
 		{listens, 0, 0, true},
 		{time.Second, 0, 0, false},
