@@ -25,6 +25,7 @@ type past struct {
 	cells []cell // by until
 	sum   int64  // of their permits
 	added int64  // when the last of them came
+	less  int64  // when a reply came last that said that fewer were in use
 	full  refill // of a bucket
 	known int64  // the loss of which the shard was reminded, or there was nothing to tell: see script.RemindReply
 	heard int64  // the loss of which it told last
@@ -99,15 +100,15 @@ func (p *past) drop(until int64) {
 }
 
 // used takes in what the shard said that was in use by the instant, beside what it granted, in
-// reply to a call that was sent at this time. All that is noted until then is in that, or is in use
+// reply to a call that was sent and received at these times. All that is noted until then is in that, or is in use
 // no more: the shard was cleared, or it is dated too late. What was granted first has left first.
-func (p *past) used(sent, by, n int64) {
+func (p *past) used(sent, received, by, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if sent < p.added || p.doubt || len(p.cells) > 0 && p.cells[len(p.cells)-1].until > by {
 		return // the shard may not have granted or counted all of it, or does not know of it any more
 	}
-	for n = max(n, 0); p.sum > n; {
+	for n = max(n, 0); p.sum > n; p.less = received {
 		less := min(p.sum-n, p.cells[0].permits)
 		p.take(0, less)
 	}
@@ -129,6 +130,9 @@ func (p *past) refunded(at, n, sent int64, sooner time.Duration) {
 	defer p.mu.Unlock()
 	if sent >= p.added {
 		p.full.at = max(p.full.at-int64(sooner), 0)
+	}
+	if sent <= p.less { // it may have been told already that these are not in use
+		return
 	}
 	for i := range p.cells {
 		if p.cells[i].since <= at && at <= p.cells[i].until {

@@ -98,24 +98,24 @@ func TestAPastFollowsWhatTheShardSays(t *testing.T) {
 		return &p
 	}
 	p := noted()
-	if p.used(int64(hour/2)+1, math.MaxInt64, 3); p.sum != 3 || p.holding(100) != 2 {
+	if p.used(int64(hour/2)+1, int64(hour/2)+1, math.MaxInt64, 3); p.sum != 3 || p.holding(100) != 2 {
 		t.Errorf("%d permits in %+v", p.sum, p.cells)
 	}
 	p = noted()
-	if p.used(int64(hour/2)-1, math.MaxInt64, 0); p.sum != 7 {
+	if p.used(int64(hour/2)-1, int64(hour/2)-1, math.MaxInt64, 0); p.sum != 7 {
 		t.Errorf("a reply from before took %d permits away", 7-p.sum)
 	}
 	p = noted()
 	p.doubts()
-	if p.used(int64(hour/2)+1, math.MaxInt64, 0); p.sum != 7 {
+	if p.used(int64(hour/2)+1, int64(hour/2)+1, math.MaxInt64, 0); p.sum != 7 {
 		t.Errorf("a shard that forgot took %d permits away", 7-p.sum)
 	}
 	p.end(int64(hour/2)+3, int64(hour/2)+3, script.RemindReply{Status: script.OK, Closing: 9}, nil)
 	p.reminded(int64(hour/2) + 3)
-	if p.used(int64(hour/2)+2, math.MaxInt64, 0); p.sum != 7 {
+	if p.used(int64(hour/2)+2, int64(hour/2)+2, math.MaxInt64, 0); p.sum != 7 {
 		t.Errorf("a reply from before the reminder took %d permits away", 7-p.sum)
 	}
-	if p.used(int64(hour/2)+4, math.MaxInt64, 0); p.sum != 0 {
+	if p.used(int64(hour/2)+4, int64(hour/2)+4, math.MaxInt64, 0); p.sum != 0 {
 		t.Errorf("%d permits are left", p.sum)
 	}
 }
@@ -252,5 +252,20 @@ func TestALaneThatFollowsRemembers(t *testing.T) {
 	l.Terms.Store(&Terms{Epoch: 4, Window: time.Hour})
 	if l.guarded(2) || l.past.Load().sum != 0 {
 		t.Error("what is not reminded any more is looked after")
+	}
+}
+
+// A refund takes nothing off twice: a reply that came since it was sent may have told of it before
+// its own reply did.
+func TestARefundThatWasToldBeforeItsReply(t *testing.T) {
+	const window = time.Hour
+	var p past
+	p.add(span{10, 10}, 0, 10, 7, window)
+	p.used(25, 30, math.MaxInt64, 5) // the refund of two was sent at 20, and made before this call
+	if p.refunded(10, 2, 20, 0); p.sum != 5 {
+		t.Errorf("%d permits are left after a refund that was told", p.sum)
+	}
+	if p.refunded(10, 2, 40, 0); p.sum != 3 {
+		t.Errorf("%d permits are left after another one", p.sum)
 	}
 }

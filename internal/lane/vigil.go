@@ -216,11 +216,11 @@ func (l *Lane) remember(c *call, t *Terms, received int64, r *script.TakeReply, 
 		first = p.fills(c.Sent, received, refill{at: received + int64(r.Reset), under: r.Closing, epoch: r.Epoch,
 			window: int64(t.Window), share: r.Share})
 	case l.Sums:
-		p.used(c.Sent, math.MaxInt64, r.Used-r.Granted)
+		p.used(c.Sent, received, math.MaxInt64, r.Used-r.Granted)
 	case held.due > received: // what is booked for a later window is not in what is used
-		p.used(c.Sent, received, r.Used)
+		p.used(c.Sent, received, received, r.Used)
 	default:
-		p.used(c.Sent, received, r.Used-r.Granted)
+		p.used(c.Sent, received, received, r.Used-r.Granted)
 	}
 	if !l.Bursty && r.Granted > 0 {
 		first = p.add(held, r.Closing, received, r.Granted, t.Window)
