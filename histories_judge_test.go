@@ -31,6 +31,7 @@ type watched struct {
 	unrecorded bool
 	doubt      doubt
 	fresh      bool  // whatever disturbed it has been settled
+	untold     bool  // a loss was met first by who makes no shard that is reminded
 	placed     bool  // a family's keys have been, or are being, placed over other nodes
 	booked     int64 // the latest instant for which something was reserved
 	turns      int64 // the most turns of a leaky bucket that one call got: it acts with the last

@@ -75,14 +75,24 @@ func (l *watched) called(p *process) {
 	if l.aware != nil {
 		if !l.aware[p.client] {
 			l.unnoticed = append(l.unnoticed, l.world.now())
+			l.untold = l.untold || p.plan.Loss == shardlimit.Quarantine
 		}
 		l.aware = nil
 	}
 }
 
+// callsLater notes that who was to call first, since there were so many unnoticed losses, does so
+// only now.
+func (l *watched) callsLater(met int) {
+	for i := met; i < len(l.unnoticed); i++ {
+		l.unnoticed[i] = l.world.now()
+	}
+}
+
 // served is how many permits were granted after a loss that went unnoticed, before processes that
-// live told what they were granted.
-func (l *watched) served(loss int64) (n int64) {
+// live told what they were granted, and until when that was.
+func (l *watched) served(loss int64) (n, end int64) {
+	end = loss
 	for _, at := range l.unnoticed {
 		if next := l.lossAfter(loss); at < loss || next > 0 && at >= next {
 			continue
@@ -93,8 +103,9 @@ func (l *watched) served(loss int64) (n int64) {
 				n += op.Permits
 			}
 		}
+		end = max(end, until)
 	}
-	return min(n, l.most())
+	return min(n, l.most()), end
 }
 
 // lossAfter is when memory was lost next, 0 if it was not.
@@ -114,7 +125,7 @@ var quiet = []string{"rest", "call", "take", "reserve", "refund", "peek", "kill"
 // wrong but losses of memory, and the limit was known for long enough for those to be noticed.
 func (l *watched) reminds() bool {
 	lost := slices.IndexFunc(l.extra, func(a allowance) bool { return a.why == lostMemory })
-	return lost >= 0 && !l.plan.Family && len(l.versions) > 0 && l.plan.Limit.Per > time.Minute &&
+	return lost >= 0 && !l.untold && !l.plan.Family && len(l.versions) > 0 && l.plan.Limit.Per > time.Minute &&
 		l.extra[lost].from-l.versions[len(l.versions)-1].called > int64(3*time.Second) &&
 		!slices.ContainsFunc(l.world.plan.Steps, func(s step) bool { return !slices.Contains(quiet, s.Do) }) &&
 		!slices.ContainsFunc(l.world.procs, func(p *process) bool { return !p.lists() })
@@ -134,7 +145,7 @@ func (l *watched) sharpen() {
 		if a.why != lostMemory {
 			continue
 		}
-		l.extra[i].permits = l.served(a.from)
+		l.extra[i].permits, l.extra[i].to = l.served(a.from)
 		for k, op := range l.ops {
 			ended := l.world.ended[l.by[k]]
 			dead := l.by[k] == nil || ended > 0 && ended < a.from+window

@@ -234,14 +234,18 @@ func (w *world) peek(s step) {
 // settle waits until whatever moves has arrived, with a call now and then, and then until nothing
 // is in use.
 func (w *world) settle(s step) {
+	met := len(w.limit[s.L%len(w.limit)].unnoticed)
 	p, l, h := w.who(s)
 	if h == nil || !p.lists() {
 		return
 	}
 	w.wg.Wait()
 	window := l.longest()
-	for range 12 {
+	for i := range 12 {
 		w.rest((3*window + 60*time.Second) / 12)
+		if i == 0 {
+			l.callsLater(met)
+		}
 		w.ask(p, l, h, "allow", 1)
 	}
 	w.rest(2*window + time.Second)
@@ -267,12 +271,14 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 
 // free tells whether what is free is had: after a rest, by a process that is alone.
 func (w *world) free(s step) {
+	met := len(w.limit[s.L%len(w.limit)].unnoticed)
 	p, l, h := w.who(s)
 	if h == nil || !l.fresh {
 		return
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
+	l.callsLater(met)
 	if !p.works() || !p.lists() || w.over() {
 		return
 	}
