@@ -100,8 +100,9 @@ func (p *past) drop(until int64) {
 }
 
 // used takes in what the shard said that was in use by the instant, beside what it granted, in
-// reply to a call that was sent and received at these times. All that is noted until then is in that, or is in use
-// no more: the shard was cleared, or it is dated too late. What was granted first has left first.
+// reply to a call that was sent and received at these times. All that is noted until then is in
+// that, or is in use no more: the shard was cleared, or it is dated too late. What was granted
+// first has left first.
 func (p *past) used(sent, received, by, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
