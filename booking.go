@@ -54,7 +54,10 @@ func (c *core) mostAhead(r *routes) time.Duration {
 func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, int64, error) {
 	c := m.core
 	r, err := c.certain(ctx, r, call.since)
-	if err != nil {
+	switch {
+	case errors.Is(err, lane.ErrTooLate):
+		return Decision{}, 0, c.noBooking(ctx, r, err, nil)
+	case err != nil:
 		return Decision{}, 0, c.noBooking(ctx, r, node.ErrAway, err)
 	}
 	if call.ahead = c.mostAhead(r); call.ahead == 0 {
@@ -103,10 +106,18 @@ func (c *core) certain(ctx context.Context, r *routes, since int64) (latest *rou
 	if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead {
 		return r, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.half(since))
+	most := c.half(since)
+	if most <= 0 {
+		return r, lane.ErrTooLate
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err = c.record().BookAhead(ctx)
-	return c.latest(r), err
+	r = c.latest(r)
+	if f := r.layout.Fence; err == nil && f != nil && !f.Ahead {
+		err = node.ErrAway // it was switched meanwhile
+	}
+	return r, err
 }
 
 // confirmed has the layout confirmed by which a shard is told how far ahead permits may be dated,

@@ -25,7 +25,7 @@ func (w *world) set(s step) {
 	if err == nil && p.works() {
 		l.changed(v, h.Limit(), 0)
 	} else {
-		l.shortens(v, time.Hour) // it may be in force in part, or be later
+		l.shortens(v, 5*time.Minute) // it may be in force in part, or be once nodes are back
 	}
 	w.event("set", l)
 }
@@ -94,7 +94,7 @@ func (w *world) revise(s step) {
 		// unlike SetLimit it does not say when every shard has heard, or that one is not listed
 		l.changed(v, limit, 5*time.Second)
 	} else {
-		l.shortens(v, time.Hour) // it may be in force in part, or be later
+		l.shortens(v, 5*time.Minute) // it may be in force in part, or be once nodes are back
 	}
 	w.event("revise", l)
 }

@@ -30,11 +30,11 @@ type watched struct {
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
 	doubt      doubt
-	fresh      bool  // whatever disturbed it has been settled
-	untold     bool  // a loss was met first by who makes no shard that is reminded
-	placed     bool  // a family's keys have been, or are being, placed over other nodes
-	booked     int64 // the latest instant for which something was reserved
-	turns      int64 // the most turns of a leaky bucket that one call got: it acts with the last
+	fresh      bool    // whatever disturbed it has been settled
+	untold     []int64 // when losses were met first by who makes no shard that is reminded
+	placed     bool    // a family's keys have been, or are being, placed over other nodes
+	booked     int64   // the latest instant for which something was reserved
+	turns      int64   // the most turns of a leaky bucket that one call got: it acts with the last
 }
 
 // version is a limit that may be in force from called until ended.

@@ -75,7 +75,9 @@ func (l *watched) called(p *process) {
 	if l.aware != nil {
 		if !l.aware[p.client] {
 			l.unnoticed = append(l.unnoticed, l.world.now())
-			l.untold = l.untold || p.plan.Loss == shardlimit.Quarantine
+			if p.plan.Loss == shardlimit.Quarantine {
+				l.untold = append(l.untold, l.world.now())
+			}
 		}
 		l.aware = nil
 	}
@@ -108,6 +110,12 @@ func (l *watched) served(loss int64) (n, end int64) {
 	return min(n, l.most()), end
 }
 
+// metUntold reports whether nobody reminds shards after that loss.
+func (l *watched) metUntold(loss int64) bool {
+	next := l.lossAfter(loss)
+	return slices.ContainsFunc(l.untold, func(at int64) bool { return at >= loss && (next == 0 || at < next) })
+}
+
 // lossAfter is when memory was lost next, 0 if it was not.
 func (l *watched) lossAfter(loss int64) int64 {
 	for _, a := range l.extra {
@@ -125,7 +133,7 @@ var quiet = []string{"rest", "call", "take", "reserve", "refund", "peek", "kill"
 // wrong but losses of memory, and the limit was known for long enough for those to be noticed.
 func (l *watched) reminds() bool {
 	lost := slices.IndexFunc(l.extra, func(a allowance) bool { return a.why == lostMemory })
-	return lost >= 0 && !l.untold && !l.plan.Family && len(l.versions) > 0 && l.plan.Limit.Per > time.Minute &&
+	return lost >= 0 && !l.plan.Family && len(l.versions) > 0 && l.plan.Limit.Per > time.Minute &&
 		l.extra[lost].from-l.versions[len(l.versions)-1].called > int64(3*time.Second) &&
 		!slices.ContainsFunc(l.world.plan.Steps, func(s step) bool { return !slices.Contains(quiet, s.Do) }) &&
 		!slices.ContainsFunc(l.world.procs, func(p *process) bool { return !p.lists() })
@@ -142,7 +150,7 @@ func (l *watched) sharpen() {
 	l.doubt = doubt{} // there was one layout, and it is still in force
 	window := int64(l.longest())
 	for i, a := range l.extra {
-		if a.why != lostMemory {
+		if a.why != lostMemory || l.metUntold(a.from) {
 			continue
 		}
 		l.extra[i].permits, l.extra[i].to = l.served(a.from)

@@ -62,6 +62,25 @@ func (f *Fence) validate() error {
 	return nil
 }
 
+// pastBeside is the Past of a layout that takes the place of another one, too, at an epoch: nil
+// under a fence, which counts that itself.
+func (l Layout) pastBeside(other Layout, epoch int64) *Fence {
+	if l.Fence != nil {
+		return nil
+	}
+	var past Fence
+	for _, f := range []*Fence{l.Past, other.Past, other.Fence} {
+		past = past.CountingOf(f, epoch)
+	}
+	if other.Fence != nil {
+		past = past.Counting(epoch, other.Fence.Lasts)
+	}
+	if past.Lasts == 0 {
+		return nil
+	}
+	return &past
+}
+
 // counts reports whether f tells for how long grants may matter.
 func (f *Fence) counts() bool { return f.Until >= 0 && f.Lasts >= 0 && f.Lasts <= MaxLasts }
 

@@ -147,9 +147,7 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 		}
 		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
 		next.Fence = next.Fence.merged(other.Fence, epoch)
-		if next.Past == nil {
-			next.Past = other.Past
-		}
+		next.Past = next.pastBeside(other, epoch)
 	}
 	return next.checked()
 }
@@ -255,7 +253,7 @@ func (l Layout) validate() error {
 	if err := l.validateOrigins(); err != nil {
 		return err
 	}
-	if l.Past != nil && !l.Past.counts() {
+	if l.Past != nil && (!l.Past.counts() || len(l.Past.Places)+len(l.Past.Lost) > 0) {
 		return fmt.Errorf("past fence: grants that matter for %v until %d", l.Past.Lasts, l.Past.Until)
 	}
 	if err := l.Fence.validate(); err != nil {

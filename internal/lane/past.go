@@ -11,9 +11,9 @@ import (
 // pastPart bounds how late permits count as granted: a window divided by this.
 const pastPart = 32
 
-// sameLoss is by how much two replies of a shard that is shut may differ about when it opens, as
-// calls take more or less time, if they tell of the same loss. If it is less, it is reminded once
-// more in vain.
+// sameLoss is by how much two replies of a shard that is shut may differ about when it opens, and
+// by as much as the call took, if they tell of the same loss. If they differ by more for another
+// reason, it is reminded once more in vain.
 const sameLoss = 100 * time.Millisecond
 
 // past is what this process was granted by a shard, as far as it may still be in use: that is what
@@ -207,7 +207,8 @@ func (p *past) meets(a answer, t *Terms) bool {
 	listens := script.Listening(t.Window)
 	lost = lost || gap > listens*3/4
 	opens := a.received + int64(a.shut)
-	if a.shut > 0 && time.Duration(opens-p.opens).Abs() > min(listens/16, sameLoss) {
+	same := min(listens/16, sameLoss) + time.Duration(a.received-a.sent)
+	if a.shut > 0 && time.Duration(opens-p.opens).Abs() > same {
 		p.opens, lost = opens, true
 	}
 	p.doubt = p.doubt || lost

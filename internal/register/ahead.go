@@ -167,13 +167,17 @@ func (r *Register) announceAs(ctx context.Context, a *announcement) {
 }
 
 // sayAhead stores the layout once more, with the mark. On the shards that are leaving nothing was
-// reserved, so that Lasts stays what it is for them.
+// reserved, so that Lasts stays what it is for them, unless a later layout was forgotten. Keys of a
+// family wait longer from now on.
 func (r *Register) sayAhead(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
 		if booksAhead(old.Fence) {
 			return nil, nil
 		}
 		under := *old.Fence
+		if r.highest.Load() > old.Epoch {
+			under = *assumeAhead(old, r.Family).Fence
+		}
 		under.Ahead = true
 		next, err := r.known(old).Under(&under).Renumber(r.nextEpoch(old))
 		return &next, err

@@ -118,8 +118,10 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 		switch {
 		case r.Family && layout.Keys == nil:
 			layout, err = r.withKeys(layout)
-		case !booksAhead(layout.Fence): // a later one may have been lost
-			layout, err = assumeAhead(layout, r.Family).Renumber(r.nextEpoch(layout))
+		case !booksAhead(layout.Fence):
+			// A later one may have been lost. Shards that obey it have to show: so this one is the
+			// next, and not the latest.
+			layout, err = assumeAhead(layout, r.Family).Renumber(layout.Epoch + 1)
 		}
 		if err != nil {
 			return nil, false, err

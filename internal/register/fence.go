@@ -82,6 +82,10 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 // matter. Grants of earlier layouts count for their time from when they were replaced. That all
 // shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
+	if old != nil && old.Fence != nil && r.highest.Load() > old.Epoch { // a later one was forgotten
+		assumed := assumeAhead(*old, r.Family)
+		old, under.Ahead = &assumed, true
+	}
 	under = under.Lasting(lastsUnder(spec, &under, r.Family))
 	if old != nil {
 		now := r.nextEpoch(*old)
