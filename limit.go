@@ -100,8 +100,9 @@ type Limit struct {
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although
 	// shards may be there. The first reservation takes a few calls to Redis more, and from then on
-	// a takeover takes longer: see docs/takeover.md. With fewer than three nodes it does nothing. A key of a Family
-	// has what its family has. A SetLimit that switches it moves the limit to other shards.
+	// a takeover takes longer: see docs/takeover.md. With fewer than three nodes it does nothing. A
+	// key of a Family has what its family has. A SetLimit that switches it moves the limit to other
+	// shards.
 	Failover bool
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
 	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of

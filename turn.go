@@ -21,8 +21,9 @@ func (e *lateError) Unwrap() error { return e.why }
 
 // inTime gets n permits or none, as exactly does. Under LeakyBucket their turn comes by an instant,
 // else the error is ErrWaitTooLong, and d tells when that turn comes. by is on the client's clock;
-// 0: whenever. What no single shard can grant is granted whenever its turn comes, and so is any turn
-// while a layout cannot be confirmed. For who waits as long as the queue can be no turn is too late.
+// 0: whenever. What no single shard can grant is granted whenever its turn comes, and so is any
+// turn while a layout cannot be confirmed. For who waits as long as the queue can be no turn is too
+// late.
 func (m *member) inTime(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
 	if !m.takesTurn(r, n, since, by) {
 		return m.exactly(ctx, r, n, since, d)
