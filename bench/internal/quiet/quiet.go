@@ -15,7 +15,7 @@ import (
 // Proc is where Linux tells of itself.
 const Proc = "/proc"
 
-// What is called quiet. A machine that does nothing else stays far below.
+// A machine is quiet up to these bounds. One that does nothing else stays far below them.
 const (
 	LoadAtMost   = 0.25 // load average of the last minute, for each core
 	OthersAtMost = 10.0 // percent of all cores that other processes used
@@ -58,8 +58,8 @@ func (n Noise) String() string {
 		n.Others, n.OthersBefore, n.Steal, n.StealBefore)
 }
 
-// Busy reports whether load averages, as in /proc/loadavg, are those of a machine that others use,
-// when this program has just begun. What cannot be read counts as idle.
+// Busy reports whether a machine is used by others, by its load averages, as in /proc/loadavg. It
+// is for a program that has just begun. Averages that cannot be read count as idle.
 func Busy(averages string, cores int) bool {
 	lastMinute, err := strconv.ParseFloat(strings.SplitN(averages+" ", " ", 2)[0], 64)
 	return err == nil && lastMinute > LoadAtMost*float64(cores)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// machine is a /proc of ten thousand ticks of which so many were of each kind.
+// machine returns the reading of a /proc of ten thousand ticks, so many of each kind.
 func machine(t *testing.T, user, idle, steal, own, children int) Reading {
 	t.Helper()
 	dir := t.TempDir()
