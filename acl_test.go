@@ -86,7 +86,7 @@ func called(t *testing.T, c rueidis.Client, all map[string]bool) {
 // inScripts reports whether a script names the command: some are called in rare moments only.
 func inScripts(t *testing.T, command string) bool {
 	t.Helper()
-	files, err := filepath.Glob("script/testdata/assembled/*.lua")
+	files, err := filepath.Glob("script/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

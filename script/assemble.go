@@ -14,7 +14,7 @@ import (
 
 // This file puts scripts together. A script is several fragments in a row, one file each; a
 // fragment may include others, where few calls need them: to define a function costs every call
-// that passes by. Whole scripts can be read in testdata/assembled.
+// that passes by. TestAssembled writes whole scripts to a folder.
 //
 // A line "--@include name" is replaced by the fragment of that name, and every fragment is preceded
 // by a line with the name of its file. A line "--@layout name" is replaced by a comment that lists
@@ -35,7 +35,7 @@ const (
 // recipe says what a script is made of.
 type recipe struct {
 	name  string            // in error messages
-	file  string            // in testdata/assembled, without its ending
+	file  string            // of the whole text, without its ending
 	parts []string          // fragments in a row, by the names of their files without ".lua"
 	names map[string]string // what "@NAME" means in this script alone
 }

@@ -9,68 +9,33 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/assembled anew")
+var assembledFolder = flag.String("assembled", "", "write the whole text of every script to this folder")
 
-const assembledFolder = "testdata/assembled"
-
-// The whole text of every script stands in testdata/assembled, where it can be read, and where a
-// change of a fragment shows what it does to each script.
+// Whole scripts can be written to a folder, to be read and to be linted: nothing that is meant for
+// the assembly is left in them.
 func TestAssembled(t *testing.T) {
-	want := map[string]string{"fewer.lua": strings.TrimSuffix(fewerPrograms[dropProgram].text,
+	folder := *assembledFolder
+	if folder == "" {
+		folder = t.TempDir()
+	}
+	texts := map[string]string{"fewer": strings.TrimSuffix(fewerPrograms[dropProgram].text,
 		programs[dropProgram].text)}
 	for i, p := range programs {
-		want[recipes[i].file+".lua"] = p.text
+		texts[recipes[i].file] = p.text
 	}
 	frame, _ := takesFrame()
-	want["takes.lua"] = strings.Join(frame, "\n") + "\n"
-	if *update {
-		writeAssembled(t, want)
-	}
-	for _, name := range assembledFiles(t) {
-		text, err := os.ReadFile(filepath.Join(assembledFolder, name))
-		if err != nil {
-			t.Fatal(err)
+	texts["takes"] = strings.Join(frame, "\n") + "\n"
+	for name, text := range texts {
+		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+" = ") {
+			t.Errorf("%s is not ready to be sent", name)
 		}
-		if string(text) != want[name] {
-			t.Errorf("%s is not what the fragments make: see what go test ./script -run TestAssembled -update changes",
-				name)
-		}
-		delete(want, name)
-	}
-	for name := range want {
-		t.Errorf("%s is missing: go test ./script -run TestAssembled -update writes it", name)
-	}
-}
-
-func writeAssembled(t *testing.T, want map[string]string) {
-	t.Helper()
-	if err := os.MkdirAll(assembledFolder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range assembledFiles(t) {
-		if _, wanted := want[name]; !wanted {
-			if err := os.Remove(filepath.Join(assembledFolder, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for name, text := range want {
-		if err := os.WriteFile(filepath.Join(assembledFolder, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name+".lua"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-}
-
-func assembledFiles(t *testing.T) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(assembledFolder)
-	if err != nil {
-		t.Fatal(err)
+	if want := programCount + 2; len(texts) != want {
+		t.Errorf("%d texts of %d scripts", len(texts), want)
 	}
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
 }
 
 // Every script that declares fewer keys is the same script behind fewer.lua.
