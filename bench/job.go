@@ -27,10 +27,9 @@ const stored = "results"
 
 // job is what the command line asks for.
 type job struct {
-	scenarios []scenario.Scenario // none: only write the document
+	scenarios []scenario.Scenario // none: only bring the pages up to date
 	env       scenario.Env
 	results   string // folder
-	document  string // file; "" for none
 	pages     string // folder of README.md and docs, whose figures are brought up to date; "" for none
 	busy      string // what to do if others use the machine: refuse, wait or mark
 	draw      bool   // all pictures, from the stored results
@@ -63,10 +62,8 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", "",
 		"folder for JSON and SVG (default: results, with --smoke a temporary folder)")
-	flags.StringVar(&j.document, "document", filepath.Join("results", "REPORT.md"),
-		"Markdown file to write from the results; not written with --smoke or --out")
 	flags.StringVar(&j.pages, "pages", "..",
-		"folder of README.md and docs, whose tables and figures are brought up to date with the report")
+		"folder of README.md and docs, whose tables and figures are brought up to date")
 	flags.StringVar(&j.busy, "busy", refuse, "what to do if others use the machine: refuse; wait up to "+
 		waitAtMost.String()+" for it; mark the results in red")
 
@@ -120,7 +117,7 @@ func (j *job) complete(name, goroutines, rivals string) error {
 		return fmt.Errorf("%w: --time must be above 0, and at most 100", errUsage)
 	}
 	if j.env.Smoke || j.results != "" {
-		j.document, j.pages = "", ""
+		j.pages = ""
 	}
 	if j.results == "" && !j.env.Smoke {
 		j.results = stored
@@ -205,9 +202,6 @@ func (j *job) do(ctx context.Context) error {
 	}
 	if len(j.scenarios) == 0 {
 		failed = append(failed, j.drawStored(j.results, false))
-	}
-	if j.document != "" {
-		failed = append(failed, report.Document(j.document, j.results, scenarioNames()))
 	}
 	if j.pages != "" {
 		failed = append(failed, report.Pages(j.pages, j.results))

@@ -32,7 +32,7 @@ func TestStoredPictures(t *testing.T) {
 	if !slices.Equal(want, have) {
 		t.Errorf("stored are %v, want %v; draw them with: go -C bench run . report", have, want)
 	}
-	text := pages(t)
+	text := pages(t, "..")
 	for _, name := range have {
 		if !strings.Contains(text, "/"+name) {
 			t.Errorf("no page shows %s: have its view not kept, and remove it", name)
@@ -42,6 +42,28 @@ func TestStoredPictures(t *testing.T) {
 			string(old) != string(fresh) {
 			t.Errorf("%s is not what is drawn from the results now; draw it with: go -C bench run . report", name)
 		}
+	}
+}
+
+// TestStoredFigures: pages show the figures of the results that are stored.
+func TestStoredFigures(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../docs")); err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "README.md"), readme, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := pages(t, folder)
+	if err := report.Pages(folder, stored); err != nil {
+		t.Error(err)
+	}
+	if pages(t, folder) != before {
+		t.Error("pages show other figures than are stored; bring them up to date with: go -C bench run . report")
 	}
 }
 
@@ -58,7 +80,7 @@ func pictures(t *testing.T, folder string) (names []string) {
 }
 
 // pages is the text of all pages for readers.
-func pages(t *testing.T) string {
+func pages(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
 	add := func(path string, _ fs.DirEntry, err error) error {
@@ -69,10 +91,10 @@ func pages(t *testing.T) string {
 		all.Write(text)
 		return err
 	}
-	if err := filepath.WalkDir(filepath.Join("..", "docs"), add); err != nil {
+	if err := filepath.WalkDir(filepath.Join(folder, "docs"), add); err != nil {
 		t.Fatal(err)
 	}
-	if err := add(filepath.Join("..", "README.md"), nil, nil); err != nil {
+	if err := add(filepath.Join(folder, "README.md"), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return all.String()

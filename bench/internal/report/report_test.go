@@ -43,18 +43,6 @@ func sample() *Result {
 	return r
 }
 
-func TestTable(t *testing.T) {
-	r := sample()
-	const want = `| goroutines | 1 | 64 |
-|---|--:|--:|
-| ours | 20 000 | 1 230 000 (1 000 000 to 2 000 000) |
-| theirs |  | 150 (90.0 to 155) |
-`
-	if got := r.table(r.Views[0]); got != want {
-		t.Errorf("table:\n%swant:\n%s", got, want)
-	}
-}
-
 func TestFigure(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", 0.01234: "0.0123", 0.5: "0.500", 1.234: "1.23", 45.67: "45.7", 789.1: "789",
@@ -130,51 +118,6 @@ func TestPlotOfNothing(t *testing.T) {
 	}
 }
 
-// TestDocument names files as the program does: the folder is bench, the
-// results are below it and the document beside it.
-func TestDocument(t *testing.T) {
-	r, dir := sample(), t.TempDir()
-	for _, folder := range []string{"bench", "docs"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(filepath.Join(dir, "bench"))
-	const results = "results"
-	if _, err := r.Write(results, false); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join("..", "docs", "benchmarks.md")
-	if err := Document(file, results, []string{"missing", "sample"}); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"# Benchmarks", "## sample: a title", "A question.", "![Rate](../bench/results/sample-rate.svg)",
-		"| theirs |  | 150 (90.0 to 155) |", "- theirs failed 3 calls",
-		"| Machine | a CPU, 2 cores, 1 kB, linux/amd64 |",
-		"`go -C bench run . sample`", "Go 1.26, redis-server 7.0.15", "[sample.json](../bench/results/sample.json)",
-	} {
-		if !strings.Contains(string(content), want) {
-			t.Errorf("the document lacks %q:\n%s", want, content)
-		}
-	}
-}
-
-func TestDocumentRefusesSmoke(t *testing.T) {
-	r, dir := sample(), t.TempDir()
-	r.Smoke = true
-	if _, err := r.Write(dir, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := Document(filepath.Join(dir, "x.md"), dir, []string{"sample"}); err == nil {
-		t.Error("a smoke run got into the document")
-	}
-}
-
 func TestGoVersions(t *testing.T) {
 	got := GoVersions("no.such/module")
 	if len(got) != 1 || got[0].Name != "Go" || !strings.HasPrefix(got[0].Value, "1.") {
@@ -194,32 +137,6 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-func TestCases(t *testing.T) {
-	r := &Result{}
-	v := View{Metric: "jain", X: "case", Nominal: true, Cases: []string{"equal", "hog"}}
-	r.Add("ours", 0, "jain", 1)
-	r.Add("ours", 1, "jain", 0.5)
-	r.Add("ours", 7, "jain", 2) // has no name
-	const want = `| case | equal | hog | 7 |
-|---|--:|--:|--:|
-| ours | 1.00 | 0.500 | 2.00 |
-`
-	if got := r.table(v); got != want {
-		t.Errorf("table:\n%swant:\n%s", got, want)
-	}
-}
-
-func TestViewsOfNothingAreLeftOut(t *testing.T) {
-	r := sample()
-	r.Views = append(r.Views, View{Metric: "none", Title: "Nothing to see", Plot: true})
-	if files, err := r.Write(t.TempDir(), true); err != nil || len(files) != 3 {
-		t.Errorf("files %v, err %v; want JSON and two plots", files, err)
-	}
-	if text := r.section("x"); strings.Contains(text, "Nothing to see") {
-		t.Error("the document shows a table of nothing")
-	}
-}
-
 func TestChart(t *testing.T) {
 	r := &Result{Scenario: "sample", Charts: []Chart{{
 		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1,
@@ -235,19 +152,14 @@ func TestChart(t *testing.T) {
 	if err != nil || strings.Count(string(svg), ">small<") != 1 {
 		t.Errorf("a group has more or less than one entry in the legend, err %v", err)
 	}
-	r.Charts[0].Keep = true
-	if text := r.section("results"); !strings.Contains(text, "(results/sample-course.svg)") {
-		t.Errorf("the document does not show the chart:\n%s", text)
-	}
 	if _, err := r.drawChart(Chart{Name: "empty"}); err == nil {
 		t.Error("no error without lines")
 	}
 }
 
-// TestWhatDisturbedIsSaid: beside the figures, in the pictures and in the facts of the run.
+// TestWhatDisturbedIsSaid: in the pictures, and in what pages say of the run.
 func TestWhatDisturbedIsSaid(t *testing.T) {
-	r := sample()
-	if r.Disturbed() != "" || strings.Contains(r.section("x"), "CAUTION") {
+	if r := sample(); r.Disturbed() != "" || strings.Contains(r.run(false), "🔴") {
 		t.Error("a quiet run is called disturbed")
 	}
 	for want, change := range map[string]func(*Result){
@@ -257,16 +169,12 @@ func TestWhatDisturbedIsSaid(t *testing.T) {
 		r := sample()
 		change(r)
 		svg, err := r.drawView(r.Views[0])
-		if text := r.section("x"); err != nil || !strings.Contains(text, "[!CAUTION]") ||
-			!strings.Contains(text, want) ||
-			!strings.Contains(string(svg), `class="warning"`) {
+		if text := r.run(false); err != nil || !strings.Contains(text, "🔴") || !strings.Contains(text, want) ||
+			!strings.Contains(r.run(true), "🔴") || !strings.Contains(string(svg), `class="warning"`) {
 			t.Errorf("%s: it is not said: %v", want, err)
 		}
 		if r.Timeless = true; r.Disturbed() != "" {
 			t.Errorf("%s: figures that no machine changes are called disturbed", want)
 		}
-	}
-	if text := r.provenance("x"); !strings.Contains(text, "| Others meanwhile | not measured |") {
-		t.Errorf("nothing is said of others:\n%s", text)
 	}
 }

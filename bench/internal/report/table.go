@@ -1,43 +1,11 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// table renders a view as a Markdown table: a row a series, a column an X, and
-// in each cell the median with the extremes of the rounds.
-func (r *Result) table(v View) string {
-	xs := r.axis(v.Metric)
-	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |", v.X)
-	for _, x := range xs {
-		fmt.Fprintf(&b, " %s |", v.label(x))
-	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(xs)) + "\n")
-	for _, series := range r.series(v.Metric) {
-		fmt.Fprintf(&b, "| %s |", series)
-		for _, x := range xs {
-			fmt.Fprintf(&b, " %s |", r.cell(series, x, v.Metric))
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-func (r *Result) cell(series string, x float64, metric string) string {
-	s, ok := r.find(series, x, metric)
-	switch {
-	case !ok:
-		return ""
-	case len(s.Rounds) == 1 || s.Min == s.Max:
-		return figure(s.Median)
-	}
-	return fmt.Sprintf("%s (%s to %s)", figure(s.Median), figure(s.Min), figure(s.Max))
-}
 
 // axis lists the X of a metric in order of size.
 func (r *Result) axis(metric string) []float64 {

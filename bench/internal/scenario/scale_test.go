@@ -20,14 +20,6 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
-func TestRejoin(t *testing.T) {
-	for batch, want := range map[float64]float64{8: 0, 16: 1, 16 / 1.5: 0.5, 4: 0, 20: 1} {
-		if got := rejoin(16, batch); math.Abs(got-want) > 1e-9 {
-			t.Errorf("rejoin for batches of %v is %v, want %v", batch, got, want)
-		}
-	}
-}
-
 func TestMachineTicks(t *testing.T) {
 	read := func(text string) ticks {
 		file := filepath.Join(t.TempDir(), "stat")

@@ -27,12 +27,12 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run and shown. A new
 // one is a file of this package and a line here.
 func All() []Scenario {
-	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, envoyScenario, lone, failover, stall, latency,
-		scriptTime, size, scale, overload,
+	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, envoyScenario, lone, latency,
+		size, scale, overload,
 		accuracy,
 		lease,
 		fairnessScenario,
-		waiting, simulation, algorithmShapes}
+		algorithmShapes}
 }
 
 // Performance lists the scenarios that docs/performance.md shows, which are to be from one run. The

@@ -17,9 +17,6 @@ import (
 func TestSmoke(t *testing.T) {
 	servertest.Require(t)
 	for _, s := range All() {
-		if race.Enabled && s.Name == "sim" {
-			continue // one goroutine, and a third of the time
-		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: s.Name}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/replay"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
 const (
@@ -233,4 +235,24 @@ func (run *sizeRun) weighAll(ctx context.Context, series string, x float64, metr
 	}
 	run.found.add(series, x, metric, float64(bytes))
 	return nil
+}
+
+// scriptMicros returns a server's microseconds per script call while do runs.
+func scriptMicros(ctx context.Context, s *server.Server, do func() error) (float64, error) {
+	before, err := s.Usage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := s.Usage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	used := after.Since(before)
+	if used.Scripts == 0 {
+		return 0, errors.New("no script was called")
+	}
+	return float64(used.ScriptMicro) / float64(used.Scripts), nil
 }

@@ -1,8 +1,11 @@
+// Package yardstick has the script for a sliding log that is usually written.
 package yardstick
 
 import (
 	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -13,6 +16,12 @@ import (
 var plainSource string
 
 var plainSHA = digest(plainSource)
+
+// digest is the name that Redis gives a script.
+func digest(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
 
 // LoadPlain makes the script of Plain known to the server of client.
 func LoadPlain(ctx context.Context, client rueidis.Client) error {
