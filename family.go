@@ -180,7 +180,7 @@ func (f *Family) update(c *core) {
 // planOf is the plan of a key under the family's routes.
 func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
 	fresh := func() (*plan, error) {
-		layout, err := f.layoutOf(c.id, ft.layout, ft.limit.Shards)
+		layout, err := ft.layout.ForKey(c.id)
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func layoutOf(shards int, change func(map[string]any)) []byte {
 	}
 	l := map[string]any{
 		"v": 1, "epoch": 9, "settled": true, "permits": shards, "window_ns": int64(time.Minute),
-		"algorithm": "sliding_log", "revision": 0, "shards": list,
+		"algorithm": "sliding_log", "revision": 0, "anchor": map[string]any{"slot": 0, "node": "n0"}, "shards": list,
 	}
 	change(l)
 	text, _ := json.Marshal(ordered(l))
@@ -83,6 +83,7 @@ func ordered(l map[string]any) any {
 		Revision  any `json:"revision"`
 		Lease     any `json:"lease_ns,omitempty"`
 		Scope     any `json:"scope,omitempty"`
+		Anchor    any `json:"anchor,omitempty"`
 		Shards    []struct {
 			Slot  any `json:"slot"`
 			Node  any `json:"node"`
@@ -94,7 +95,7 @@ func ordered(l map[string]any) any {
 		"v": l["v"], "epoch": l["epoch"], "settled": l["settled"], "permits": l["permits"], "window_ns": l["window_ns"],
 		"algorithm": l["algorithm"],
 		"burst":     l["burst"], "revision": l["revision"], "lease_ns": l["lease_ns"], "scope": l["scope"],
-		"shards": l["shards"],
+		"anchor": l["anchor"], "shards": l["shards"],
 	})
 	var s stored
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -118,6 +119,7 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			l["algorithm"], l["burst"], l["window_ns"] = "token_bucket", shard.MaxPermits, int64(shardlimit.MaxWindow)
 			l["shards"].([]map[string]any)[0]["burst"] = shard.MaxPermits
 		}),
+		"no anchor":            layoutOf(2, func(l map[string]any) { delete(l, "anchor") }),
 		"an unknown algorithm": layoutOf(2, func(l map[string]any) { l["algorithm"] = "of_the_future" }),
 		"an unknown scope":     layoutOf(2, func(l map[string]any) { l["scope"] = "of_the_future" }),
 		"a long name": layoutOf(1,

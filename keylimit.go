@@ -26,7 +26,7 @@ func (f *Family) keyPrefix() string {
 func (f *Family) OwnLimits() map[string]Limit {
 	own := make(map[string]Limit)
 	r := f.core.known()
-	if r == nil || r.layout.Keys == nil {
+	if r == nil {
 		return own
 	}
 	for _, o := range r.layout.Keys.Own {

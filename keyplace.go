@@ -14,7 +14,7 @@ import (
 // keyNodes are the nodes on which keys of the family are or were placed.
 func (f *Family) keyNodes() (names []string) {
 	r := f.core.routes.Load()
-	if r == nil || r.layout.Keys == nil {
+	if r == nil {
 		return nil
 	}
 	for _, n := range r.layout.Keys.Nodes {
@@ -26,16 +26,6 @@ func (f *Family) keyNodes() (names []string) {
 		}
 	}
 	return append(names, r.layout.Anchor.Node)
-}
-
-// layoutOf is the layout of a key under the family's. While the record of a family that was
-// declared by an older version cannot be written, its keys are arranged as that version did.
-func (f *Family) layoutOf(id string, family shard.Layout, shards int) (shard.Layout, error) {
-	if family.Keys == nil {
-		family.Keys = &shard.Keys{Arrangement: shard.Arrangement{Shards: shards, Even: true,
-			Nodes: f.core.client.nodes.Roster().All()}}
-	}
-	return family.ForKey(id)
 }
 
 // keyInUse is inUse for a key. While the process rested, the key may have moved: it has nothing

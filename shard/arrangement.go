@@ -19,8 +19,7 @@ const maxFill = 10 * 31 * 24 * time.Hour
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
 type Arrangement struct {
-	Shards int  // of each key, as far as there are permits for them
-	Even   bool // the permits are divided as version 1 did
+	Shards int // of each key, as far as there are permits for them
 	// Slots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
 	// cluster one script call has to do with many keys. It divides the number of all slots. 0, or
 	// fewer than Shards: in any.
@@ -36,10 +35,6 @@ func (a Arrangement) shards(id string, s Spec) []Shard {
 	n := a.Shards
 	if s.Burst > 0 {
 		n = Fit(s.Burst, n, Slots)
-	}
-	if a.Even {
-		n = Fit(s.Permits, n, Slots)
-		return s.live(a.place(id, n, splitEvenly(s.Permits, n)))
 	}
 	shards := s.live(a.place(id, n, Split(s.Permits, n)))
 	if s.Burst <= 0 || s.Burst < int64(len(shards)) {
@@ -85,7 +80,7 @@ func (a Arrangement) positions(id string, n int) []int {
 
 // same reports whether two arrangements have the same shards for every key.
 func (a Arrangement) same(b Arrangement) bool {
-	return a.Shards == b.Shards && a.Even == b.Even && a.Slots == b.Slots && slices.Equal(a.Nodes, b.Nodes)
+	return a.Shards == b.Shards && a.Slots == b.Slots && slices.Equal(a.Nodes, b.Nodes)
 }
 
 // normal returns nodes in order of their names and with valid weights, so that equal lists are

@@ -174,38 +174,20 @@ func burstOf(s Shard) int64 {
 // KeysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
 // say what keys have to be moved from. The layout of a new family has none.
 func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
-	from := Arrangement{}
-	if l.Keys != nil {
-		from = l.Keys.Arrangement
-	}
-	return l.keysAfter(from, s, to)
-}
-
-// AdoptKeys returns the keys of the layout that follows one without, of version 1: then every
-// process arranged keys over its own nodes, which are to be those given.
-func (l Layout) AdoptKeys(shards int, nodes []Node) (*Keys, error) {
-	from := Arrangement{Shards: shards, Even: true, Nodes: normal(nodes)}
-	to := from
-	to.Even = false
-	return l.keysAfter(from, l.Spec(), to)
-}
-
-func (l Layout) keysAfter(from Arrangement, s Spec, to Arrangement) (*Keys, error) {
 	to.Nodes = normal(to.Nodes)
 	next := &Keys{Arrangement: to}
-	if len(from.Nodes) == 0 {
+	if l.Keys == nil {
 		return next, nil
 	}
+	from := l.Keys.Arrangement
 	past := Past{from, l.Epoch, l.Spec()}
+	next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
+	if l.Keys.Changing() {
+		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
+	}
 	most := maxBefore
-	if l.Keys != nil {
-		next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
-		if l.Keys.Changing() {
-			next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
-		}
-		if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
-			most = maxMerged
-		}
+	if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
+		most = maxMerged
 	}
 	if err := next.ownUnder(s, l.Epoch); err != nil {
 		return nil, err
@@ -259,9 +241,6 @@ func (s Spec) fits(a Arrangement) int {
 	n := a.Shards
 	if s.Burst > 0 {
 		n = Fit(s.Burst, n, Slots)
-	}
-	if a.Even {
-		n = Fit(s.Permits, n, Slots)
 	}
 	return n
 }

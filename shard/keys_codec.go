@@ -16,7 +16,6 @@ type keysJSON struct {
 // arrangementJSON is the stored form of an Arrangement.
 type arrangementJSON struct {
 	Shards int        `json:"shards"`
-	Even   bool       `json:"even,omitempty"`
 	Slots  int        `json:"slots,omitempty"`
 	Nodes  []nodeJSON `json:"nodes"`
 	Fell   bool       `json:"fell,omitempty"`
@@ -108,7 +107,7 @@ func (k *Keys) stored() *keysJSON {
 }
 
 func (a Arrangement) stored() arrangementJSON {
-	stored := arrangementJSON{Shards: a.Shards, Even: a.Even, Slots: a.Slots, Nodes: make([]nodeJSON, len(a.Nodes)),
+	stored := arrangementJSON{Shards: a.Shards, Slots: a.Slots, Nodes: make([]nodeJSON, len(a.Nodes)),
 		Fell: a.Fell}
 	for i, n := range a.Nodes {
 		stored.Nodes[i] = nodeJSON(n)
@@ -134,7 +133,7 @@ func (j *keysJSON) keys() *Keys {
 }
 
 func (j arrangementJSON) arrangement() Arrangement {
-	a := Arrangement{Shards: j.Shards, Even: j.Even, Slots: j.Slots, Nodes: make([]Node, len(j.Nodes)), Fell: j.Fell}
+	a := Arrangement{Shards: j.Shards, Slots: j.Slots, Nodes: make([]Node, len(j.Nodes)), Fell: j.Fell}
 	for i, n := range j.Nodes {
 		a.Nodes[i] = Node(n)
 	}

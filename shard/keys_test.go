@@ -208,31 +208,6 @@ func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {
 	})
 }
 
-// A family of version 1 divided the remainder otherwise: its keys change over by a plan where that
-// matters.
-func TestKeysOfVersion1ChangeOverByAPlan(t *testing.T) {
-	for _, c := range []struct {
-		permits int64
-		shards  int
-		settled bool
-	}{{10, 1, true}, {16, 8, true}, {5, 8, false}, {11, 8, false}, {95, 64, false}} {
-		old, err := shard.New(7, spec(c.permits), on("record", int(c.permits)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		next, err := old.Change(8, old.Spec(), old.Live())
-		if err == nil {
-			next.Keys, err = old.AdoptKeys(c.shards, someNodes(3))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k := keyed(t, next.Settle(), "k"); k.Settled != c.settled || k.Settled == next.Keys.Moving() {
-			t.Errorf("%d over %d shards: %+v", c.permits, c.shards, k)
-		}
-	}
-}
-
 func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 	l := family(t, 1, spec(10), 1, someNodes(1))
 	for i := range 17 {

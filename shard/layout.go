@@ -64,7 +64,7 @@ type Layout struct {
 	Fence     *Fence   // by which membership it holds; nil: none; never changed in place
 	Past      *Fence   // of a layout under none: how long grants under an earlier one may matter, or nil
 	Shards    []Shard  // live ones first, in position order; leaving ones after
-	// how the keys of a family are arranged; nil for a limit, and for a family of version 1; never
+	// how the keys of a family are arranged; nil for a limit; never
 	// changed in place
 	Keys *Keys
 }

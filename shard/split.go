@@ -67,17 +67,6 @@ func nested(n int) []int {
 	return order
 }
 
-// splitEvenly is how version 1 divided the permits of a family's key: the remainder is spread
-// evenly, so the shares for two numbers of permits are not nested.
-func splitEvenly(permits int64, n int) []int64 {
-	each, rest := permits/int64(n), permits%int64(n)
-	shares := make([]int64, n)
-	for i := range shares {
-		shares[i] = each + (int64(i)+1)*rest/int64(n) - int64(i)*rest/int64(n)
-	}
-	return shares
-}
-
 // apportion divides total over shares (each at least 1, and no more of them than total) in
 // proportion to them. The parts sum to it exactly. Each is its exact portion rounded down or up,
 // except that one that would be 0 gets 1, from the greatest. Rounding is done on the running

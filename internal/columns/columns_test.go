@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Servers hold what earlier versions wrote: no stored string changes by accident.
+// Servers hold what other processes wrote: no stored string changes by accident.
 func TestStoredStringsStayAsTheyAre(t *testing.T) {
 	for _, c := range []struct {
 		table *Table

@@ -163,7 +163,7 @@ func (r *Register) takeOver(ctx context.Context, found []reading, layout shard.L
 // anchorFor is where the layout that follows another is to be anchored: where that one is, unless
 // the node is to go.
 func (r *Register) anchorFor(layout shard.Layout) shard.Location {
-	at, f := r.anchorOf(layout), r.fenceOf(layout)
+	at, f := layout.Anchor, r.fenceOf(layout)
 	if r.env.Nodes.Roster().Keeps(at.Node) && (f == nil || !f.Fenced(at.Node)) {
 		return at
 	}

@@ -228,6 +228,6 @@ func (r *Register) store(ctx context.Context, old, next shard.Layout) (agreed bo
 	// Others may have replaced what was read last. Where nothing was, it must still be nothing.
 	r.strict = false
 	maps.DeleteFunc(r.there, func(_ shard.Location, epoch int64) bool { return epoch > 0 })
-	_, agreed, err = r.write(ctx, r.anchorOf(old), old.Epoch, next)
+	_, agreed, err = r.write(ctx, old.Anchor, old.Epoch, next)
 	return agreed, err
 }

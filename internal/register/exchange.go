@@ -114,17 +114,13 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	var layout shard.Layout
 	if t := r.Limit.Layout(); t != nil {
 		layout = *t
-		var err error
-		switch {
-		case r.Family && layout.Keys == nil:
-			layout, err = r.withKeys(layout)
-		case !booksAhead(layout.Fence):
+		if !booksAhead(layout.Fence) {
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
-			layout, err = assumeAhead(layout, r.Family).Renumber(layout.Epoch + 1)
-		}
-		if err != nil {
-			return nil, false, err
+			var err error
+			if layout, err = assumeAhead(layout, r.Family).Renumber(layout.Epoch + 1); err != nil {
+				return nil, false, err
+			}
 		}
 	} else {
 		want := r.Limit.Declared()

@@ -14,16 +14,6 @@ import (
 // This file is about what the record of a family says of its keys: over which nodes they are
 // placed. No process places a key over its own nodes, because those may differ from another's.
 
-// withKeys returns the layout that follows one of a family which does not say how keys are
-// arranged. Such a layout was stored by a version whose processes placed keys over all their nodes.
-func (r *Register) withKeys(layout shard.Layout) (shard.Layout, error) {
-	next, err := layout.Renumber(r.nextEpoch(layout))
-	if err == nil {
-		next.Keys, err = layout.AdoptKeys(len(layout.Live()), r.env.Nodes.Roster().All())
-	}
-	return next, err
-}
-
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
 func (r *Register) firstKeys(want Wanted, f *fence.Fence) *shard.Keys {
 	keys, _ := shard.Layout{}.KeysAfter(want.Spec,
@@ -34,9 +24,6 @@ func (r *Register) firstKeys(want Wanted, f *fence.Fence) *shard.Keys {
 // keysFor returns how keys are to be arranged under the limit that follows a layout, over the
 // nodes given, or those of the layout if there are none.
 func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.Node) (*shard.Keys, error) {
-	if layout.Keys == nil {
-		return nil, errors.Join(ErrUnavailable, errDisputed) // the next look at the record gives it keys
-	}
 	if nodes == nil {
 		nodes = layout.Keys.Nodes
 	}
@@ -58,9 +45,9 @@ func (r *Register) rearrange(layout shard.Layout) (*shard.Layout, error) {
 	return &next, err
 }
 
-// tend does what time brings to the record of a family: it gives one that has none the
-// arrangement of its keys, notes since when the present one is in force, and forgets those before
-// when nothing can be held under them any more. It reports false if another process was faster.
+// tend does what time brings to the record of a family: it notes since when the arrangement of its
+// keys is in force, and forgets those before when nothing can be held under them any more. It
+// reports false if another process was faster.
 //
 // The clock is that of the anchor's node, and the time that of a reading: so the record was
 // written before it, however long that took.
@@ -73,8 +60,6 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	next, keys := *anchor.layout, anchor.layout.Keys
 	var err error
 	switch {
-	case keys == nil:
-		next, err = r.withKeys(next)
 	case !keys.Changing():
 		return layout, true, nil
 	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= LeftAfter(layout).Microseconds() &&

@@ -2,7 +2,6 @@ package register
 
 import (
 	"context"
-	"errors"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -13,9 +12,6 @@ import (
 // family has. With zero terms the key has its family's limit again.
 func (r *Register) ChangeOwn(ctx context.Context, id string, want func(family shard.Spec) (shard.Terms, error)) error {
 	_, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
-		if old.Keys == nil {
-			return nil, errors.Join(ErrUnavailable, errDisputed) // the next look at the record gives it keys
-		}
 		terms, err := want(old.Spec())
 		if err != nil {
 			return nil, err

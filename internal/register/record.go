@@ -32,7 +32,7 @@ func (r *Register) everyPlace() []shard.Location {
 	nodes := r.env.Nodes.Roster()
 	places := r.homes()
 	more := shard.Anchors(r.ID, nodes.All())
-	if t := r.Limit.Layout(); t != nil && t.Anchor.Node != "" {
+	if t := r.Limit.Layout(); t != nil {
 		more = append(more, t.Anchor)
 	}
 	for _, p := range more {
@@ -57,18 +57,9 @@ func (r *Register) homes() []shard.Location {
 // anchor is where the record is believed to be replaced.
 func (r *Register) anchor() shard.Location {
 	if t := r.Limit.Layout(); t != nil {
-		return r.anchorOf(*t)
+		return t.Anchor
 	}
 	return r.homes()[0]
-}
-
-// anchorOf is the anchor that a layout names. One that was stored before layouts did
-// is where all nodes together say.
-func (r *Register) anchorOf(layout shard.Layout) shard.Location {
-	if layout.Anchor.Node == "" {
-		return shard.Anchors(r.ID, r.env.Nodes.Roster().All())[0]
-	}
-	return layout.Anchor
 }
 
 // survey reads every place, and follows the record from there to its anchor, whose reading is
@@ -86,7 +77,7 @@ func (r *Register) survey(ctx context.Context) (found []reading, at int) {
 	wg.Wait()
 	best, err := newest(found)
 	if err == nil && best != nil {
-		here = r.anchorOf(*best)
+		here = best.Anchor
 	}
 	for range anchorHops {
 		at = slices.IndexFunc(found, func(f reading) bool { return f.place == here })
@@ -95,10 +86,10 @@ func (r *Register) survey(ctx context.Context) (found []reading, at int) {
 			found = append(found, r.read(ctx, here, true))
 		}
 		next := found[at].layout
-		if next == nil || best == nil || next.Epoch < best.Epoch || r.anchorOf(*next) == here {
+		if next == nil || best == nil || next.Epoch < best.Epoch || next.Anchor == here {
 			break
 		}
-		best, here = next, r.anchorOf(*next)
+		best, here = next, next.Anchor
 	}
 	for _, f := range found { // whether a layout was moved elsewhere, its anchor knows
 		if f.layout != nil && !slices.ContainsFunc(found, func(g reading) bool { return g.place == f.layout.Anchor }) {
@@ -132,9 +123,7 @@ func (r *Register) read(ctx context.Context, place shard.Location, participate b
 	}
 	got.record, got.err = r.places.read(ctx, place, req)
 	if got.err == nil && got.record.Exists {
-		if got.layout, got.broken = decodeLayout(got.record); got.layout != nil {
-			got.layout.Anchor = r.anchorOf(*got.layout)
-		}
+		got.layout, got.broken = r.decode(got.record)
 	}
 	return got
 }
@@ -161,13 +150,22 @@ func newest(found []reading) (*shard.Layout, error) {
 	return found[best].layout, found[best].broken
 }
 
-func decodeLayout(record script.Record) (*shard.Layout, error) {
+// decode is the layout that a record holds, in the one form in which this version stores it.
+func (r *Register) decode(record script.Record) (*shard.Layout, error) {
 	if len(record.Blob) > script.MaxBlob {
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(record.Blob))
 	}
 	var layout shard.Layout
 	if err := json.Unmarshal(record.Blob, &layout); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	switch {
+	case layout.Anchor.Node == "":
+		return nil, fmt.Errorf("%w: it has no anchor", ErrUnreadable)
+	case r.Family && layout.Keys == nil:
+		return nil, fmt.Errorf("%w: it does not say where the keys of the family are", ErrUnreadable)
+	case !r.Family && layout.Keys != nil:
+		return nil, fmt.Errorf("%w: it is that of a family", ErrUnreadable)
 	}
 	return &layout, nil
 }
@@ -224,7 +222,7 @@ func (r *Register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 	if err != nil {
 		return false
 	}
-	places := append(r.homes(), r.anchorOf(layout))
+	places := append(r.homes(), layout.Anchor)
 	for _, p := range r.everyPlace() {
 		if r.there[p] > 0 {
 			places = append(places, p)
@@ -249,7 +247,7 @@ func (r *Register) writeCopies(ctx context.Context, layout shard.Layout, done ..
 			if err != nil || written {
 				return
 			}
-			if there, err := decodeLayout(record); err != nil || r.anchorOf(*there) != r.anchorOf(layout) {
+			if there, err := r.decode(record); err != nil || there.Anchor != layout.Anchor {
 				disputed.Store(true)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 // can be told and whose change can be driven, without a panic.
 func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 	p := offline(t, wanted(100, 3), nil)
+	r := p.register
 	nodes := p.env.Nodes.Roster().All()
 	first, err := shard.New(7, wanted(100, 3).Spec, wanted(100, 3).over("n:l", 3, nodes))
 	if err != nil {
@@ -29,6 +30,7 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 	}
 	rng, read := rand.New(rand.NewPCG(1, 2)), 0
 	for _, layout := range []shard.Layout{first, next} {
+		layout.Anchor = r.homes()[0]
 		blob, err := json.Marshal(layout)
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +40,7 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 			for range rng.IntN(3) {
 				altered[rng.IntN(len(altered))] = "0123456789-\"x"[rng.IntN(13)]
 			}
-			got, err := decodeLayout(script.Record{Exists: true, Epoch: 1, Blob: altered})
+			got, err := p.register.decode(script.Record{Exists: true, Epoch: 1, Blob: altered})
 			if err != nil {
 				if !errors.Is(err, ErrUnreadable) {
 					t.Errorf("%q: error of another kind: %v", altered, err)
@@ -47,8 +49,8 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 			}
 			read++
 			p.layout.Store(got)
-			newDriver(p.register, *got).layout.Plan(nil)
-			if len(p.register.homes()) == 0 || p.register.anchorFor(*got).Node == "" {
+			newDriver(r, *got).layout.Plan(nil)
+			if len(r.homes()) == 0 || r.anchorFor(*got).Node == "" {
 				t.Errorf("%q: no place for it", altered)
 			}
 		}
@@ -56,7 +58,36 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 	if read == 0 {
 		t.Error("no layout was read")
 	}
-	if _, err := decodeLayout(script.Record{Blob: make([]byte, script.MaxBlob+1)}); !errors.Is(err, ErrUnreadable) {
+	if _, err := p.register.decode(script.Record{Blob: make([]byte, script.MaxBlob+1)}); !errors.Is(err, ErrUnreadable) {
 		t.Errorf("one that is too long: %v", err)
+	}
+	if blob, err := json.Marshal(first); err != nil {
+		t.Fatal(err)
+	} else if _, err := r.decode(script.Record{Blob: blob}); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("one without an anchor: %v", err)
+	}
+}
+
+// A layout that says where keys are is that of a family, and no other is.
+func TestFamiliesAndLimitsHaveLayoutsOfTheirOwn(t *testing.T) {
+	r := offline(t, wanted(100, 3), nil).register
+	limit, err := shard.New(7, wanted(100, 3).Spec, wanted(100, 3).over("n:l", 3, r.env.Nodes.Roster().All()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit = limit.Settle()
+	limit.Anchor = r.homes()[0]
+	family := limit
+	family.Keys = r.firstKeys(wanted(100, 3), nil)
+	for _, r.Family = range []bool{false, true} {
+		for _, layout := range []shard.Layout{limit, family} {
+			blob, err := json.Marshal(layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.decode(script.Record{Blob: blob}); errors.Is(err, ErrUnreadable) == (r.Family == (layout.Keys != nil)) {
+				t.Errorf("of a family %v, read as one %v: %v", layout.Keys != nil, r.Family, err)
+			}
+		}
 	}
 }
