@@ -25,8 +25,6 @@ import (
 //
 // Charged permits are beside the bound of the limit, as they were used already: decisions admit so
 // much less afterwards. A node that loses its memory, or is taken over, forgets what it is owed.
-// With windows above a minute, but for families, processes remind it of what they charged after a
-// loss: see Resume.
 //
 // Errors are those of AllowUpTo, and three more:
 //

@@ -44,23 +44,18 @@ const (
 )
 
 // LossPolicy says what a shard does whose node came back without its memory
-// (restarted empty, flushed) inside the window.
+// (restarted empty, flushed) inside the window. 0 is Quarantine for windows up to a minute, and
+// Resume for longer ones.
 type LossPolicy uint8
 
 // The loss policies.
 const (
-	// LossDefault is Quarantine for windows up to a minute, Resume above.
-	LossDefault LossPolicy = iota
 	// Quarantine grants nothing until what was forgotten has left the window. Of what was reserved
 	// ahead, up to an hour, nothing is known any more: its holders use it beside what is granted
 	// then, see docs/reference/reservations.md. Without reservations the limit is never exceeded.
-	Quarantine
-	// Resume starts with an empty log: up to one share too much, once for each loss. With a window
-	// above a minute, but for families, processes first remind the shard of what it granted them:
-	// it grants nothing for a sixteenth of the window, at most 30 s, and then too much by no more
-	// than what dead processes took, and those that could not reach the node in time. Where no
-	// record of the limit and no process that calls knows of the loss, it grants at once until the
-	// others have reported, within 15 s.
+	Quarantine LossPolicy = iota + 1
+	// Resume starts fresh: at most one share of the shard, once for each loss, is granted beyond the
+	// limit.
 	Resume
 )
 
@@ -128,7 +123,8 @@ type Config struct {
 	// Else they return ErrUnavailable then, as AllowN does. It is for FailClosed: the other
 	// policies answer.
 	WaitThroughOutage bool
-	// AfterLoss is what a shard does after its node lost its memory.
+	// AfterLoss is what a shard does after its node lost its memory; 0 means Quarantine for windows
+	// up to a minute, Resume above.
 	AfterLoss LossPolicy
 	// KeyPrefix begins every Redis key; "" means DefaultKeyPrefix. It must not contain braces.
 	KeyPrefix string

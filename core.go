@@ -91,7 +91,7 @@ func (c *core) newRoutes(p *plan) *routes {
 			c.stranger(s.Node)
 			continue
 		}
-		all[i].Adopt(p.terms[i])
+		all[i].Terms.Store(p.terms[i])
 		r.lanes = append(r.lanes, all[i])
 	}
 	if r.order = r.lanes; r.split {
@@ -152,7 +152,6 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 		Shards:   int64(len(layout.Live())),
 		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
 		Proposal: proposal,
-		Reminded: c.reminds(layout), Remembered: c.remembers(layout),
 	}
 	if layout.Fence != nil {
 		if f := c.client.records.Fences.Of(layout.Fence.Places); f != nil {
@@ -179,7 +178,7 @@ func (c *core) leave(layout shard.Layout) {
 			if t.Fence = l.Terms.Load().Fence; l.Life == "" {
 				t.Fence = nil
 			}
-			l.Adopt(t)
+			l.Terms.Store(t)
 		}
 	}
 }
@@ -211,8 +210,8 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
-		Quarantine: c.client.quarantines(layout.Window), Reminded: c.reminds(layout),
-		Edge: floorMod(layout.Offset, layout.Window),
+		Quarantine: c.client.quarantines(layout.Window),
+		Edge:       floorMod(layout.Offset, layout.Window),
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true
@@ -222,23 +221,6 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	return terms.Proposal()
 }
-
-// reminds reports whether processes remind shards that lost their memory of what these granted,
-// whatever each of them does itself at a shard that did. That is for windows in which the time that
-// it takes is short. Keys of families are too many for it.
-func (c *core) reminds(layout shard.Layout) bool {
-	return layout.Window > quarantined && c.family == nil
-}
-
-// remembers reports whether processes note what shards grant them. They do so from shorter windows
-// on than those that are reminded: permits that are in use when a window becomes longer stay so.
-func (c *core) remembers(layout shard.Layout) bool {
-	return layout.Window >= remembered && c.family == nil
-}
-
-// remembered is the shortest window for which processes note that: it costs every script call. If
-// a shorter one becomes a long one and the node is lost within that, a share may be granted again.
-const remembered = time.Second
 
 // headKeep is how much longer than two windows the head of a live shard is kept, so that a rest
 // makes no shard absent.

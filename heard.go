@@ -19,7 +19,7 @@ func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
 		Untold: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Ref = a.inScripts().KeysInLife(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life, c.id)
-		w.Bursty, w.Paced, w.Sums = a.bursty(), a == LeakyBucket, a == SlidingLog || a == SlidingCounter
+		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket
 	}
 	return w
 }

@@ -108,17 +108,6 @@ var breakages = []breakage{
 			"func Majority(places int) int {\n\tif BROKEN {\n\t\treturn 1\n\t}\n\treturn places/2 + 1\n}"}},
 	},
 	{
-		name: "no process reminds a shard of what it forgot", theme: "reminded", kind: "over", seeds: []uint64{1},
-		edits: []edit{{"if l.env.Closed.Load() || !l.Reachable(now) {",
-			"if BROKEN || l.env.Closed.Load() || !l.Reachable(now) {"}},
-	},
-	{
-		name: "an idle process does not look whether a shard forgot", theme: "reminded", kind: "over",
-		seeds: []uint64{7},
-		edits: []edit{{"for _, s := range e.guard() {",
-			"for _, s := range e.guard() {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}"}},
-	},
-	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{100},
 		edits: []edit{
 			{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"},

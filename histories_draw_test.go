@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"cmp"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -18,7 +17,7 @@ type drawing struct {
 
 // themes are what a history is mostly about.
 var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places", "lost", "algorithms", "reminded", "ahead"}
+	"places", "lost", "algorithms", "losses", "ahead"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -43,7 +42,10 @@ func (d *drawing) world() {
 	if d.ofLoss() {
 		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
 	}
-	if d.theme == "ahead" {
+	switch d.theme {
+	case "losses":
+		p.Scripts = 4000
+	case "ahead":
 		p.Scripts = 6000
 	}
 	partial := p.Nodes == 3 && d.theme == "mixed" && d.oneIn(4)
@@ -54,7 +56,7 @@ func (d *drawing) world() {
 	most := pick(d, time.Duration(0), time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for range 1 + d.IntN(4) {
 		proc := processPlan{Outage: outage,
-			Loss: pick(d, shardlimit.LossDefault, shardlimit.LossDefault, shardlimit.Quarantine)}
+			Loss: pick(d, 0, 0, shardlimit.Quarantine)}
 		proc.Nodes = d.Perm(p.Nodes)
 		if partial && len(p.Procs) > 0 && d.oneIn(2) {
 			proc.Nodes = d.Perm(p.Nodes - 1)
@@ -66,9 +68,6 @@ func (d *drawing) world() {
 	}
 	for range pick(d, 1, 1, 1, 2) {
 		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed() || d.ofLoss() && d.oneIn(3)})
-	}
-	if slices.ContainsFunc(p.Limits, func(l limitPlan) bool { return l.Limit.Per > time.Minute }) {
-		p.Scripts = 4000 // processes that rest look at their shards now and then
 	}
 }
 
@@ -96,8 +95,9 @@ func (d *drawing) limit() shardlimit.Limit {
 	if d.keyed() {
 		l.Shards = pick(d, 1, 2, 4, 8, 16)
 	}
-	if d.theme == "reminded" {
-		l = d.remindedLimit(l)
+	if d.theme == "losses" {
+		l.Per = pick(d, 61*time.Second, 64*time.Second, 2*time.Minute, 10*time.Minute, time.Hour)
+		l.Lease = min(l.Lease, 10*time.Second)
 	}
 	if d.theme == "lease" || d.oneIn(15) {
 		l.Algorithm, l.Lease = shardlimit.SlidingLog, pick(d, l.Per/2, l.Per, time.Second, 10*time.Second)

@@ -125,15 +125,11 @@ func (w *world) reboot(s step) {
 	w.event("restart")
 }
 
-// lostMemory is why a window may hold more after a node forgot all.
-const lostMemory = "a lost memory"
-
 // forgot allows for what is documented of a node that forgot all: a share once more, and what comes
 // of its records.
 func (w *world) forgot() {
 	for _, l := range w.limit {
-		l.allow(0, l.most(), lostMemory)
-		l.forgotten()
+		l.allow(0, l.most(), "a lost memory")
 	}
 	w.lost()
 }

@@ -13,28 +13,24 @@ import (
 // watched is a limit of the world, and what is known of it: what was in force when, and what was
 // admitted.
 type watched struct {
-	world     *world
-	number    int
-	plan      limitPlan
-	deleted   int // so often; a limit that was deleted goes on under another name
-	versions  []*version
-	own       *version // the limit of its own that a family's key has, as far as anybody knows
-	owned     bool     // it had one
-	pending   int      // changes of its own limit that are under way
-	extra     []allowance
-	events    []event
-	ops       []history.Op
-	by        []*shardlimit.Client        // of each of these
-	aware     map[*shardlimit.Client]bool // those that knew it when a node forgot all, until one of them calls
-	unnoticed []int64                     // when one called first that did not
+	world    *world
+	number   int
+	plan     limitPlan
+	deleted  int // so often; a limit that was deleted goes on under another name
+	versions []*version
+	own      *version // the limit of its own that a family's key has, as far as anybody knows
+	owned    bool     // it had one
+	pending  int      // changes of its own limit that are under way
+	extra    []allowance
+	events   []event
+	ops      []history.Op
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
 	doubt      doubt
-	fresh      bool    // whatever disturbed it has been settled
-	untold     []int64 // when losses were met first by who makes no shard that is reminded
-	placed     bool    // a family's keys have been, or are being, placed over other nodes
-	booked     int64   // the latest instant for which something was reserved
-	turns      int64   // the most turns of a leaky bucket that one call got: it acts with the last
+	fresh      bool  // whatever disturbed it has been settled
+	placed     bool  // a family's keys have been, or are being, placed over other nodes
+	booked     int64 // the latest instant for which something was reserved
+	turns      int64 // the most turns of a leaky bucket that one call got: it acts with the last
 }
 
 // version is a limit that may be in force from called until ended.
@@ -291,7 +287,6 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 
 // judge looks for a window that holds more than it may.
 func (l *watched) judge() {
-	l.sharpen()
 	widths := []time.Duration{}
 	for _, v := range l.versions {
 		for _, windows := range append(longer(v.limit.Algorithm), 1) {

@@ -37,12 +37,51 @@ func (d *drawing) scene() {
 		d.lost(l)
 	case "ahead":
 		d.ahead(l)
-	case "reminded":
+	case "losses":
 		d.losses(p, l)
 	default:
 		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
 			d.bookings)(p, l)
 	}
+}
+
+// losses is servers that are restarted empty while permits are in use, by processes of which some
+// are idle and some die.
+func (d *drawing) losses(p, l int) {
+	per := d.plan.Limits[l].Limit.Per
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: 1})
+	}
+	for range 1 + d.IntN(3) {
+		d.use(d.who(), l)
+		d.add(step{Do: "rest", For: pick(d, time.Second, per/16, per/4)})
+	}
+	if d.oneIn(2) {
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "reserve", P: p, L: l, Size: 1 + d.Int64N(4), For: per / 2, Aside: true})
+	case 1:
+		d.add(step{Do: "refund", P: p, L: l})
+	case 2:
+		d.add(step{Do: "kill", P: p})
+		if d.oneIn(2) {
+			d.add(step{Do: "start", P: p})
+			d.use(p, l)
+		}
+	}
+	d.add(step{Do: "rest", For: pick(d, 3*time.Second, per/8, per/2)})
+	for range pick(d, 1, 1, 1, 2) {
+		d.add(step{Do: "restart", Node: d.where(), Then: pick(d, 0, time.Second, per/32)})
+		d.use(d.who(), l)
+		d.add(step{Do: "rest", For: pick(d, time.Second, 5*time.Second, per/16)})
+	}
+	for range 2 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: pick(d, per/16+time.Second, per/4, per/2)})
+	}
+	d.everybody(l)
 }
 
 // lost is a node that cannot be reached for long enough to be taken over, by all or by some, and

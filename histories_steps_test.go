@@ -79,7 +79,6 @@ func (w *world) who(s step) (*process, *watched, *shardlimit.Limiter) {
 	if !p.works() {
 		return p, l, nil
 	}
-	l.called(p)
 	return p, l, p.handle(l)
 }
 
@@ -126,7 +125,7 @@ func (w *world) call(s step) {
 
 // ask makes one call and notes how it ended.
 func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, size int64) shardlimit.Decision {
-	start, by := w.now(), p.client
+	start := w.now()
 	var d shardlimit.Decision
 	var err error
 	ctx := context.Background()
@@ -141,7 +140,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 			d = shardlimit.Decision{Allowed: true, Granted: size}
 		}
 		l.used(p, h)
-		p.record(l, by, start, d, err)
+		p.record(l, start, d, err)
 		return d
 	case "upto":
 		d, err = h.AllowUpTo(ctx, size)
@@ -152,7 +151,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 	}
 	p.judgeAnswer(l, start, d, err)
 	l.used(p, h)
-	if i := p.record(l, by, start, d, err); i >= 0 {
+	if i := p.record(l, start, d, err); i >= 0 {
 		w.mu.Lock()
 		if len(p.kept) < 16 {
 			p.kept = append(p.kept, kept{l, i, d, h})
@@ -182,7 +181,7 @@ func (w *world) reserve(s step) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
 	defer cancel()
-	sent, by := w.now(), p.client
+	sent := w.now()
 	r, err := h.Reserve(ctx, min(max(s.Size, 1), h.Limit().Permits))
 	if err != nil || r.Degraded() || !p.works() {
 		return
@@ -195,7 +194,6 @@ func (w *world) reserve(s step) {
 	}
 	w.mu.Lock()
 	l.ops = append(l.ops, history.Op{Start: sent + int64(delay), End: received + int64(delay), Permits: r.Permits()})
-	l.by = append(l.by, by)
 	l.books(sent, received+int64(delay))
 	w.mu.Unlock()
 }
@@ -234,18 +232,14 @@ func (w *world) peek(s step) {
 // settle waits until whatever moves has arrived, with a call now and then, and then until nothing
 // is in use.
 func (w *world) settle(s step) {
-	met := len(w.limit[s.L%len(w.limit)].unnoticed)
 	p, l, h := w.who(s)
 	if h == nil || !p.lists() {
 		return
 	}
 	w.wg.Wait()
 	window := l.longest()
-	for i := range 12 {
+	for range 12 {
 		w.rest((3*window + 60*time.Second) / 12)
-		if i == 0 {
-			l.callsLater(met)
-		}
 		w.ask(p, l, h, "allow", 1)
 	}
 	w.rest(2*window + time.Second)
@@ -271,14 +265,12 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 
 // free tells whether what is free is had: after a rest, by a process that is alone.
 func (w *world) free(s step) {
-	met := len(w.limit[s.L%len(w.limit)].unnoticed)
 	p, l, h := w.who(s)
 	if h == nil || !l.fresh {
 		return
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
-	l.callsLater(met)
 	if !p.works() || !p.lists() || w.over() {
 		return
 	}

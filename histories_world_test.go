@@ -29,7 +29,6 @@ type world struct {
 	wg    sync.WaitGroup // of what goes on aside
 	stat  stats
 
-	ended    map[*shardlimit.Client]int64 // when processes were killed
 	mu       sync.Mutex
 	chance   *rand.Rand // how long a command takes, and what becomes of it
 	troubled bool       // something was wrong with a node or on the way to one
@@ -82,8 +81,7 @@ type linkState struct {
 }
 
 func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1)),
-		ended: make(map[*shardlimit.Client]int64)}
+	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1))}
 	for range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
 		go n.server.Serve()
@@ -237,7 +235,6 @@ func (p *process) fate(node, life int) redissim.Fate {
 func (p *process) kill() {
 	if p.client != nil {
 		client := p.client
-		p.world.ended[client] = p.world.now()
 		p.client, p.suspended = nil, 0
 		close(p.ended)
 		client.Close()
@@ -299,7 +296,7 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 }
 
 // record notes a call that was granted permits and returns its number, or -1.
-func (p *process) record(l *watched, by *shardlimit.Client, start int64, d shardlimit.Decision, err error) int {
+func (p *process) record(l *watched, start int64, d shardlimit.Decision, err error) int {
 	w := p.world
 	end := w.now()
 	w.mu.Lock()
@@ -320,7 +317,6 @@ func (p *process) record(l *watched, by *shardlimit.Client, start int64, d shard
 	w.stat.Granted += d.Granted
 	due := int64(d.Delay) // they may act then, and not before
 	l.ops = append(l.ops, history.Op{Start: start + due, End: end + due, Permits: d.Granted})
-	l.by = append(l.by, by)
 	if due > 0 {
 		l.books(start, end+due)
 		l.turns = max(l.turns, d.Granted)

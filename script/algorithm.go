@@ -60,7 +60,6 @@ type Twin interface {
 	Refund(now int64, r RefundRequest) RefundReply
 	Peek(now int64) PeekReply
 	Clear(now int64) ClearReply
-	Remind(now int64, r RemindRequest) RemindReply
 	Ledger(now int64) LedgerReply
 }
 

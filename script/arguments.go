@@ -16,7 +16,7 @@ func (r *TakeRequest) proposed(args []string) []string {
 	if known != enough(p.lasts) || r.Deadline != 0 || r.Fence != 0 {
 		now := told{p, seen, known, r.Deadline, r.Fence}
 		if r.told != now {
-			r.told, r.toldText = now, p.terms(seen+p.flags(), known, r.Deadline, r.Fence)
+			r.told, r.toldText = now, p.terms(seen, known, r.Deadline, r.Fence)
 		}
 		terms = r.toldText
 	}

@@ -2,7 +2,6 @@ package script
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -16,8 +15,6 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
 		"MOST_BOOKED": mostBooked, "MOST_CRESTS": mostCrests, "MAX_RELEASES": MaxReleases,
 		"MAX_CELLS": maxCells, "BOOK_CELLS": bookCells, "CELL_PART": cellPart,
-		"LISTEN_PART": listenPart, "LISTEN_MOST": int64(listenMost / time.Microsecond), "REMIND_PART": remindPart,
-		"LOG_KEEP": milliseconds(logKeep), "MAX_PERMITS": MaxPermits,
 		"FAR": far, "MOST_NOTES": mostNotes, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {

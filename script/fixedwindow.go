@@ -1,7 +1,5 @@
 package script
 
-import "slices"
-
 // fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at
 // opened, and what is reserved in the next seven.
 type fixedWindow struct {
@@ -106,21 +104,6 @@ func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 	n = min(n, w.counts[i])
 	w.counts[i] -= n
 	return n
-}
-
-func (w *fixedWindow) remind(f *frame, grants []forgotten, _ int64) (entered int64, changed bool) {
-	for _, g := range slices.Backward(grants) {
-		i := floorDiv(g.date-w.opened, f.window)
-		if i < 0 || i >= int64(len(w.counts)) {
-			continue
-		}
-		if n := min(g.permits, MaxPermits-w.counts[i]); n > 0 {
-			w.counts[i] += n
-			entered += n
-			f.holds(w.counts[i])
-		}
-	}
-	return entered, entered > 0
 }
 
 func (w *fixedWindow) soonest(f *frame) int64 {

@@ -1,6 +1,6 @@
---@needs TAKES as_proposed booked find floor format head now share start sub target window
---@sets begin beside book booked earliest falls held lasts overdraw refund regrid releases remind
---@sets reshape retire share shifted start
+--@needs TAKES as_proposed booked find floor format head now share sub target window
+--@sets begin beside book booked earliest falls held lasts overdraw refund regrid releases reshape
+--@sets retire shifted
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
 -- multiples of their length and an edge that comes with the proposal. What is stored tells it: a
@@ -155,26 +155,6 @@ if not as_proposed then
 end
 
 if not TAKES then
-  function remind(dated, permits)
-    local entered = 0
-    for k = #dated, 1, -1 do
-      local i = floor((dated[k] - opened) / window)
-      if i >= 0 and i <= 7 then
-        local room = @MAX_PERMITS - counts[i + 1]
-        local n = permits[k] < room and permits[k] or room
-        if n > 0 then
-          counts[i + 1], entered = counts[i + 1] + n, entered + n
-          reserved = reserved or i > 0
-          if share < counts[i + 1] then
-            share = counts[i + 1]
-            start = start < share and share or start
-          end
-        end
-      end
-    end
-    return entered, entered > 0
-  end
-
   function booked()
     local sum = 0
     for i = 2, 8 do

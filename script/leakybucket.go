@@ -40,15 +40,6 @@ func (l *leakyBucket) held(f *frame) int64 {
 
 func (l *leakyBucket) receipt(f *frame) int64       { return f.now }
 func (l *leakyBucket) pace(f *frame) (int64, int64) { return l.date - f.now, l.part }
-func (l *leakyBucket) remind(f *frame, _ []forgotten, full int64) (entered int64, changed bool) {
-	had := l.level
-	if l.retired || l.date >= f.now+full {
-		return 0, false
-	}
-	l.date, l.part = f.now+full, 0
-	l.measure(f)
-	return max(had-l.level, 0), true
-}
 
 func (l *leakyBucket) soonest(f *frame) int64      { return l.soonestBy(f, l.retry) }
 func (l *leakyBucket) releases(f *frame) []Release { return l.releasesBy(f, l.retry) }

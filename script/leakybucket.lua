@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs payable reset retire_at retired retry room share sub target used wait window
---@sets begin book booked date earliest held lasts overdraw pace part refund remind reshape retire
+--@sets begin book booked date earliest held lasts overdraw pace part refund reshape retire
 --@sets retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
@@ -115,17 +115,6 @@ if not TAKES then
     grant(n)
     measure()
     return now + us
-  end
-
-  -- The next turn comes after those that were given, as last heard.
-  function remind(_, _, full_in)
-    local had = level
-    if retired or date >= now + full_in then
-      return 0, false
-    end
-    date, part = now + full_in, 0
-    measure()
-    return had > level and had - level or 0, true
   end
 
   function booked()

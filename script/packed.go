@@ -49,7 +49,6 @@ type rule interface {
 	reset(f *frame) int64
 	retry(f *frame, n int64) int64
 	receipt(f *frame) int64
-	remind(f *frame, grants []forgotten, full int64) (entered int64, changed bool)
 	pace(f *frame) (us, part int64)
 	releases(f *frame) []Release
 	beside(f *frame) []Load // nil: what the releases leave
@@ -176,14 +175,10 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 	if closed > 0 {
 		next, again = closed, max(again, closed)
 	}
-	reply := TakeReply{
+	return TakeReply{
 		Epoch: v.epoch, Target: v.target, Share: v.share, Used: own.used(&v.frame),
 		Next: duration(next), Reset: duration(again), Closed: duration(closed),
 	}
-	if closed == 0 {
-		reply.Closing = v.closedUntil
-	}
-	return reply
 }
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
@@ -292,27 +287,15 @@ func (f *frame) lower(own rule, goal int64) {
 // may still be in use.
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
-	left, listens := int64(0), int64(0)
-	if uptime := int64(m.uptime / time.Second); r.Seen {
-		left = p.lasts
-	} else if m.uptimeKnown && uptime*second < p.lasts {
-		if r.known() > (uptime+1)*second {
-			left = p.lasts - uptime*second
-		} else if p.reminded {
-			listens = m.now
-		}
-	}
 	m.fair = fair{}
-	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now, edge: p.edge,
-		closedUntil: listens}
+	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now, edge: p.edge}
 	var unused S
 	m.own = unused
 	status := Fresh
-	if shut := p.shut(left); shut > 0 {
-		m.closedUntil = m.now + shut
+	if left := p.shut(r.Seen, m.uptimeKnown, m.uptime, r.known()); left > 0 {
+		m.closedUntil = m.now + left
 		status = Lost
-	}
-	if status == Fresh || p.reminded {
+	} else {
 		m.share = min(p.floor, p.target)
 	}
 	R(&m.own).begin(&m.frame)
@@ -382,30 +365,6 @@ func (m *packed[S, R]) Clear(now int64) ClearReply {
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
-}
-
-// Remind counts what the shard forgot, as [Endpoint.Remind] does.
-func (m *packed[S, R]) Remind(now int64, r RemindRequest) RemindReply {
-	if m.epoch == 0 {
-		return RemindReply{}
-	}
-	v := m.look(now)
-	entered, changed := int64(0), false
-	if r.forgot(v.closedUntil) {
-		grants := r.dated(v.now, v.closedUntil, v.window)
-		if entered, changed = R(&v.own).remind(&v.frame, grants, r.filled(&v.frame)); changed {
-			m.store(&v)
-		}
-	}
-	m.offset = v.offset
-	return RemindReply{Status: OK, Closing: v.closedUntil, Entered: entered}
-}
-
-// holds has the share be what is in use if that is more: it was in force before the loss.
-func (f *frame) holds(used int64) {
-	if f.share < used {
-		f.share, f.start = used, max(f.start, used)
-	}
 }
 
 // Ledger lists the participants, as [Endpoint.Ledger] does.

@@ -1,7 +1,7 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin beside book booked burst ceil closed_until contended earliest epoch
 --@gives falls find floor format head held lasts now offset overdraw pace receipt refund regrid
---@gives releases remind reshape retire share shifted start stepped sub target time touched window
+--@gives releases reshape retire share shifted start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -43,7 +43,6 @@
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
 --                   leave of what is used
---   remind(dated, permits, full)  see packed_remind.lua
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -55,7 +54,7 @@ local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, overdraw, releases, remind -- unless the operation is a take: TAKES
+local refund, earliest, book, booked, overdraw, releases -- unless the operation is a take: TAKES
 local receipt, pace, beside, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]

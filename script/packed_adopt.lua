@@ -15,18 +15,17 @@ local entitled -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
-  local left = 0 -- microseconds for which permits of a forgotten state may still be in use
   epoch, target, start, burst, renew, status =
     proposed, sub(ARGV[1], @proposal.target) + 0, 0, sub(ARGV[2], @terms.burst) + 0, true, 2
   window = sub(ARGV[2], @terms.window) + 0
-  local lasting = lasts()
-  --@include adopt_lost
-  if left > 0 and sub(ARGV[2], @terms.flags) + 0 >= 2 then
-    --@include adopt_shut
-    status = 3
-    closed_until = now + left
+  if sub(ARGV[2], @terms.flags) + 0 >= 2 then
+    local lasting, left = lasts(), 0
+    --@include adopt_lost
+    if left > 0 then
+      status, closed_until = 3, now + left
+    end
   end
-  if status == 2 or sub(ARGV[2], @terms.flags) + 0 >= 4 then
+  if status == 2 then
     share = sub(ARGV[1], @proposal.floor) + 0
   end
   begin()

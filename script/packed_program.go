@@ -40,7 +40,6 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		add(refundProgram, "refund", with("packed_refund")...)
 		add(peekProgram, "peek", with("packed_peek")...)
 		add(clearProgram, "clear", with("packed_clear")...)
-		add(remindProgram, "remind", with("packed_remind")...)
 		add(ledgerProgram, "ledger", with("ledger")...)
 		add(dropProgram, "drop", "away", "packed_drop", "drop")
 	}

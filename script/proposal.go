@@ -32,7 +32,7 @@ type Proposal struct {
 	burst                int64 // 0 for algorithms that have none
 	edge                 int64 // us; 0 for algorithms whose windows begin with their permits
 	held                 int64 // the most that a state of an older epoch can hold; -1: anything
-	quarantine, reminded bool
+	quarantine           bool
 
 	layoutText, lifeText string    // as the scripts want them
 	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
@@ -71,19 +71,7 @@ type Terms struct {
 	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it
 	// forgot can be in use (true), or start fresh (false).
 	Quarantine bool
-	// Reminded tells, without Quarantine, that processes remind the shard of what it forgot: see
-	// [Endpoint.Remind]. After a loss it stays shut until they had the time for that, for
-	// [Listening].
-	Reminded bool
 }
-
-const (
-	listenPart = 16               // a shard listens for a window divided by this
-	listenMost = 30 * time.Second // but for no longer than this
-)
-
-// Listening is how long a shard that lost its memory waits to be reminded of what it forgot.
-func Listening(window time.Duration) time.Duration { return min(window/listenPart, listenMost) }
 
 // MaxFill bounds how long it may take to fill an empty bucket.
 const MaxFill = 10 * MaxWindow
@@ -98,7 +86,7 @@ func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarant
 // Proposal returns the terms in the form in which takes carry them.
 func (t Terms) Proposal() (*Proposal, error) {
 	if t.Epoch == 0 {
-		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine, Reminded: t.Reminded}
+		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
 	}
 	us := int64((t.Window + time.Microsecond - 1) / time.Microsecond)
 	if err := t.check(us); err != nil {
@@ -122,7 +110,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
 		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
-		burst: t.Burst, held: -1, quarantine: t.Quarantine, reminded: t.Reminded && !t.Quarantine,
+		burst: t.Burst, held: -1, quarantine: t.Quarantine,
 		layoutText: layoutText(t),
 	}
 	if t.Algorithm == AlgorithmFixedWindow {
@@ -133,30 +121,22 @@ func (t Terms) Proposal() (*Proposal, error) {
 	}
 	p.lifeText = string(columns.Terms.Append(nil, 8, life, 2*milliseconds(t.Window)+keep))
 	for seen := range p.termsTexts {
-		p.termsTexts[seen] = p.terms(seen+p.flags(), enough(lasts), 0, 0)
+		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
 	}
 	return p, nil
 }
 
-// flags tells what to do where a node lost its memory.
-func (p *Proposal) flags() int {
+// shut returns for how long a shard without state stays so, us: as long as permits of a state that
+// was lost may still be in use. seen and known are those of the request.
+func (p *Proposal) shut(seen, uptimeKnown bool, uptime time.Duration, known int64) int64 {
+	up := int64(uptime / time.Second)
 	switch {
-	case p.quarantine:
-		return 2
-	case p.reminded:
-		return 4
-	}
-	return 0
-}
-
-// shut returns for how long a shard stays so if permits of a state that was lost may still be in
-// use for left, us; 0: not at all.
-func (p *Proposal) shut(left int64) int64 {
-	switch {
-	case p.quarantine:
-		return left
-	case p.reminded:
-		return min(left, int64(Listening(duration(p.window))/time.Microsecond))
+	case !p.quarantine:
+		return 0
+	case seen:
+		return p.lasts
+	case uptimeKnown && up*second < p.lasts && known > (up+1)*second:
+		return p.lasts - up*second
 	}
 	return 0
 }
@@ -170,9 +150,13 @@ func layoutText(t Terms) string {
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
-func (p *Proposal) terms(flags int, known, deadline, fence int64) string {
+func (p *Proposal) terms(seen int, known, deadline, fence int64) string {
 	var room [128]byte
-	text := columns.Terms.Append(room[:0], 0, int64(flags), p.window, known, p.burst, deadline, p.held, fence,
+	flags := int64(seen)
+	if p.quarantine {
+		flags += 2
+	}
+	text := columns.Terms.Append(room[:0], 0, flags, p.window, known, p.burst, deadline, p.held, fence,
 		p.edge)
 	return string(append(text, p.lifeText...))
 }

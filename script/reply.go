@@ -87,11 +87,9 @@ func integers(p *program, reply []rueidis.RedisMessage, dst []int64) error {
 	return nil
 }
 
-// possible reports whether the numbers of a take or reservation can be so. Retry may be -1, and
-// what stands for a quarantine that is over is below 0.
+// possible reports whether the numbers of a take or reservation can be so. Retry may be -1.
 func possible(n []int64) bool {
-	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:replyClosed]) &&
-		natural(n[replyEpoch:]) && status(n)
+	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
 }
 
 // natural reports whether no number is negative.

@@ -233,9 +233,6 @@ func (l inProcess) refund(now int64, r RefundRequest) (RefundReply, error) {
 }
 func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
 func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
-func (l inProcess) remind(now int64, r RemindRequest) (RemindReply, error) {
-	return l.Remind(now, r), nil
-}
 func (l inProcess) stored() (string, []string, string) {
 	return l.head(), l.log(), l.fair.ledger.Text()
 }

@@ -26,7 +26,6 @@ const (
 	clearProgram
 	dropProgram
 	ledgerProgram
-	remindProgram
 	shardOperations
 )
 
@@ -56,8 +55,6 @@ var recipes = withPacked([programCount]recipe{
 		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
 	clearProgram: {name: "clear", file: "slidinglog_clear",
 		parts: []string{"slidinglog", "away", "slidinglog_clear"}},
-	remindProgram: {name: "remind", file: "slidinglog_remind",
-		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_remind"}},
 	dropProgram:        {name: "drop", file: "slidinglog_drop", parts: []string{"away", "slidinglog_drop", "drop"}},
 	ledgerProgram:      {name: "ledger", file: "slidinglog_ledger", parts: []string{"slidinglog", "ledger"}},
 	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -23,9 +22,6 @@ type stage struct {
 	next   time.Duration
 	names  int            // how many participants there are
 	slots  map[string]int // hints
-
-	closing int64 // of the last reminder, or as a reply told
-	share   int64 // in force, as told last
 }
 
 // step is one operation of a sequence.
@@ -37,7 +33,6 @@ type step struct {
 	clear  bool
 	peek   bool
 	lose   bool // the ledger is evicted
-	remind *RemindRequest
 }
 
 var (
@@ -84,7 +79,7 @@ func (s *stage) proposal() *Proposal {
 		floor = target
 	}
 	terms := Terms{Epoch: epoch, Target: target, Floor: floor, Window: s.window, Keep: keep,
-		Quarantine: rapid.IntRange(0, 2).Draw(s.t, "quarantine") == 0, Reminded: rapid.Bool().Draw(s.t, "reminded")}
+		Quarantine: rapid.IntRange(0, 2).Draw(s.t, "quarantine") == 0}
 	if terms.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; terms.HeldKnown {
 		terms.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")
 	}
@@ -152,9 +147,7 @@ func (s *stage) steps() []step {
 			return []step{{now: s.node, clear: true}}
 		}
 		return []step{{now: s.node, peek: true}}
-	case 2:
-		return []step{{now: s.node, remind: s.reminder()}}
-	case 3, 4:
+	case 2, 3, 4:
 		if refund := s.aim(); refund != nil {
 			return []step{{now: s.node, refund: refund}}
 		}
@@ -173,28 +166,6 @@ func (s *stage) steps() []step {
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
 			3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
-}
-
-// reminder draws what a process was granted before a loss, or after it: in any window, and some of
-// it for later.
-func (s *stage) reminder() *RemindRequest {
-	us := int64(s.window / time.Microsecond)
-	r := &RemindRequest{
-		Known:  rapid.SampledFrom([]int64{0, 0, 0, 1, s.closing}).Draw(s.t, "known closing"),
-		Full:   duration(rapid.SampledFrom([]int64{0, 1, us / 3, us, 2 * us}).Draw(s.t, "full in")),
-		Share:  rapid.SampledFrom([]int64{s.share, s.share, s.share, s.target, 0}).Draw(s.t, "share heard"),
-		Window: s.window,
-		Under:  rapid.SampledFrom([]int64{0, 0, 1, s.closing}).Draw(s.t, "heard under"),
-	}
-	for range rapid.SampledFrom([]int{0, 1, 2, 5, 33, MaxGranted}).Draw(s.t, "grants") {
-		g := Granted{Under: rapid.SampledFrom([]int64{0, 0, 1, s.closing}).Draw(s.t, "under"),
-			Age: duration(rapid.Int64Range(-us/4, us+us/8).Draw(s.t, "age")),
-			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/10, 1)),
-				rapid.Just(max(s.target, 1))).Draw(s.t, "granted")}
-		r.Grants = append(r.Grants, g)
-	}
-	slices.SortFunc(r.Grants, func(a, b Granted) int { return cmp.Compare(b.Age, a.Age) })
-	return r
 }
 
 // deadline is mostly none: else not at all, just over, just not, or far.
@@ -331,10 +302,7 @@ func (s *stage) saw(r *TakeRequest, reply TakeReply) {
 	for i, caller := range reply.Callers {
 		s.slots[r.Callers[i].ID] = caller.Slot
 	}
-	if reply.Closing > 0 {
-		s.closing = reply.Closing
-	}
-	s.next, s.share = reply.Next, reply.Share
+	s.next = reply.Next
 	if reply.Retry > 0 {
 		s.next = reply.Retry
 	}

@@ -1,7 +1,5 @@
 package script
 
-import "slices"
-
 const (
 	maxCells  = 32 // with so many, no cell opens any more
 	bookCells = 24 // with so many, nothing is booked
@@ -149,42 +147,6 @@ func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {
 		return n
 	}
 	return 0
-}
-
-func (c *slidingCounter) remind(f *frame, grants []forgotten, _ int64) (entered int64, changed bool) {
-	room := MaxPermits - c.total
-	for _, g := range slices.Backward(grants) {
-		if n := min(g.permits, room-entered); n > 0 {
-			c.insert(f, g.date, n)
-			entered += n
-		}
-	}
-	if entered > 0 {
-		c.total += entered
-		c.opened = 0
-		f.holds(c.total)
-	}
-	return entered, entered > 0
-}
-
-// insert counts permits in the next cell if that is near, or else in one of their own, unless there
-// are too many.
-func (c *slidingCounter) insert(f *frame, date, permits int64) {
-	i, full := 0, c.count == maxCells
-	for i < c.count && c.cells[i].date < date {
-		i++
-	}
-	switch {
-	case i < c.count && (full || (c.cells[i].date-date)*remindPart <= f.window):
-	case full:
-		i--
-		c.cells[i].date = date
-	default:
-		copy(c.cells[i+1:], c.cells[i:c.count])
-		c.cells[i] = counterCell{date: date}
-		c.count++
-	}
-	c.cells[i].permits += permits
 }
 
 func (c *slidingCounter) soonest(f *frame) int64 {

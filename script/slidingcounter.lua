@@ -1,6 +1,5 @@
---@needs TAKES as_proposed format now share start sub target window
---@sets begin book booked earliest falls held lasts overdraw refund regrid releases remind reshape
---@sets retire share start
+--@needs TAKES as_proposed format now share sub target window
+--@sets begin book booked earliest falls held lasts overdraw refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
 -- been granted with its newest.
@@ -197,39 +196,6 @@ if not TAKES then
       end
     end
     return date
-  end
-
-  function remind(dated, permits)
-    local room, entered = @MAX_PERMITS - used_now, 0
-    for k = #dated, 1, -1 do
-      local date, n = dated[k], permits[k] < room and permits[k] or room
-      if n > 0 then
-        room, entered = room - n, entered + n
-        local from, full = 1, #cells >= @cell.bytes[@MAX_CELLS]
-        while from < #cells and sub(cells, @cell.date[from]) + 0 < date do
-          from = from + @cell.bytes
-        end
-        if from < #cells and (full or (sub(cells, @cell.date[from]) - date) * @REMIND_PART <= window) then
-          cells = sub(cells, 1, from - 1) .. sub(cells, @cell.date[from])
-            .. format('@cell.permits.form', sub(cells, @cell.permits[from]) + n) .. sub(cells, from + @cell.bytes)
-        elseif full then
-          cells = sub(cells, 1, from - 1 - @cell.bytes)
-            .. format('@cell.form', date, sub(cells, @cell.permits[..from - 1]) + n)
-        else
-          cells = sub(cells, 1, from - 1) .. format('@cell.form', date, n) .. sub(cells, from)
-        end
-      end
-    end
-    if entered > 0 then
-      used_now, opened = used_now + entered, 0
-      if share < used_now then
-        share = used_now
-        if start < share then
-          start = share
-        end
-      end
-    end
-    return entered, entered > 0
   end
 
   function releases(reply)

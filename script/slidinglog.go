@@ -216,9 +216,6 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 // refund it can give.
 func (l *SlidingLog) holder(v view, r RefundRequest) (refunded int64, index int) {
 	index = len(l.closed)
-	if r.At < l.closedUntil { // from before a loss: what is in use of that others were granted, too
-		return 0, index
-	}
 	if r.At >= l.opened {
 		if r.At <= l.newest && l.newest > v.cut {
 			refunded = min(mod(l.total-l.before), r.Permits)

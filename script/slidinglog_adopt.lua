@@ -1,6 +1,6 @@
 --@needs as_proposed epoch head now share sub target window
 --@sets before closed_until entries epoch opened start target window
---@gives entitled cut discard lasting left proposed renew rewrite status
+--@gives cut discard entitled lasting left proposed renew rewrite status
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
 -- epoch.
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
@@ -11,24 +11,23 @@ local span = window
 local entitled -- nil: the target
 if not head then
   --@include adopt_late
-  local left = 0 -- microseconds for which permits of a forgotten log may still be in use
   start, entries, opened, before = 0, 0, now, 0
   window = sub(ARGV[2], @terms.window) + 0
   discard = redis.call('TYPE', KEYS[2]).ok ~= 'none'
   if discard then
     --@include slidinglog_foreign
   end
-  local lasting = window
-  if discard then
-    left = window
-  else
-    --@include adopt_lost
-  end
   status = 2
-  if left > 0 and sub(ARGV[2], @terms.flags) + 0 >= 2 then
-    --@include adopt_shut
-    status = 3
-    closed_until = now + left
+  if sub(ARGV[2], @terms.flags) + 0 >= 2 then
+    local lasting, left = window, 0
+    if discard then
+      left = window
+    else
+      --@include adopt_lost
+    end
+    if left > 0 then
+      status, closed_until = 3, now + left
+    end
   end
   epoch, target, span, renew = proposed, sub(ARGV[1], @proposal.target) + 0, window, true
 elseif epoch < proposed then

@@ -17,9 +17,6 @@ if damaged then
 end
 local want, at = ARGV[1] + 0, ARGV[2] + 0
 local refunded, later, emptied = 0, nil, false
-if at < closed_until then -- from before a loss: what is in use of that others were granted, too
-  want = 0
-end
 if at >= opened then
   if at <= newest then
     refunded = (total - before) % WRAP

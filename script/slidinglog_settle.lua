@@ -1,15 +1,15 @@
 --@needs WRAP as_proposed before befores closed damaged dates entitled epoch newest now proposed
---@needs share status sub target total used window
+--@needs share sub target total used window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
---@gives left written
+--@gives written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
 -- proposal.
 --
 -- ARGV  1 how the head begins where nothing is left to settle, with the floor in place of the
 --       share; of epoch 0, which creates nothing, its kind and 0
 --@layout proposal
---       2 flags: 1 seen + 2 quarantine or 4 reminded; window us; known us: how long the limit is
+--       2 flags: 1 seen + 2 quarantine; window us; known us: how long the limit is
 --       known to have existed; burst; deadline us: the node's time until which a state may be
 --       created with a share, 0: no end, -1: not at all; held: the most that a state of an older
 --       epoch can hold, -1: anything; fence us: the node's time until which the call may do
@@ -21,17 +21,14 @@ if damaged then
   base, before, entries, oldest, opened, newest, used = total, total, 0, 0, now, now, 0
   trimmed, discard, renew, status, closed_until = false, true, true, 2, 0
   if sub(ARGV[2], @terms.flags) + 0 >= 2 then
-    local left = window
-    --@include adopt_shut
-    status, closed_until = 3, now + left
+    status, closed_until = 3, now + window
   end
 end
 --@include quarantine
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
--- log does not tell what is in use, nor rises, as the floor may be older than the loss. A shard
--- that is to be reminded of what it forgot begins with its floor all the same, as it soon opens.
--- But what the layout before did not leave to the shard is not its own: drivers count a shard in
--- quarantine with what that left it, and it must not come out with more.
+-- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
+-- the layout before did not leave to the shard is not its own: drivers count a shard in quarantine
+-- with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
   local held = used
@@ -62,8 +59,7 @@ end
 if entitled then
   start = share
 end
-if epoch == proposed and share < target and not as_proposed
-  and (closed == 0 or (status == 3 and sub(ARGV[2], @terms.flags) + 0 >= 4)) then
+if epoch == proposed and share < target and closed == 0 and not as_proposed then
   local floor = sub(ARGV[1], @proposal.floor) + 0
   if floor > target then
     floor = target

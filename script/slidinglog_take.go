@@ -1,9 +1,6 @@
 package script
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
@@ -54,7 +51,7 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 		l.start = l.share
 	}
 	floor := min(p.floor, l.target)
-	if l.epoch == p.epoch && l.share < floor && (l.quarantine(*v) == 0 || status == Lost && p.reminded) {
+	if l.epoch == p.epoch && l.share < floor && l.quarantine(*v) == 0 {
 		l.share, write = floor, true
 	}
 	return status, write
@@ -130,23 +127,12 @@ func (l *SlidingLog) adopt(v *view, p *Proposal, seen bool, known int64) (status
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
 // may still be in use.
 func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Status {
-	left, listens := int64(0), int64(0)
-	if uptime := int64(l.Uptime / time.Second); seen {
-		left = p.window
-	} else if l.UptimeKnown && uptime*second < p.window {
-		if known > (uptime+1)*second {
-			left = p.window - uptime*second
-		} else if p.reminded {
-			listens = now
-		}
-	}
 	*l = SlidingLog{
 		Uptime: l.Uptime, UptimeKnown: l.UptimeKnown, closed: l.closed[:0],
 		epoch: p.epoch, target: p.target, window: p.window, opened: now, newest: now,
-		closedUntil: listens,
 	}
-	if shut := p.shut(left); shut > 0 {
-		l.closedUntil = now + shut
+	if left := p.shut(seen, l.UptimeKnown, l.Uptime, known); left > 0 {
+		l.closedUntil = now + left
 		return Lost
 	}
 	return Fresh
@@ -222,9 +208,6 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 		next, reset = closed, max(reset, closed)
 	}
 	reply.Next, reply.Reset, reply.Closed = duration(next), duration(reset), duration(closed)
-	if closed == 0 {
-		reply.Closing = l.closedUntil
-	}
 }
 
 // retry returns the microseconds until an ask of size permits can be granted if nobody else takes

@@ -116,8 +116,6 @@ type TakeReply struct {
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
 	// lowered share does not follow its log down.
 	Closed time.Duration
-	// Closing is that of a [RemindReply], once the shard is open.
-	Closing int64
 	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
 	// unless participants contend.
 	Grants []int64
@@ -273,7 +271,7 @@ func common(n []int64) TakeReply {
 		Start:  n[replyStart],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
 		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
-		Reset: duration(n[replyReset]), Closed: duration(max(n[replyClosed], 0)), Closing: max(-n[replyClosed], 0),
+		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
 	}
 }
 

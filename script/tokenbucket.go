@@ -96,20 +96,6 @@ func (t *tokenBucket) begin(f *frame) {
 	t.measure(f)
 }
 
-// remind has it be full when it was to be, as last heard.
-func (t *tokenBucket) remind(f *frame, _ []forgotten, full int64) (entered int64, changed bool) {
-	had := t.level
-	t.bare()
-	if changed = !t.retired && t.date < f.now+full; changed {
-		t.date, t.part = f.now+full, 0
-	}
-	t.yield(f)
-	if changed {
-		entered = max(had-t.level, 0)
-	}
-	return entered, changed
-}
-
 func (t *tokenBucket) retire(f *frame) {
 	t.leave(f)
 	us := int64(0)

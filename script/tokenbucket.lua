@@ -1,6 +1,6 @@
 --@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs payable receipt retire_at retired retry room share span sub target wait window
---@sets begin book booked date earliest held lasts overdraw part receipt refund remind reshape
+--@sets begin book booked date earliest held lasts overdraw part receipt refund reshape
 --@sets retire retry
 --@gives advance gave grant parse text
 -- Token bucket: what is in it may be used at once.
@@ -353,19 +353,6 @@ if not TAKES then
       yield() -- the date was rounded up
     end
     return at
-  end
-
-  -- It is full when it was to be, as last heard.
-  function remind(_, _, full_in)
-    local had = level
-    bare()
-    if retired or date >= now + full_in then
-      yield()
-      return 0, false
-    end
-    date, part = now + full_in, 0
-    yield()
-    return had > level and had - level or 0, true
   end
 
   booked = sum_booked

@@ -46,7 +46,6 @@ type clockedShard interface {
 	counter
 	peek(now int64) (PeekReply, error)
 	clear(now int64) (ClearReply, error)
-	remind(now int64, r RemindRequest) (RemindReply, error)
 	standings(now int64) (LedgerReply, error)
 	lose() // the ledger
 }
@@ -81,11 +80,8 @@ func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
 }
 func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(m.at(now), m.ref) }
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
-func (m emulated) remind(now int64, r RemindRequest) (RemindReply, error) {
-	return m.endpoint.Remind(m.at(now), m.ref, r)
-}
-func (m emulated) stored() (string, []string, string) { return stored(m.endpoint.client, m.ref) }
-func (m emulated) lose()                              { lose(m.endpoint.client, m.ref) }
+func (m emulated) stored() (string, []string, string)  { return stored(m.endpoint.client, m.ref) }
+func (m emulated) lose()                               { lose(m.endpoint.client, m.ref) }
 func (m emulated) standings(now int64) (LedgerReply, error) {
 	return m.endpoint.Ledger(m.at(now), m.ref)
 }
@@ -119,7 +115,7 @@ var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
 		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram,
-			remindProgram, ledgerProgram} {
+			ledgerProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
 		}
@@ -179,14 +175,6 @@ func (c clocked) clear(now int64) (ClearReply, error) {
 		return ClearReply{}, err
 	}
 	return parseClear(reply)
-}
-
-func (c clocked) remind(now int64, r RemindRequest) (RemindReply, error) {
-	reply, err := c.run(remindProgram, now, r.text())
-	if err != nil {
-		return RemindReply{}, err
-	}
-	return parseRemind(reply)
 }
 
 func (c clocked) standings(now int64) (LedgerReply, error) {
@@ -265,11 +253,6 @@ func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (
 	case step.refund != nil:
 		want = twin.Refund(step.now, *step.refund)
 		got, err = server.refund(step.now, *step.refund)
-	case step.remind != nil:
-		reply := twin.Remind(step.now, *step.remind)
-		s.closing = reply.Closing
-		want = reply
-		got, err = server.remind(step.now, *step.remind)
 	case step.lose:
 		server.lose()
 		forget()
@@ -327,8 +310,6 @@ func describe(s step) string {
 		return fmt.Sprintf("at %d reserve %+v %+v", s.now, *s.book.Proposal, *s.book)
 	case s.refund != nil:
 		return fmt.Sprintf("at %d refund %+v", s.now, *s.refund)
-	case s.remind != nil:
-		return fmt.Sprintf("at %d remind %+v", s.now, *s.remind)
 	case s.clear:
 		return fmt.Sprintf("at %d clear", s.now)
 	}

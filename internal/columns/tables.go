@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section, &Reminder, &Granted,
+	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -116,11 +116,4 @@ var (
 	Section = Table{Name: "section",
 		Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "keys", Width: 1}, {Name: "arguments", Width: 4}}}
 	Gift = Table{Name: "gift", Columns: []Column{{Name: "permits", Width: 13}, {Name: "room", Width: 13}}}
-	// Reminder: what was granted follows it.
-	Reminder = Table{Name: "reminder", Columns: []Column{
-		{Name: "known", Width: 16}, {Name: "full", Width: 16}, {Name: "share", Width: 13}, {Name: "window", Width: 13},
-		{Name: "under", Width: 16}, {Name: "grants"},
-	}}
-	Granted = Table{Name: "granted",
-		Columns: []Column{{Name: "under", Width: 16}, {Name: "age", Width: 16}, {Name: "permits", Width: 13}}}
 )

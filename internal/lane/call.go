@@ -52,18 +52,7 @@ func (c *call) shun(err error) {
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.heardOf(t, received, r, span{received, received})
-}
-
-// span is since when permits are held, and when they may be used.
-type span struct{ since, due int64 }
-
-// heardOf is heard for permits that may be used only later.
-func (c *call) heardOf(t *Terms, received int64, r *script.TakeReply, held span) {
 	c.lane.known.learn(c.Sent, received, c.Began, t.Window, r)
-	if t.Remembered {
-		c.lane.remember(c, t, received, r, held)
-	}
 	c.tell(t, r.Status, r.Epoch)
 }
 

@@ -50,8 +50,6 @@ type Lane struct {
 
 	departed  uint64 // batches so far; makes tickets unique
 	known     knowledge
-	past      atomic.Pointer[past]  // nil: nothing was granted of which the shard had to be reminded
-	watched   atomic.Bool           // it is in the vigil
 	shunUntil atomic.Int64          // see call.mustShun
 	shunned   atomic.Pointer[error] // what was found; set before shunUntil
 }
@@ -65,9 +63,6 @@ type Terms struct {
 	Shards int64 // that the limit has
 	Split  bool  // over several nodes
 	Fence  Fence // tells whether the shard may be asked; nil: it always may
-	// Reminded tells that a shard that lost its memory is reminded of what it granted. Remembered
-	// tells that what it grants is noted for that: the window may become one of which it is.
-	Reminded, Remembered bool
 
 	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
 }
@@ -93,7 +88,6 @@ type Env struct {
 	batches sync.Pool // to be used again
 	flights sync.Pool // likewise
 	air     air
-	vigil   vigil
 }
 
 // Way is where a lane leads.
@@ -107,7 +101,6 @@ type Way struct {
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
 	Paced     bool // its permits have turns: a leaky bucket
-	Sums      bool // what it says is in use is all that may still be: a sliding algorithm
 	Untold    bool // nobody tells the shard that it left: it is of a key of a family
 }
 
@@ -154,14 +147,6 @@ func New(e *Env, w Way, t *Terms) *Lane {
 	l := &Lane{env: e, Way: w}
 	l.Terms.Store(t)
 	return l
-}
-
-// Adopt has the lane go by these terms from now on.
-func (l *Lane) Adopt(t *Terms) {
-	l.Terms.Store(t)
-	if p := l.past.Load(); t.Reminded && p != nil && p.holds(l.env.Clock.Now(), t) {
-		l.env.watch(l)
-	}
 }
 
 // Tag is the hash tag of the shard's keys.
@@ -365,9 +350,6 @@ func (l *Lane) Left() int64 {
 // Forget forgets what was heard of the shard before now.
 func (l *Lane) Forget(now int64) {
 	l.known.forget(now)
-	if p := l.past.Load(); p != nil {
-		p.clear()
-	}
 }
 
 // Follows has the lane take over, from another one to the same shard on a node that has moved, when
@@ -375,15 +357,6 @@ func (l *Lane) Forget(now int64) {
 // under way on the other lane get the terms of this one.
 func (l *Lane) Follows(old *Lane) {
 	l.known.usedAt.Store(old.known.usedAt.Load())
-	if p := old.past.Load(); p != nil {
-		if t, was := *l.Terms.Load(), old.Terms.Load(); t.Epoch == 0 {
-			// no layout: what is noted lasts as long as before
-			t.Window, t.Reminded, t.Remembered = was.Window, was.Reminded, was.Remembered
-			l.Terms.Store(&t)
-		}
-		l.past.Store(p)
-		l.env.watch(l)
-	}
 	old.heir.Store(l)
 }
 

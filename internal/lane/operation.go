@@ -45,9 +45,6 @@ func (l *Lane) Clear(ctx context.Context) error {
 		_, err := c.Scripts.Clear(ctx, l.Ref)
 		if err == nil {
 			l.known.reset()
-			if p := l.past.Load(); p != nil {
-				p.clear()
-			}
 		}
 		return err
 	})
@@ -132,7 +129,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		sent, received = c.Sent, c.finish(ctx, err)
 		switch {
 		case err == nil && (!unserved(reply.Status) || t.Epoch == 0):
-			c.heardOf(t, received, &reply.TakeReply, span{c.Sent, received + int64(reply.Delay)})
+			c.heard(t, received, &reply.TakeReply)
 		case err != nil && !script.NotExecuted(err):
 			l.env.Telemetry.Lost(l.Metrics, b.Permits)
 		}
@@ -149,10 +146,6 @@ func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err 
 	if !l.Reachable(l.env.Clock.Now()) {
 		return true, l.Node.Away(l.Slot)
 	}
-	past := l.past.Load()
-	if past != nil && past.forgotten(p.From) {
-		return false, nil // it may be in use by others, of which the shard was reminded together
-	}
 	ctx, c, err := l.begin(ctx, telemetry.Refund, 0, l.haste(), nil)
 	if err != nil {
 		return true, err
@@ -166,9 +159,6 @@ func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err 
 	}
 	if r.Refunded > 0 {
 		l.known.returned(r.Free)
-		if past != nil {
-			past.refunded(p.From, r.Refunded, c.Sent, l.Terms.Load().refill(r.Refunded))
-		}
 		l.Limit.Returned()
 	}
 	return false, nil

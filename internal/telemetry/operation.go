@@ -17,14 +17,13 @@ const (
 	ReadRecord
 	WriteRecord
 	DropRecord
-	Vote   // of a place of a membership
-	Remind // of what a shard granted before it lost its memory
+	Vote // of a place of a membership
 	operations
 )
 
 var operationNames = [operations]string{
 	"take", "propose", "reserve", "peek", "probe", "refund", "clear", "drop", "participants",
-	"read_record", "write_record", "drop_record", "vote", "remind",
+	"read_record", "write_record", "drop_record", "vote",
 }
 
 func (o Operation) String() string { return operationNames[o] }

@@ -50,22 +50,11 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	if err := l.Reset(ctx); err != nil {
 		t.Fatal(err)
 	}
-	long, err := p.client.Limiter(ctx, "long", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := long.AllowN(ctx, 25); err != nil || !d.Allowed { // some on every node
-		t.Fatalf("%+v, %v", d, err)
-	}
 	p.server[0].Kill()
 	away := func() bool { return p.client.Ping(ctx)[0].Err != nil }
 	await(t, "a node is away", away)
 	p.server[0].Restart()
 	await(t, "it is back", func() bool { return !away() })
-	await(t, "it is reminded of what it granted", func() bool {
-		_, _ = long.Allow(ctx)
-		return p.timed(t)["remind"]
-	})
 	if err := l.Delete(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +63,8 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	for _, s := range p.scripts() {
 		spans[attributes(s)["db.stored_procedure.name"]] = s.Parent().SpanID() == span.SpanContext().SpanID()
 	}
-	// of a driver, of the membership, and after a loss
-	background := map[string]bool{"propose": true, "vote": true, "remind": true}
+	// of a driver, and of the membership
+	background := map[string]bool{"propose": true, "vote": true}
 	for _, op := range operations() {
 		if !timed[op] {
 			t.Errorf("no %s is timed", op)
