@@ -167,7 +167,7 @@ func useEveryAlgorithm(t *testing.T, f fleet) {
 		}
 		r, err := l.Reserve(t.Context(), 1)
 		switch {
-		case errors.Is(err, shardlimit.ErrTooManyReservations): // a queue without room says so after the call
+		case errors.Is(err, shardlimit.ErrTooFarAhead): // a queue without room says so after the call
 		case err != nil:
 			t.Errorf("%s: %v", algorithm, err)
 		default:

@@ -84,7 +84,7 @@ func (m *member) overdraw(ctx context.Context, r *routes, n, start int64, d *Dec
 // mostOwed is how long paying may take what a bucket owes.
 func (c *core) mostOwed(r *routes) time.Duration {
 	limit := c.limitOf(r)
-	return c.mostAhead(r) + time.Duration(float64(limit.most())/float64(limit.Permits)*float64(limit.Per))
+	return limit.ahead() + time.Duration(float64(limit.most())/float64(limit.Permits)*float64(limit.Per))
 }
 
 // owes is the error if less was counted of n permits than makes a difference.

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -28,9 +29,9 @@ var (
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
 	// up at once.
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
-	// ErrTooManyReservations: too many permits are reserved ahead already, by this process or on a
-	// shard.
-	ErrTooManyReservations = errors.New("shardlimit: too many permits are reserved")
+	// ErrTooFarAhead: the permits come later than in a window, so they cannot be reserved yet. The
+	// error is a *TooFarAheadError.
+	ErrTooFarAhead = errors.New("shardlimit: permits are too far ahead")
 	// ErrLimitClosed: the limit is Closed, so that nothing can be reserved. Wait waits until it is
 	// opened.
 	ErrLimitClosed = errors.New("shardlimit: the limit is closed")
@@ -55,6 +56,20 @@ var (
 	// ErrFamilyLimit: one key of a Family cannot be deleted or rebalanced by itself.
 	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
 )
+
+// TooFarAheadError tells when permits would come that cannot be reserved yet. It unwraps to
+// ErrTooFarAhead.
+type TooFarAheadError struct {
+	Delay time.Duration // until the permits would come, if nobody reserves or takes any before
+}
+
+// Error tells the delay.
+func (e *TooFarAheadError) Error() string {
+	return fmt.Sprintf("%v: they can come in %s", ErrTooFarAhead, e.Delay)
+}
+
+// Unwrap returns ErrTooFarAhead.
+func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
 
 // ShardError says which shard failed and why. It unwraps to the cause.
 type ShardError struct {

@@ -146,5 +146,5 @@ func ExampleFamily_MovesWithin() {
 		log.Fatal(err)
 	}
 	fmt.Println(users.MovesWithin())
-	// Output: 5m7s
+	// Output: 4m7s
 }

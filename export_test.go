@@ -79,12 +79,6 @@ func PartOf(limit Limit, processes int64) (Limit, error) {
 	return part, part.validate()
 }
 
-// Foremost is which of two errors counts where parts of a booking could not be booked.
-func Foremost(a, b error) error { return foremost(a, b) }
-
-// Unbookable is the error of a shard that could not be booked.
-func Unbookable(cause error) error { return &partError{nil, cause} }
-
 // PingAfter is Ping of the nodes as they were before something happened.
 func PingAfter(c *Client, happens func()) []NodeState {
 	roster := c.nodes.Roster()

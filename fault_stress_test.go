@@ -279,7 +279,7 @@ func (s *stress) within(name string, timeout time.Duration, call func(context.Co
 func (s *stress) known(err error) bool {
 	for _, kind := range []error{
 		shardlimit.ErrUnavailable, shardlimit.ErrExceedsLimit, shardlimit.ErrWaitTooLong,
-		shardlimit.ErrTooManyReservations,
+		shardlimit.ErrTooFarAhead,
 		shardlimit.ErrClosed, shardlimit.ErrNotFound, context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, kind) {

@@ -88,11 +88,6 @@ var breakages = []breakage{
 				"true\n"}},
 	},
 	{
-		name: "permits are reserved ahead unannounced", theme: "ahead", kind: "over", seeds: []uint64{26},
-		edits: []edit{{"if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead {",
-			"if err != nil || r.layout.Fence == nil || r.layout.Fence.Ahead || BROKEN {"}},
-	},
-	{
 		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{1},
 		edits: []edit{
 			{"\tif t.Fence == nil {\n\t\treturn 0\n\t}\n", "\tif BROKEN || t.Fence == nil {\n\t\treturn 0\n\t}\n"},

@@ -32,3 +32,36 @@ func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A process that knows an earlier layout declares it when all records were lost. The shards that it
+// lists obey a later one by then, and give nothing.
+func TestAForgottenLayoutIsNotOvertakenByADeclaration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 4)
+		fl.punctual = true
+		limit := shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4, Failover: true}
+		rests := limiter(t, fl.client(t), "l", limit)
+		changes := fl.client(t)
+		l := limiter(t, changes, "l", limit)
+		settled(t, rests)
+		drain(t, rests) // every shard has state
+		time.Sleep(time.Minute)
+		limit.Shards = 1
+		if err := l.SetLimit(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, l)
+		if d, err := l.AllowUpTo(t.Context(), limit.Permits); err != nil || d.Granted != limit.Permits {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		changes.Close()
+		for _, n := range nodes {
+			n.redis.Drop(ofARecord)
+		}
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if d, err := rests.AllowUpTo(t.Context(), limit.Permits); err == nil && d.Granted > 0 {
+				t.Fatalf("%d permits beside all of them", d.Granted)
+			}
+		}
+	})
+}

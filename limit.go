@@ -99,9 +99,8 @@ type Limit struct {
 	// (of five where there are eight or more) agrees; what it granted must have left the window,
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although
-	// shards may be there. The first reservation takes a few calls to Redis more, and from then on
-	// a takeover takes longer: see docs/takeover.md. With fewer than three nodes it does nothing. A
-	// key of a Family has what its family has. A SetLimit that switches it moves the limit to other
+	// shards may be there. See docs/takeover.md. With fewer than three nodes it does nothing. A key
+	// of a Family has what its family has. A SetLimit that switches it moves the limit to other
 	// shards.
 	Failover bool
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only

@@ -67,7 +67,7 @@ func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
 			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
 		s := together(50, func(int) (shardlimit.Decision, error) {
 			r, err := l.Reserve(t.Context(), 300)
-			if errors.Is(err, shardlimit.ErrTooManyReservations) {
+			if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
 				return shardlimit.Decision{RetryAfter: time.Second}, nil
 			}
 			if err != nil {

@@ -13,7 +13,6 @@ type rare struct {
 	local          ownPart
 	perParticipant local.Engines
 	refunded       memory.Tickets[ticketKey]
-	reserved       memory.Reserved[*Reservation]
 	made           atomic.Uint64 // decisions that this process put together; makes tickets unique
 	collect        chan struct{} // holds one token: one collection at a time
 }

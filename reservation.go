@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/local"
 )
 
 // Reservation is permits that may be used from a known instant on. They are
@@ -41,9 +40,7 @@ func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
 
 // Cancel gives the permits back, so that others can have them; what others have
 // reserved does not move. It works once, and until the permits are due: later they
-// count as used, and nothing happens. While participants contend, what the reservation kept from
-// others until then is paid for. Where a shard of a TokenBucket has more than 64 reservations,
-// Cancel may give back less. The error is a *ShardError for each shard that could not be reached;
+// count as used, and nothing happens. The error is a *ShardError for each shard that could not be reached;
 // Cancel may then be called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	c := r.decision.core
@@ -53,45 +50,27 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case c.client.now() >= r.due:
 		return nil
 	}
-	if err := c.refund(ctx, r.decision, r.due); err != nil {
-		return err
-	}
-	c.rare().reserved.Remove(r)
-	return nil
+	return c.refund(ctx, r.decision, r.due)
 }
 
 // Reserve gets n permits, all of them, now or at the earliest instant at which there is room for
-// them. Delay tells how long to wait before using them, and Cancel gives them back.
+// them, at most one window ahead. Delay tells how long to wait before using them, and Cancel gives
+// them back.
 //
-// Later reservations, by any process, come behind this one, and calls for permits at once do not
-// move it. So callers that want less do not starve a large reservation. Under algorithms other than
-// SlidingLog and FixedWindow, it may hold up permits that small calls could have had meanwhile.
+// A shard keeps its reservations in the order of their dates. So later ones, by any process, come
+// behind this one, and calls for permits at once do not move it: they get what stays free beside
+// all that is reserved. So callers that want less do not starve a large reservation.
 //
-// How far ahead it may reach: ErrWaitTooLong means that the permits cannot come before the deadline
-// of ctx, ErrTooManyReservations that there is no room for more.
+// The error is a *TooFarAheadError, which is an ErrTooFarAhead, if the permits come later than in a
+// window, and ErrWaitTooLong if that is after the deadline of ctx. Other errors are those of AllowN.
+// While no shard answers, OnOutage decides: FailLocal reserves within this process' part of the
+// limit, FailOpen gives permits for at once.
 //
-//   - A TokenBucket or LeakyBucket is reserved for an hour ahead, a key of a Family for a minute or
-//     64 windows, whichever is less, and any of them for two bursts. A limit with Failover is for
-//     two bursts only, because a takeover waits until what is reserved was used. A shard of a
-//     TokenBucket has room for 512 reservations, or more where two in a row are no more than the
-//     burst of the shard.
-//   - Of other algorithms at most the share of each shard is reserved ahead: what is reserved
-//     further ahead would have to be remembered date by date. A shard of a SlidingCounter has room
-//     for 24 reservations, of a FixedWindow for the next seven windows.
-//
-// A process may have one reservation of any size outstanding, or several, at most 4,096, that are
-// together no more than its part of what may be reserved: that divided by the number of processes
-// that use the limit. Other errors are those of AllowN.
-//
-// While participants contend, a reservation is charged to this one like any grant. If its part of
-// the limit is used up for more than a quarter of a window, the error is ErrTooManyReservations,
-// too. While no shard answers, OnOutage decides: FailLocal reserves within this process' part of
-// the limit, FailOpen gives permits for at once.
-//
-// Every algorithm can reserve, and its bound holds for permits that are used when they are due.
-// Under LeakyBucket every grant is a turn in a queue, so Reserve gets the turn that AllowN would
-// get with its Delay, or one behind the Burst; nothing is granted at once until the queue is
-// shorter again. Cancel works only for the newest turns, because others would leave holes.
+// Every algorithm can reserve, and its bound holds for permits that are used when they are due. A
+// FixedWindow has room in the next window. Under LeakyBucket every grant is a turn in a queue, so
+// Reserve gets the turn that AllowN would get with its Delay; Cancel works only for the newest
+// turns, because others would leave holes. Participants that contend do not pay for reservations:
+// first come is first served.
 //
 // Reset forgets what was reserved, though its holder may rely on it. After SetLimit has lowered
 // the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
@@ -138,20 +117,16 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 	if d.mode == Closed {
 		return nil, fmt.Errorf("%w: limiter %q", ErrLimitClosed, c.name)
 	}
-	now := c.client.now()
 	if d.Allowed {
 		return c.turn(d, n, deadline)
-	}
-	if !c.rare().reserved.Room(now, n, c.mostReserved(r)) {
-		return nil, fmt.Errorf("%w: %d permits are outstanding", ErrTooManyReservations, c.rare().reserved.Sum(now))
 	}
 	var err error
 	made := &Reservation{decision: d, n: n}
 	if d.engine == nil {
-		made.decision, made.due, err = m.bookWhenDue(ctx, r, n, deadline, start)
+		made.decision, made.due, err = m.book(ctx, r, bookCall{n: n, deadline: deadline, since: start})
 		var away *awayError
 		if !errors.As(err, &away) {
-			return c.outstanding(made, err)
+			return made.unless(err)
 		}
 		if made.decision, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err
@@ -160,47 +135,13 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 			return c.turn(made.decision, n, deadline)
 		}
 	}
-	made.due, err = bookLocal(&made.decision, n, deadline, c.mostAhead(r))
-	return c.outstanding(made, err)
-}
-
-// mostReserved is how many permits a process may have reserved at the same time: its part of the
-// limit, or of a bucket of what comes until as far ahead as it may be booked.
-func (c *core) mostReserved(r *routes) int64 {
-	most := float64(c.permits(r))
-	if ahead := c.mostAhead(r); ahead > 0 {
-		most = max(most, float64(r.limit.Permits)*float64(ahead)/float64(r.limit.Per))
+	g, due, in := made.decision.engine.Book(n, deadline)
+	if g.Granted == 0 {
+		return nil, late(in, c.limitOf(r).ahead(), deadline, c.client.now())
 	}
-	return int64(most / float64(c.record().Participants()))
-}
-
-// bookWhenDue books n permits for when there is room for them and, while participants contend, the
-// participant's credit has paid for them. What is dated later than there is room holds others up,
-// so that is no more than a quarter of a window.
-func (m *member) bookWhenDue(ctx context.Context, r *routes, n, deadline, start int64) (Decision, int64, error) {
-	c := m.core
-	call, last := bookCall{n: n, deadline: deadline, since: start, windows: 1}, start+int64(r.limit.Per/4)
-	if r.limit.Algorithm.bursty() { // what it has booked is a debt, whatever its size
-		call.windows = 0
-	}
-	for range bookAttempts {
-		d, due, err := m.book(ctx, r, call)
-		var paced *pacedError
-		if !errors.As(err, &paced) {
-			return d, due, err
-		}
-		if deadline != 0 && paced.until > deadline {
-			return d, 0,
-				fmt.Errorf("%w: its part of the limit is used up for %s", ErrWaitTooLong,
-					time.Duration(paced.until-c.client.now()))
-		}
-		if call.at = paced.until; call.at > last {
-			break
-		}
-	}
-	return Decision{}, 0,
-		fmt.Errorf("%w: its part of the limit is used up for %s", ErrTooManyReservations,
-			time.Duration(call.at-c.client.now()))
+	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
+	made.decision.ticket, made.decision.until, made.decision.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}
+	return made, nil
 }
 
 // turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
@@ -214,25 +155,10 @@ func (c *core) turn(d Decision, n, deadline int64) (*Reservation, error) {
 	return &Reservation{decision: d, due: due, n: n}, nil
 }
 
-// outstanding notes a reservation that was made.
-func (c *core) outstanding(r *Reservation, err error) (*Reservation, error) {
+// unless is the reservation, or none with an error.
+func (r *Reservation) unless(err error) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.rare().reserved.Add(r, r.due, r.n)
 	return r, nil
-}
-
-// bookLocal reserves n permits of what this process enforces by itself.
-func bookLocal(d *Decision, n, deadline int64, ahead time.Duration) (due int64, err error) {
-	g, due, err := d.engine.Book(n, deadline, ahead)
-	switch {
-	case errors.Is(err, local.ErrFull):
-		return 0, ErrTooManyReservations
-	case err != nil:
-		return 0, fmt.Errorf("%w: %d permits", ErrWaitTooLong, n)
-	}
-	d.Allowed, d.Granted, d.RetryAfter = true, n, 0
-	d.ticket, d.until, d.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}
-	return due, nil
 }

@@ -117,7 +117,7 @@ func (w *besideWalk) round(t *testing.T, name string) {
 		n := 1 + w.rng.Int64N(9)
 		if w.rng.IntN(3) == 0 {
 			r, err := w.one(t, name).Reserve(t.Context(), n)
-			if err != nil && !errors.Is(err, shardlimit.ErrTooManyReservations) &&
+			if err != nil && !errors.Is(err, shardlimit.ErrTooFarAhead) &&
 				!errors.Is(err, shardlimit.ErrWaitTooLong) {
 				t.Fatal(err)
 			}

@@ -55,23 +55,6 @@ func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
 	}
 }
 
-// Whether a shard refuses before or after another one fails, the call goes on with other shards.
-func TestAShardThatFailsCountsBeforeOneThatRefuses(t *testing.T) {
-	fails := shardlimit.Unbookable(errors.New("the node is away"))
-	refuses := shardlimit.ErrTooManyReservations
-	for _, c := range []struct{ first, second, want error }{
-		{nil, refuses, refuses},
-		{nil, fails, fails},
-		{refuses, fails, fails},
-		{fails, refuses, fails},
-		{refuses, shardlimit.ErrWaitTooLong, refuses},
-	} {
-		if got := shardlimit.Foremost(c.first, c.second); got != c.want { //nolint:errorlint // this very one
-			t.Errorf("of %v and %v counts %v", c.first, c.second, got)
-		}
-	}
-}
-
 func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 5} {
@@ -99,7 +82,7 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 		}
 		first := mustReserve(t, l, 4)
 		second := mustReserve(t, l, 6)
-		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooManyReservations) {
+		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooFarAhead) {
 			t.Errorf("an eleventh: %v, %v", r, err)
 		}
 		for _, r := range []*shardlimit.Reservation{first, second} {

@@ -35,7 +35,7 @@ func (m *member) inTime(ctx context.Context, r *routes, n, since, by int64, d *D
 	if err != nil || !m.takesTurn(r, n, since, by) {
 		return m.exactly(ctx, r, n, since, d)
 	}
-	return m.turnBy(ctx, r, bookCall{n: n, since: since, deadline: by, ahead: m.core.mostAhead(r), windows: 1}, d)
+	return m.turnBy(ctx, r, bookCall{n: n, since: since, deadline: by}, d)
 }
 
 // takesTurn reports whether a shard is asked for a turn that comes by an instant.
@@ -80,7 +80,7 @@ func (m *member) turnBy(ctx context.Context, r *routes, call bookCall, d *Decisi
 			seen.told(max(0, time.Duration(s.Lane.FreeAt()-seen.now)))
 			continue
 		}
-		part, err := c.bookPart(ctx, s, call)
+		part, err := c.bookPart(ctx, s, call, r.limit.ahead())
 		if err == nil {
 			c.takeTurn(r, part, d)
 			return nil
@@ -109,26 +109,13 @@ func (m *member) turnBy(ctx context.Context, r *routes, call bookCall, d *Decisi
 
 // untaken takes in why a shard gave no turn, though one may come in time. The error ends the call.
 func (a *attempt) untaken(ctx context.Context, c *core, s *lane.Seat, call *bookCall, err error) error {
-	var paced *pacedError
-	var full *fullError
-	var dead *partError
-	switch {
-	case errors.As(err, &paced):
-		a.reached = true
-		a.told(time.Duration(paced.until - a.now))
-		s.Owe(call.n, paced.until, a.now)
-	case errors.As(err, &full):
-		a.reached = true
-		a.told(max(0, time.Duration(full.until-a.now)))
-	default:
-		if e := c.gone(ctx, err); e != nil {
-			return e
-		}
-		if errors.As(err, &dead) {
-			err = dead.error
-		}
-		a.failed(s, call.since, err)
+	if e := c.gone(ctx, err); e != nil {
+		return e
 	}
+	if dead := (*partError)(nil); errors.As(err, &dead) {
+		err = dead.error
+	}
+	a.failed(s, call.since, err)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/ratelike"
 )
 
@@ -178,6 +179,61 @@ func TestATurnThatComesInTimeIsWaitedFor(t *testing.T) {
 		}
 		if st := peek(t, l); st.Used != 1 {
 			t.Errorf("%d turns are taken", st.Used)
+		}
+	})
+}
+
+// A process that rested while the queue of a bucket was made shorter takes no turn farther ahead
+// than the new one has: a takeover does not wait for more.
+func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 3)
+		fl.punctual = true
+		before := shardlimit.Limit{Permits: 10, Per: time.Minute, Burst: 25, Shards: 1, Failover: true,
+			Algorithm: shardlimit.LeakyBucket}
+		rests, other := limiter(t, fl.client(t), "l", before), limiter(t, fl.client(t), "l", before)
+		settled(t, other)
+		if _, err := rests.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after := before
+		after.Burst = 2
+		if err := other.SetLimit(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, other)
+		time.Sleep(31 * time.Minute) // no shard has state that would tell of the change
+		begun := time.Now()
+		var record history.Recorder
+		tally := record.Tally()
+		used := func() { tally.Add(int64(time.Since(begun)), int64(time.Since(begun)), 1) }
+		ctx, cancel := context.WithTimeout(t.Context(), 149*time.Second)
+		defer cancel()
+		var turns sync.WaitGroup
+		for range 25 {
+			turns.Go(func() {
+				if _, err := rests.Acquire(ctx, 1); err == nil {
+					used()
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for i, n := range fl.nodes {
+			nodes[i].down.Store(n.Name == peek(t, other).Shards[0].Node)
+		}
+		for time.Since(begun) < 5*time.Minute {
+			if d, err := other.Allow(t.Context()); err == nil && d.Allowed {
+				turns.Go(func() {
+					time.Sleep(d.Delay)
+					used()
+				})
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		turns.Wait()
+		// turns are evenly spaced, so a window holds one more than the permits
+		if worst, ok := history.Check(after.Per, after.Permits+1, record.Ops()); !ok {
+			t.Error(worst)
 		}
 	})
 }

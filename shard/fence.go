@@ -22,9 +22,6 @@ type Fence struct {
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
 	Lost []string
-	// Ahead tells that permits may be reserved ahead of now under the layout. While it is false
-	// nobody does.
-	Ahead bool
 	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
 	// before, under another layout.
 	Lasts time.Duration
@@ -96,7 +93,6 @@ func lives(life string) bool {
 type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
-	Now    bool     `json:"now,omitempty"` // not Ahead
 	Lasts  int64    `json:"lasts_ns"`
 	Until  int64    `json:"until,omitempty"`
 }
@@ -105,14 +101,14 @@ func (f *Fence) stored() *fenceJSON {
 	if f == nil {
 		return nil
 	}
-	return &fenceJSON{f.Places, f.Lost, !f.Ahead, int64(f.Lasts), f.Until}
+	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Until}
 }
 
 func (f *fenceJSON) fence() *Fence {
 	if f == nil {
 		return nil
 	}
-	return &Fence{f.Places, f.Lost, !f.Now, time.Duration(f.Lasts), f.Until}
+	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Until}
 }
 
 // Lasting returns f with Lasts of a layout alone, whose own grants may matter for so long.

@@ -47,13 +47,6 @@ type Keys struct {
 // Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Fenced reports whether keys are under a fence, and were under all that is remembered. It is false
-// where some of that is not known.
-func (k *Keys) Fenced() bool {
-	return k != nil && !k.Cut && k.fenced() &&
-		!slices.ContainsFunc(k.Before, func(p Past) bool { return !p.fenced() })
-}
-
 // Only returns where the only shard of a key is; ok is false if it has several, may have to move,
 // or has a limit of its own. The layouts of all keys with the same place differ in nothing.
 func (k *Keys) Only(id string) (at Location, ok bool) {

@@ -93,44 +93,10 @@ func (o *Offer) by(at int64) (n int64) {
 	return n
 }
 
-// Part is permits that one offer gives.
-type Part struct {
-	Offer   int // its index
-	Permits int64
-}
-
-// Choices are the ways to book n permits, the best first: each shard that can give them alone, the
-// one that has them first in front, for as soon as it has them. If none can, there is one choice:
-// several shards, for the instant at. There are none if they never have so many together.
-func Choices(offers []Offer, n int64) (at int64, choices [][]Part) {
-	var times []int64
-	for i := range offers {
-		if when, ok := offers[i].Soonest(n); ok {
-			k, _ := slices.BinarySearch(times, when+1) // behind those that have them as soon
-			times, choices = slices.Insert(times, k, when), slices.Insert(choices, k, []Part{{i, n}})
-		}
-	}
-	if choices != nil {
-		return 0, choices
-	}
-	at, permits := Split(offers, n)
-	var split []Part
-	for i, p := range permits {
-		if p > 0 {
-			split = append(split, Part{i, p})
-		}
-	}
-	if split != nil {
-		choices = [][]Part{split}
-	}
-	return at, choices
-}
-
 // Split spreads n permits over shards for the earliest instant at which they have so many together:
 // by weighted max-min fairness, so that no shard is asked for more than its part while another one
-// has room. Shards that are charged alike are paid for at the same time. It returns nil if there is
-// no such instant.
-func Split(offers []Offer, n int64) (at int64, parts []int64) {
+// has room. It returns nil if there is no such instant.
+func Split(offers []Offer, n int64) (parts []int64) {
 	var all Outlook
 	for i := range offers {
 		o := &offers[i]
@@ -142,11 +108,11 @@ func Split(offers []Offer, n int64) (at int64, parts []int64) {
 	all.Sort()
 	at, ok := all.When(n)
 	if !ok {
-		return 0, nil
+		return nil
 	}
 	claims := make([]fairness.Claim, len(offers))
 	for i := range offers {
 		claims[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].Weight}
 	}
-	return at, fairness.Shares(nil, n, claims)
+	return fairness.Shares(nil, n, claims)
 }

@@ -67,17 +67,17 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 			return sum
 		}
 		n := rapid.Int64Range(1, 40).Draw(t, "n")
-		at, parts := Split(offers, n)
+		parts := Split(offers, n)
 		if parts == nil {
 			if n <= most {
 				t.Fatalf("%d of %d permits were not split", n, most)
 			}
 			return
 		}
-		if sum(at) < n || at > 0 && sum(at-1) >= n {
-			t.Fatalf("%d permits are there at %d, and not first then: %d, %d before", n, at, sum(at), sum(at-1))
+		got, at := int64(0), int64(0)
+		for sum(at) < n {
+			at++
 		}
-		got := int64(0)
 		for i, part := range parts {
 			if got += part; part > offers[i].by(at) {
 				t.Errorf("shard %d is asked for %d of %d", i, part, offers[i].by(at))
@@ -85,39 +85,6 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 		}
 		if got != n {
 			t.Errorf("%d permits, want %d", got, n)
-		}
-	})
-}
-
-// A shard that can give all permits is a choice, the first one the soonest. Else there is one
-// choice of several shards, unless they never have so many.
-func TestChoicesAreShardsAloneTheSoonestFirstOrASplit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		offers, _ := someOffers(t)
-		n := rapid.Int64Range(1, 40).Draw(t, "n")
-		at, choices := Choices(offers, n)
-		alone := 0
-		for i := range offers {
-			if _, ok := offers[i].Soonest(n); ok {
-				alone++
-			}
-		}
-		if splitAt, permits := Split(offers, n); alone == 0 {
-			if (permits == nil) != (choices == nil) || permits != nil && (len(choices) != 1 || at != splitAt) {
-				t.Fatalf("%v at %d, want %v at %d", choices, at, permits, splitAt)
-			}
-			return
-		}
-		if len(choices) != alone || at != 0 {
-			t.Fatalf("%v at %d, but %d shards have %d", choices, at, alone, n)
-		}
-		last := int64(-1)
-		for _, choice := range choices {
-			when, ok := offers[choice[0].Offer].Soonest(n)
-			if !ok || len(choice) != 1 || choice[0].Permits != n || when < last {
-				t.Errorf("%v: at %d, %v, after one at %d", choice, when, ok, last)
-			}
-			last = when
 		}
 	})
 }

@@ -97,7 +97,6 @@ type Booking struct {
 	Permits  int64
 	From     int64         // for no earlier instant
 	Deadline int64         // for no later one; 0: none
-	Windows  int64         // for how many windows' worth of permits the shard may be booked; 0: any
 	Ahead    time.Duration // how far ahead of now it may be, or a bucket that is charged be full
 	Charge   bool          // the permits were used already, whether they are free or not
 }
@@ -118,13 +117,10 @@ func (s *Seat) Reserve(ctx context.Context,
 			Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
-		if b.Windows > 0 {
-			req.MaxBooked = b.Windows * t.Most
-		}
+		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		if b.Deadline != 0 {
 			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
 		}
-		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
 		sent, received = c.Sent, c.finish(ctx, err)
 		switch {

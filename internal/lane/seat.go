@@ -34,13 +34,7 @@ type Seat struct {
 	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
 	reported  atomic.Int64 // of Member.Unmet
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
-
-	debt atomic.Pointer[debt] // the last reservation that credit could not pay; nil: none
 }
-
-// debt is that credit pays for a reservation of so many permits, or more, only from a time on. It
-// is believed for a while: others may leave.
-type debt struct{ permits, until, believed int64 }
 
 // NewSeat returns the seat of a member at the shard that a lane leads to.
 func NewSeat(m *Member, l *Lane) *Seat {
@@ -75,21 +69,6 @@ func (s *Seat) LookAgain(now int64) {
 // lookPause is how long a pace is believed without a look at the shard.
 func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
-// Owe notes what the shard said at a time: credit pays for a reservation of n permits only from
-// until on.
-func (s *Seat) Owe(n, until, now int64) {
-	s.debt.Store(&debt{n, until, now + int64(s.Lane.Terms.Load().Window/4)})
-}
-
-// Owes reports whether credit at the shard is known not to pay for a reservation of n permits for
-// an instant, and when it will.
-func (s *Seat) Owes(n, at, now int64) (until int64, owes bool) {
-	if d := s.debt.Load(); d != nil && n >= d.permits && at < d.until && now < d.believed {
-		return d.until, true
-	}
-	return 0, false
-}
-
 // Shut reports whether the shard is known to have nothing for this participant.
 func (s *Seat) Shut(now int64) bool { return s.Lane.known.shut(now) || s.Paced(now) }
 
@@ -97,7 +76,6 @@ func (s *Seat) Shut(now int64) bool { return s.Lane.known.shut(now) || s.Paced(n
 func (s *Seat) Open() {
 	s.Lane.known.open()
 	s.notBefore.Store(0)
-	s.debt.Store(nil)
 }
 
 // name tells the shard whose seat it is.
@@ -138,7 +116,6 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 		if s.contended.Load() {
 			s.contended.Store(false)
 			s.notBefore.Store(0)
-			s.debt.Store(nil)
 		}
 		return
 	}

@@ -2,7 +2,6 @@
 package local
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -154,39 +153,29 @@ func (e *Engine) Clear() {
 	}
 }
 
-// Why permits could not be booked.
-var (
-	ErrFull = errors.New("too much is booked")
-	ErrLate = errors.New("the permits come too late")
-)
-
 // Book reserves n permits of the limit that was enforced last, for the earliest instant at which
-// there is room for them. It returns that instant, which is not after the deadline (0: none), and
-// not farther ahead than that; 0: no more are reserved than can be granted at once.
-func (e *Engine) Book(n, deadline int64, ahead time.Duration) (g Grant, due int64, err error) {
+// there is room for them. It returns that instant, which is not after the deadline (0: none). If it
+// grants nothing, late is after how long the permits would come.
+func (e *Engine) Book(n, deadline int64) (g Grant, due int64, late time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.log == nil { // no limit could be enforced yet
-		return g, 0, ErrFull
+		return g, 0, 0
 	}
-	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: ahead, MaxBooked: script.MaxBooked}
-	if ahead == 0 {
-		req.MaxDelay, req.MaxBooked = 2*script.MaxWindow, e.limit.Most
-	}
+	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxBooked: script.MaxBooked}
+	fills := float64(e.limit.Most) / float64(e.limit.Permits)
+	req.MaxDelay = time.Duration(max(1, fills)*float64(e.limit.Window)) + 2*time.Microsecond
 	if deadline != 0 {
 		req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(deadline-e.Clock.Now())))
 	}
 	r := e.log.Reserve(e.time(), req)
-	switch {
-	case r.Full || r.Granted == 0 && ahead > 0 && r.Retry > ahead:
-		return g, 0, ErrFull
-	case r.Granted == 0:
-		return g, 0, ErrLate
+	if r.Granted == 0 {
+		return g, 0, r.Retry
 	}
 	e.calls++
 	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
 	g.Ticket, g.Granted, g.At, g.Until = e.calls, n, r.At, due+int64(e.limit.Memory)
-	return g, due, nil
+	return g, due, 0
 }
 
 // Charge counts n permits of the limit that was enforced last, though they are not free, as far as

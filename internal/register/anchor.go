@@ -128,11 +128,7 @@ func (r *Register) union(layout shard.Layout, anchor shard.Location, others []sh
 	epoch = max(epoch, r.highest.Load())
 	next, err := layout.Renumber(epoch + epochLeap)
 	if len(others) > 0 || forgotten {
-		var all []shard.Layout
-		for _, other := range others {
-			all = append(all, assumeAhead(other, r.Family))
-		}
-		next, err = assumeAhead(layout, r.Family).Merge(epoch+epochLeap, all...)
+		next, err = layout.Merge(epoch+epochLeap, others...)
 	}
 	if err != nil {
 		return shard.Layout{}, fmt.Errorf("anchoring the layout anew: %w", err)

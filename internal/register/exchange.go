@@ -114,11 +114,11 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 	var layout shard.Layout
 	if t := r.Limit.Layout(); t != nil {
 		layout = *t
-		if !booksAhead(layout.Fence) {
+		if layout.Fence != nil {
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
 			var err error
-			if layout, err = assumeAhead(layout, r.Family).Renumber(layout.Epoch + 1); err != nil {
+			if layout, err = layout.Renumber(layout.Epoch + 1); err != nil {
 				return nil, false, err
 			}
 		}
@@ -199,7 +199,7 @@ func (r *Register) recover(layout shard.Layout, heard int64) (shard.Layout, erro
 	}
 	r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
 		"recorded")
-	return assumeAhead(layout, r.Family).Merge(heard + epochLeap)
+	return layout.Merge(heard + epochLeap)
 }
 
 // noteAge learns since when the limit exists from the oldest record.

@@ -64,7 +64,7 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 	}
 	var under shard.Fence
 	if old != nil && old.Fence != nil {
-		under.Places, under.Lost, under.Ahead = old.Fence.Places, old.Fence.Lost, old.Fence.Ahead
+		under.Places, under.Lost = old.Fence.Places, old.Fence.Lost
 	} else if under.Places = fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open()); under.Places == nil {
 		return nil, nil, nil // too few nodes for a majority without one of them
 	}
@@ -82,15 +82,11 @@ func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout)
 // matter. Grants of earlier layouts count for their time from when they were replaced. That all
 // shards have heard of the change ends nothing: permits may be reserved or held.
 func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
-	if old != nil && old.Fence != nil && r.highest.Load() > old.Epoch { // a later one was forgotten
-		assumed := assumeAhead(*old, r.Family)
-		old, under.Ahead = &assumed, true
-	}
-	under = under.Lasting(lastsUnder(spec, &under, r.Family))
+	under = under.Lasting(lastsUnder(spec))
 	if old != nil {
 		now := r.nextEpoch(*old)
 		for _, s := range old.Specs() {
-			under = under.Counting(now, lastsUnder(s, old.Fence, r.Family))
+			under = under.Counting(now, lastsUnder(s))
 		}
 		under = under.CountingOf(old.Fence, now).CountingOf(old.Past, now)
 	}
@@ -106,10 +102,17 @@ func (r *Register) past(old shard.Layout) *shard.Fence {
 	var past shard.Fence
 	now := r.nextEpoch(old)
 	for _, s := range old.Specs() {
-		past = past.Counting(now, lastsUnder(s, old.Fence, r.Family))
+		past = past.Counting(now, lastsUnder(s))
 	}
 	past = past.CountingOf(old.Fence, now)
 	return &past
+}
+
+// lastsUnder is how long what was granted under a limit of a layout may matter: it may be dated a
+// window ahead, and counts for a window after that. Where a burst takes longer than a window to
+// come, that counts in place of the window.
+func lastsUnder(s shard.Spec) time.Duration {
+	return 2*time.Duration(max(1, float64(s.Burst)/float64(s.Permits))*float64(s.Window)) + s.Lease
 }
 
 // livesOf are the lives that a layout names; nil names none.
@@ -237,7 +240,7 @@ func (r *Register) reconsider(ctx context.Context) error {
 			return nil, nil // somebody was faster
 		}
 		same := sameOf(old)
-		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old), Ahead: old.Fence.Ahead},
+		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)},
 			&old, same.Spec)
 		if r.Family {
 			return r.rearrange(old.Under(under))
@@ -279,7 +282,7 @@ func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration,
 	lasts := layout.Fence.Lasts
 	if t := r.Limit.Layout(); r.Family && t != nil { // keys may have, or have had, limits of their own
 		for _, spec := range t.Specs() {
-			lasts = max(lasts, lastsUnder(spec, t.Fence, true))
+			lasts = max(lasts, lastsUnder(spec))
 		}
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)

@@ -96,16 +96,11 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 // LeftAfter is how long after a change of a family nothing can be held any more where its keys
 // were before. By then no process believes in the layout before, and what it granted last,
 // in a lease or ahead of time, has left the window. The states of shards are gone, too: one that
-// was never told of a later layout would have its share if the key came back to it. Where all that
-// is remembered was under a fence, nothing was reserved as far ahead as without.
+// was never told of a later layout would have its share if the key came back to it.
 func LeftAfter(layout *shard.Layout) time.Duration {
-	var under *shard.Fence
-	if layout.Keys.Fenced() {
-		under = &shard.Fence{Ahead: true}
-	}
 	lasts := time.Duration(0)
 	for _, s := range layout.Specs() {
-		lasts = max(lasts, lastsUnder(s, under, true)+2*s.Window)
+		lasts = max(lasts, lastsUnder(s)+2*s.Window)
 	}
 	return confirmFor + lasts + KeyKeep + time.Second
 }

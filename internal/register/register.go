@@ -67,7 +67,6 @@ type Register struct {
 	stirred      atomic.Bool   // permits came back to shards that give capacity up
 	poked        chan struct{} // wakes the driver
 	proposing    chan struct{} // holds one token: one change at a time
-	announcing   announcements // of what is reserved ahead
 	token        chan struct{} // holds one token: one exchange at a time
 	deletion     deletion      // never of a family
 	// the layout is being made to follow the nodes
