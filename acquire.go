@@ -22,8 +22,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
 // ended before, or one of WaitN.
 //
 // Under LeakyBucket a turn that comes later is not taken, so others can have it. RetryAfter
-// tells when it comes. Several permits act together with the last of them, so without waiting
-// there is never more than one.
+// tells when it comes.
 func (l *Limiter) AcquireWithin(ctx context.Context, n int64, most time.Duration) (Decision, error) {
 	if most <= 0 && l.Limit().Algorithm == LeakyBucket {
 		var d Decision
@@ -43,6 +42,25 @@ func (l *Limiter) AcquireWithin(ctx context.Context, n int64, most time.Duration
 		return d, nil
 	}
 	return d, err
+}
+
+// turnNow takes no turn but one that has come.
+func (m *member) turnNow(ctx context.Context, n int64, d *Decision) error {
+	c := m.core
+	start := c.client.now()
+	r, _, err := m.admit(ctx, n, false)
+	if err != nil {
+		return err
+	}
+	if err = m.atOnce(ctx, r, n, start, start, d); err == nil && d.Delay > 0 { // of several shards, or while none answers
+		c.handBack(ctx, *d, start)
+		*d = Decision{Limit: d.Limit, Degraded: d.Degraded, RetryAfter: d.Delay, mode: d.mode, source: d.source, core: c}
+	}
+	if err == nil && d.Granted < n {
+		m.noteUnmet(d, n)
+	}
+	c.decided(ctx, d, n, start, err)
+	return err
 }
 
 // timeIsUp fills in the denial of a call for n permits that waited as long as it may: when another

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -38,6 +39,43 @@ func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 							late)
 					}
 				}
+			})
+		}
+	}
+}
+
+// TestARaiseIsFeltByWhoeverComesNext: one permit a minute is taken, then the limit is raised, or its
+// window becomes shorter. Who waits then has the next permits at the new rate, whatever the
+// algorithm.
+func TestARaiseIsFeltByWhoeverComesNext(t *testing.T) {
+	for _, a := range algorithms {
+		for name, to := range map[string]shardlimit.Limit{
+			"raised":  {Permits: 100, Per: time.Minute, Algorithm: a, Shards: 1},
+			"shorter": {Permits: 1, Per: 600 * time.Millisecond, Algorithm: a, Shards: 1},
+		} {
+			t.Run(fmt.Sprint(a, " ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := limiter(t, bubbled(t, 1).client(t), "l", shardlimit.Limit{Permits: 1, Per: time.Minute,
+						Algorithm: a, Shards: 1})
+					mustGet(t, l, 1)
+					time.Sleep(time.Second) // of the bubble's time
+					if err := l.SetLimit(t.Context(), to); err != nil {
+						t.Fatal(err)
+					}
+					begun := time.Now()
+					for range 3 {
+						if err := l.Wait(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					most := 1900 * time.Millisecond
+					if a == shardlimit.LeakyBucket { // the first is due
+						most = 1300 * time.Millisecond
+					}
+					if took := time.Since(begun); took > most {
+						t.Errorf("three permits took %s", took)
+					}
+				})
 			})
 		}
 	}

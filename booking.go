@@ -256,11 +256,11 @@ func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall, ahead 
 	case err != nil:
 		return booked{}, &partError{s, s.Lane.Fail(err)}
 	case r.Paced > 0:
-		return booked{}, &lateError{r.Paced, &TooFarAheadError{r.Paced}}
+		return booked{}, &TooFarAheadError{r.Paced}
 	case r.Granted == 0 && r.Retry < 0:
 		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
 	case r.Granted == 0:
-		return booked{}, late(r.Retry, ahead, call.deadline, now)
+		return booked{}, late(r.Retry, call.deadline, now)
 	}
 	part := lane.Part{Seat: s, At: r.At, N: call.n, From: sent}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
@@ -268,12 +268,11 @@ func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall, ahead 
 
 // late is why permits that come after a delay are not booked: that is after the deadline, 0: none,
 // or too far ahead.
-func late(delay, ahead time.Duration, deadline, now int64) error {
-	err := fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, delay)
-	if delay > ahead && (deadline == 0 || int64(delay) <= deadline-now) {
-		err = &TooFarAheadError{delay}
+func late(delay time.Duration, deadline, now int64) error {
+	if deadline != 0 && int64(delay) > deadline-now {
+		return fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, delay)
 	}
-	return &lateError{delay, err}
+	return &TooFarAheadError{delay}
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

@@ -137,14 +137,14 @@ func (m *member) decided(ctx context.Context, first *call, d *Decision, err erro
 	return err
 }
 
-// atOnce decides a call for n permits, all or nothing, without telling anybody. by is as of inTime.
+// atOnce decides a call for n permits, all or nothing, without telling anybody. by is as of turnBy.
 func (m *member) atOnce(ctx context.Context, r *routes, n, since, by int64, d *Decision) (err error) {
 	switch {
 	case m.byMode(r, n, false, d):
 	case r == nil:
 		*d, err = m.outage(nil, n, false, nil)
 	default:
-		err = m.inTime(ctx, r, n, since, by, d)
+		err = m.turnBy(ctx, r, n, since, by, d)
 	}
 	return m.core.shadowed(d, n, err)
 }

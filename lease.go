@@ -249,6 +249,15 @@ func (d *Decision) piece(place, n int64, ticket uint64) Decision {
 	return own
 }
 
+// due returns when the last of its turns comes, on the client's clock; 0: all permits may be used at
+// once.
+func (d *Decision) due() (at int64) {
+	for _, p := range d.parts() {
+		at = max(at, p.Last)
+	}
+	return at
+}
+
 // last is the part of a decision that makes up its last n permits.
 func (d *Decision) last(n int64) (rest Decision) {
 	rest.engine = d.engine

@@ -75,6 +75,9 @@ func decideHere(e *local.Engine, d *Decision, limit Limit, n int64, upTo bool) {
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
 	d.first = lane.Part{At: g.At, N: g.Granted}
+	if now := e.Clock.Now(); g.Delay > 0 {
+		d.first.First, d.first.Last = now+int64(g.First), now+int64(g.Delay)
+	}
 	if !d.Allowed {
 		d.RetryAfter = max(g.Retry, minRetry)
 		if g.Retry < 0 { // more than there will ever be

@@ -1,8 +1,8 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -111,22 +111,15 @@ func (q *queue) note(short bool) {
 
 // serve asks for what the line wants next and hands out what there is.
 func (q *queue) serve(ctx context.Context, r *routes, n int64, singles bool) (Decision, error) {
-	by := int64(0)
-	if q.member.core.limitOf(r).Algorithm == LeakyBucket {
-		if singles {
-			return q.serveTurns(ctx, r, n)
-		}
-		by = q.patience(1)
-	}
-	d, err := q.ask(ctx, r, n, by, singles)
+	d, err := q.ask(ctx, r, n, singles)
 	if err == nil && d.Granted > 0 {
 		q.hand(d, singles)
 	}
 	return d, err
 }
 
-// ask asks for n permits, all or up to as many singles. by is as of inTime.
-func (q *queue) ask(ctx context.Context, r *routes, n, by int64, singles bool) (d Decision, err error) {
+// ask asks for n permits, all or up to as many singles.
+func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d Decision, err error) {
 	if ctx.Err() != nil {
 		return d, ErrClosed
 	}
@@ -137,28 +130,10 @@ func (q *queue) ask(ctx context.Context, r *routes, n, by int64, singles bool) (
 		d, err = q.member.outage(nil, n, singles, nil)
 	case singles:
 		err = q.member.some(ctx, r, n, now, &d)
-	case by != 0:
-		if err = q.member.inTime(ctx, r, n, now, by, &d); errors.Is(err, ErrWaitTooLong) {
-			err = nil // d is a denial, which ends the waiting of those for whom it is too late
-		}
 	default:
 		err = q.member.whole(ctx, r, n, now, &d)
 	}
 	return d, q.member.core.shadowed(&d, n, err)
-}
-
-// patience is the latest deadline of the first so many callers; 0: one of them has none.
-func (q *queue) patience(first int64) (by int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for e := q.line.Front(); e != nil && first > 0; e, first = e.Next(), first-1 {
-		w := e.Value.(*waiter)
-		if w.deadline == 0 {
-			return 0
-		}
-		by = max(by, w.deadline)
-	}
-	return by
 }
 
 // stagger spreads the processes that were woken by the same release and came
@@ -174,10 +149,6 @@ func stagger(futile int, window time.Duration) time.Duration {
 // that want one, else what the first one wants, all at once. A line that is
 // empty ends the pump.
 func (q *queue) head(r *routes) (n int64, singles, ok bool) {
-	most := int64(MaxPermits)
-	if q.member.core.limitOf(r).Algorithm == LeakyBucket {
-		most = min(q.reach+1, mostTurns)
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.woken = false
@@ -197,16 +168,17 @@ func (q *queue) head(r *routes) (n int64, singles, ok bool) {
 	if first := e.Value.(*waiter); first.n > 1 {
 		return first.n, false, true
 	}
-	for ; e != nil && e.Value.(*waiter).n == 1 && n < most; e = e.Next() {
+	for ; e != nil && e.Value.(*waiter).n == 1 && n < MaxPermits; e = e.Next() {
 		n++
 	}
 	return n, true, true
 }
 
-// hand gives the permits to the head of the line, and back what nobody wants
-// any more because callers have left meanwhile.
+// hand gives the permits to the head of the line, and back what nobody wants any more because
+// callers have left meanwhile. Who cannot wait until its turn leaves it to those behind.
 func (q *queue) hand(d Decision, singles bool) {
 	c, left := q.member.core, d.Granted
+	now := c.client.now()
 	q.mu.Lock()
 	q.notBefore = 0
 	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
@@ -214,13 +186,19 @@ func (q *queue) hand(d Decision, singles bool) {
 		if w.n > left || singles && w.n != 1 {
 			break
 		}
-		if w.served = d; w.n < d.Granted {
-			w.served = d.piece(d.Granted-left, w.n, c.ownTicket())
+		served := d
+		if w.n < d.Granted {
+			served = d.piece(d.Granted-left, w.n, c.ownTicket())
 		}
-		left -= w.n
 		if d.Delay > 0 {
-			w.due = c.client.now() + int64(d.Delay)
+			w.due = cmp.Or(served.due(), now+int64(served.Delay))
+			served.Delay = time.Duration(max(0, w.due-now))
 		}
+		if w.deadline != 0 && w.due > w.deadline {
+			q.dismiss(w, fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, served.Delay))
+			continue
+		}
+		w.served, left = served, left-w.n
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()

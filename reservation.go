@@ -137,7 +137,7 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 	}
 	g, due, in := made.decision.engine.Book(n, deadline)
 	if g.Granted == 0 {
-		return nil, late(in, c.limitOf(r).ahead(), deadline, c.client.now())
+		return nil, late(in, deadline, c.client.now())
 	}
 	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
 	made.decision.ticket, made.decision.until, made.decision.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}

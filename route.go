@@ -53,6 +53,24 @@ func (m *member) whole(ctx context.Context, r *routes, n, since int64, d *Decisi
 	return err
 }
 
+// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or there
+// are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard can
+// grant. For who waits as long as the queue can be no turn is too late.
+func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
+	l := &r.limit
+	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||
+		float64(by-since) > float64(l.most())/float64(l.Permits)*float64(l.Per) {
+		return m.exactly(ctx, r, n, since, d)
+	}
+	r, err := m.core.confirmed(ctx, r, since)
+	if err != nil {
+		return m.exactly(ctx, r, n, since, d)
+	}
+	first := call{Ask: lane.Ask{N: n, Since: since, By: by}, routes: r, late: true}
+	_, err = m.board(ctx, &first, d)
+	return err
+}
+
 // board puts the first ask of a call on a batch, as Lane.Board does, or decides the call without.
 // That of a late call is not put there: a batch may take the whole call timeout.
 func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
@@ -104,6 +122,7 @@ type attempt struct {
 	queued  bool          // one of them was busy with calls of this process until the call's time was up
 	retry   time.Duration // the shortest that was told
 	failure error         // of the last one that did not
+	by      int64         // of the asks
 }
 
 // failed takes in why a shard did not answer. A call whose time was up while the shard was
@@ -126,8 +145,8 @@ func (a *attempt) told(retry time.Duration) {
 
 // spill goes on with a call at other shards after its first ask has ended.
 func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
-	n, since, i := next.N, next.Since, v.place(next.Seat)
-	seen := attempt{retry: lane.UnknownRetry}
+	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
+	seen := attempt{retry: lane.UnknownRetry, by: by}
 	refused := 0
 	for {
 		seen.done.add(i)
@@ -152,7 +171,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = lane.Ask{N: n, Since: since}
+		*next = lane.Ask{N: n, Since: since, By: by}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
 			m.core.take(v.routes, next, d)
@@ -292,7 +311,7 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}
-	if n == 1 || upTo || retry <= 0 {
+	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(next - now)
 		if !reachable {
 			retry = v.limit.Per
@@ -344,8 +363,12 @@ func (c *core) noteGranted(n int64) {
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
 func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
-	d.Delay = max(d.Delay, ans.Delay)
-	d.addPart(lane.Part{Seat: s, At: ans.At, N: ans.Granted, From: ans.Now}, ans.Ticket)
+	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted, From: ans.Now}
+	if ans.Delay > 0 {
+		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
+		d.Delay = max(d.Delay, ans.Delay)
+	}
+	d.addPart(p, ans.Ticket)
 }
 
 func (d *Decision) addPart(p lane.Part, ticket uint64) {

@@ -29,7 +29,6 @@ type queue struct {
 	notBefore int64
 	woken     bool   // since the head last asked
 	restarts  uint64 // how often usage was forgotten or the limit changed
-	reach     int64  // how many more turns of a leaky bucket than one the pump may ask for; only the pump uses it
 }
 
 // waiter is one blocked call.

@@ -19,7 +19,7 @@ func farBooking(p *Proposal, n int64) *ReserveRequest {
 // What is booked one by one comes as the rate says, but for a microsecond for each booking as dates
 // are rounded up, however far ahead: bookings that became one delay nobody.
 func TestABucketIsBookedAtItsRate(t *testing.T) {
-	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
+	for _, a := range []Algorithm{AlgorithmTokenBucket} {
 		for _, burst := range []int64{1, 4, 50} {
 			p := terms(t, Terms{Epoch: 1, Target: 7, Floor: 7, Window: time.Second, Algorithm: a, Burst: burst})
 			twin, most := NewTwin(a), int64(4000)
@@ -91,7 +91,7 @@ func farStep(rng *rand.Rand, a Algorithm, s cancelShard, p *Proposal, now int64,
 // bound, and the scripts do the same as the twin.
 func TestFarBookingsKeepTheBoundAndAgreeOnAServer(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
+	for _, a := range []Algorithm{AlgorithmTokenBucket} {
 		for seed := range extent.Some(uint64(24)) {
 			rng := rand.New(rand.NewPCG(seed, 11))
 			burst := []int64{1, 2, 7, 100}[seed%4]

@@ -3,29 +3,47 @@ package script
 // leakyBucket is the Go twin of leakybucket.lua, which explains it.
 type leakyBucket struct {
 	bucket
-	idle int64 // us for which no turn has been due
+	last, lastPart int64 // the last turn given
 }
 
 func (l *leakyBucket) advance(f *frame) {
-	l.idle = max(f.now-l.full(), 0)
+	l.date, l.part = l.last, l.lastPart
+	if f.share > 0 && !f.retired() {
+		l.move(f, 1)
+	}
 	l.measure(f)
+}
+
+func (l *leakyBucket) grant(f *frame, n int64) {
+	l.move(f, n-1)
+	l.last, l.lastPart = l.date, l.part
+	l.move(f, 1)
 }
 
 func (l *leakyBucket) begin(f *frame) {
-	*l = leakyBucket{bucket: bucket{date: f.now}}
-	l.measure(f)
+	*l = leakyBucket{}
+	l.advance(f)
 }
 
-func (l *leakyBucket) retire(f *frame) { l.retireAt(f, l.full()-l.idle+f.window) }
+// whole returns the last turn, rounded up, as the part counts in another share.
+func (l *leakyBucket) whole() int64 {
+	if l.lastPart > 0 {
+		return l.last + 1
+	}
+	return l.last
+}
 
 func (l *leakyBucket) reshape(f *frame) {
-	if !f.retired() {
-		l.date, l.part = l.full(), 0
-		if l.retired { // the next turn was a window before
-			l.date = max(l.date-f.window, f.now)
-		}
+	l.last, l.lastPart = l.whole(), 0
+	if l.retired && !f.retired() {
+		l.last -= f.window // see retire
 	}
-	l.measure(f)
+	l.advance(f)
+}
+
+func (l *leakyBucket) retire(f *frame) {
+	l.retireAt(f, l.whole()+f.window)
+	l.last, l.lastPart = l.date, 0
 }
 
 func (l *leakyBucket) held(f *frame) int64 {
@@ -67,7 +85,7 @@ func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if f.share > f.target || n > l.room || n > f.burst {
 		return l.retry(f, n), false
 	}
-	return max(l.turn(f, n), after), true
+	return max(l.turn(f, n), after), n <= l.level
 }
 
 func (l *leakyBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
@@ -80,7 +98,7 @@ func (l *leakyBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
 // book: where the turns are to come later than they would, nobody has those before.
 func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 	l.date += us - l.turn(f, n)
-	l.move(f, n)
+	l.grant(f, n)
 	l.measure(f)
 	return f.now + us
 }
@@ -88,19 +106,13 @@ func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 func (l *leakyBucket) booked(f *frame) int64 { return l.used(f) }
 
 func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
-	if f.share == 0 || l.retired || at <= f.now {
+	if f.share == 0 || l.retired || at <= f.now || l.whole() != at {
 		return 0
 	}
-	was := *l
-	l.back(f, 1)
-	if l.full() != at {
-		*l = was
-		return 0
-	}
-	n = min(n, l.room-was.level)
-	if n > 1 {
-		l.back(f, n-1)
-	}
-	l.measure(f)
-	return min(l.level-was.level, n)
+	had := l.level
+	l.date, l.part = l.last, l.lastPart
+	l.back(f, n)
+	l.last, l.lastPart = l.date, l.part
+	l.advance(f)
+	return min(l.level-had, n)
 }

@@ -3,32 +3,40 @@
 --@sets begin book booked date earliest held lasts overdraw pace part refund reshape retire
 --@sets retry
 --@gives advance grant parse text
--- Leaky bucket: permits act one after the other, window/share apart; what is in the bucket waits
--- for its turn.
+-- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
+-- the bucket are turns to come.
 --
--- Its own columns: when the next permit may act.
+-- Its own columns: the last turn given. The next one comes an interval later, of the rate then in
+-- force.
 --@layout leaky
 --
 -- A share falls when the last permit granted under it has acted, and nothing is granted until then;
 -- it rises at once, for what is granted from then on. So at every instant the rates at which the
 -- shards let permits act sum to at most the limit.
+local last, last_part = 0, 0
+
 local function parse(state)
-  date, part = sub(state, @leaky.date) + 0, sub(state, @leaky.part) + 0
-  return #state == @leaky.bytes and date < 1e16 and part >= 0 and (part < share or part == 0)
+  last, last_part = sub(state, @leaky.date) + 0, sub(state, @leaky.part) + 0
+  return #state == @leaky.bytes and last < 1e16 and last_part >= 0 and (last_part < share or last_part == 0)
 end
 
 local function text()
-  return format('@leaky.form', date, part)
+  return format('@leaky.form', last, last_part)
 end
 
-local grant = move
-local idle = 0 -- microseconds for which no turn has been due
-
+-- The date of the bucket is the next turn, or of one that leaves when it gives up its share.
 local function advance()
-  if now > full() then
-    idle = now - full()
+  date, part = last, last_part
+  if share > 0 and not (target == 0 and burst > 0) then
+    move(1)
   end
   measure()
+end
+
+local function grant(n)
+  move(n - 1)
+  last, last_part = date, part
+  move(1)
 end
 
 function pace()
@@ -44,26 +52,29 @@ end
 
 if not as_proposed then
   function begin()
-    date, part = now, 0
-    measure()
+    last, last_part = 0, 0
+    advance()
   end
 
-  -- Turns that were given stay; the next one comes when it would have, rounded up as the part
-  -- counts in another share.
+  -- Rounded up, as the part counts in another share.
+  local function whole()
+    last, last_part = last_part > 0 and last + 1 or last, 0
+  end
+
   function reshape()
-    if not (target == 0 and burst > 0) then
-      date, part = full(), 0
-      if retired then -- the next turn was a window before
-        date = date - window > now and date - window or now
-      end
+    whole()
+    if retired and not (target == 0 and burst > 0) then
+      last = last - window -- see retire
     end
-    measure()
+    advance()
   end
 
   -- What acted in the window that ends now is at most what its rate lets act from then on until the
   -- last turn.
   function retire()
-    retire_at(full() - idle + window)
+    whole()
+    retire_at(last + window)
+    last = date
   end
 
   -- The queue may be longer than a window.
@@ -99,14 +110,13 @@ if not TAKES then
     return n, n > 0 and turn(n) or 0
   end
 
-  -- Turns may be reserved behind the queue. They count as in it, so nothing is granted at once
-  -- until it is shorter again.
+  -- A reservation is a turn like that of a take.
   function earliest(n, after)
     if share > target or n > room or n > burst then
       return retry(n), false
     end
     local us = turn(n)
-    return us < after and after or us, true
+    return us < after and after or us, n <= level
   end
 
   -- Where the turns are to come later than they would, nobody has those before.
@@ -124,22 +134,14 @@ if not TAKES then
   -- Only the last turns given can be taken back: the others would leave holes. `at` is when the
   -- last permit of the grant acts.
   function refund(n, at)
-    if share == 0 or retired or at <= now then
+    if share == 0 or retired or at <= now or (last_part > 0 and last + 1 or last) ~= at then
       return 0
     end
-    local last, rest, had = date, part, level
-    back(1)
-    if full() ~= at then
-      date, part = last, rest
-      return 0
-    end
-    if n > room - level then
-      n = room - level
-    end
-    if n > 1 then
-      back(n - 1)
-    end
-    measure()
+    local had = level
+    date, part = last, last_part
+    back(n)
+    last, last_part = date, part
+    advance()
     return level - had < n and level - had or n
   end
 end

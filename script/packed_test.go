@@ -85,7 +85,7 @@ func (t *tokenBucket) text() string {
 	}
 	return text
 }
-func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.date, l.part) }
+func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.last, l.lastPart) }
 
 // packedServer is another algorithm's shard on a server whose clock a test holds.
 type packedServer interface {

@@ -20,6 +20,7 @@ type Ask struct {
 	N     int64
 	Since int64 // when the call began, on the process' clock
 	UpTo  bool  // take what there is, up to n; else all or nothing
+	By    int64 // of a leaky bucket: no turn that comes later, on the process' clock; 0: any
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
@@ -44,7 +45,8 @@ type Answer struct {
 	Ticket  uint64        // tells this grant from every other one of the lane
 	Now     int64         // when the reply came, on the process' clock
 	Rest    int64         // what is free after it, as far as this process knows
-	Delay   time.Duration // granted by a leaky bucket: until its last permit may act, from now on
+	First   time.Duration // granted by a leaky bucket: until its first permit may act, from now on
+	Delay   time.Duration // likewise: until its last may
 	Retry   time.Duration // refused: until it could be granted; UnknownRetry if not told
 }
 
@@ -57,6 +59,9 @@ const UnknownRetry = time.Duration(-1)
 func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
 	a.Seat = s
+	if a.By != 0 {
+		return s.turnBy(ctx, a, now)
+	}
 	if age := time.Duration(now - a.Since); age > l.env.CallTimeout/2 {
 		return l.askLate(ctx, a, age)
 	}

@@ -265,7 +265,7 @@ func (b *batch) read(a *Ask) error {
 	end := k.ahead + taken*size // of its permits, among all that the batch was granted
 	a.Answer = Answer{Granted: got * size, At: b.at, Ticket: b.number<<20 | a.serial, Now: b.now, Rest: b.rest - end}
 	if b.paced != nil && got > 0 {
-		a.At, a.Delay = b.paced.RefundAt(end-1), b.paced.DelayOf(end-1)
+		a.At, a.First, a.Delay = b.paced.RefundAt(end-1), b.paced.DelayOf(end-a.Granted), b.paced.DelayOf(end-1)
 	}
 	if got < count {
 		a.Retry = UnknownRetry

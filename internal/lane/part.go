@@ -2,8 +2,10 @@ package lane
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Part is what one shard granted.
@@ -12,6 +14,17 @@ type Part struct {
 	At   int64 // the shard's own time of the grant, microseconds
 	N    int64
 	From int64 // since when the participant holds them, on the process' clock
+	// First and Last are when the first and the last of several turns come, on the process' clock;
+	// 0: all may be used at once.
+	First, Last int64
+}
+
+// turn returns when the permit at a place comes: turns are evenly spaced.
+func (p *Part) turn(place int64) int64 {
+	if place == p.N-1 {
+		return p.Last
+	}
+	return p.First + int64(math.Ceil(float64(p.Last-p.First)*(float64(place)/float64(p.N-1))))
 }
 
 // Cut returns n of the permits of parts, from a place in their order on: those that there are.
@@ -20,6 +33,10 @@ func Cut(parts []Part, place, n int64) (cut []Part) {
 		if from, to := max(place, 0), min(place+n, p.N); from < to {
 			piece := p
 			piece.N = to - from
+			if p.Last != 0 {
+				piece.First, piece.Last = p.turn(from), p.turn(to-1)
+				piece.At -= int64(time.Duration(p.Last-piece.Last).Round(time.Microsecond) / time.Microsecond)
+			}
 			cut = append(cut, piece)
 		}
 		place -= p.N

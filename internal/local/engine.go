@@ -38,6 +38,7 @@ type Grant struct {
 	Ticket  uint64 // tells this grant from every other one of the Engine
 	Granted int64
 	At      int64         // what Refund needs
+	First   time.Duration // until the first permit may act
 	Delay   time.Duration // until the last permit may act
 	Free    int64         // after it
 	Reset   time.Duration
@@ -63,7 +64,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	e.calls++
 	g.Ticket, g.Granted, g.At, g.Free, g.Reset, g.Retry = e.calls, r.Granted, r.At, r.Free, r.Reset, r.Retry
 	if r.Granted > 0 {
-		g.At, g.Delay = r.RefundAt(r.Granted-1), r.DelayOf(r.Granted-1)
+		g.At, g.First, g.Delay = r.RefundAt(r.Granted-1), r.Delay, r.DelayOf(r.Granted-1)
 	}
 	return g
 }
