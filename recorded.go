@@ -92,7 +92,7 @@ func (c *core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply
 	if err != nil {
 		return script.TakeReply{}, err
 	}
-	return l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal}, o.Gift)
+	return l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
 }
 
 // Drop removes the shards of the layout.

@@ -24,11 +24,7 @@ func (r *TakeRequest) proposed(args []string) []string {
 }
 
 func (r *TakeRequest) arguments(args []string) []string {
-	args = append(r.proposed(args), r.asks())
-	if r.Gift.Permits > 0 {
-		args = append(args, r.Gift.text())
-	}
-	return args
+	return append(r.proposed(args), r.asks())
 }
 
 // asks is who wants what: see fair.lua. Who asks alone, or with few, often asks the same again.

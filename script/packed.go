@@ -25,8 +25,6 @@ type frame struct {
 	now                         int64 // of the operation under way
 	edge                        int64 // an instant at which a window begins, as last proposed
 	stepped                     bool  // the clock went back
-	gift                        Gift  // that came with the operation under way
-	gave                        int64 // permits that it took out of a bucket as they no longer have room
 }
 
 // rule is what an algorithm adds: the functions of its Lua part, by the same names.
@@ -63,7 +61,7 @@ type ruleOf[S any] interface {
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
 	v := *m
-	v.now, v.stepped, v.gift, v.gave = now, false, Gift{}, 0
+	v.now, v.stepped = now, false
 	if v.epoch == 0 {
 		return v
 	}
@@ -101,7 +99,6 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	v := m.look(now)
 	own := R(&v.own)
-	v.gift = r.Gift
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
 	term := v.term()
@@ -122,7 +119,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	reply.Grants, reply.Contended = given.Grants, given.Contended
 	reply.At, reply.Retry = own.receipt(&v.frame), wait(retry)
 	if len(r.Groups) == 0 {
-		reply.Start, reply.Gave = v.start, v.gave
+		reply.Start = v.start
 	}
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)

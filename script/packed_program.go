@@ -16,7 +16,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 	}{
 		AlgorithmSlidingCounter: {"slidingcounter", []string{"slidingcounter"}, "packed_taken"},
 		AlgorithmFixedWindow:    {"fixedwindow", []string{"fixedwindow"}, "packed_taken"},
-		AlgorithmTokenBucket:    {"tokenbucket", []string{"bucket", "tokenbucket"}, "tokenbucket_taken"},
+		AlgorithmTokenBucket:    {"tokenbucket", []string{"bucket", "tokenbucket"}, "packed_taken"},
 		AlgorithmLeakyBucket:    {"leakybucket", []string{"bucket", "leakybucket"}, "leakybucket_taken"},
 	} {
 		add := func(operation int, name string, parts ...string) {

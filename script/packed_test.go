@@ -129,11 +129,6 @@ func (s *packedStage) fit(st *step) {
 	case st.take != nil:
 		copied := *st.take
 		copied.Proposal = s.fitted(copied.Proposal)
-		if len(copied.Groups) == 0 && rapid.IntRange(0, 2).Draw(s.t, "gift") > 0 {
-			room := rapid.SampledFrom([]int64{1, 7, max(copied.Proposal.burst/2, 1), max(copied.Proposal.burst, 1),
-				MaxPermits}).Draw(s.t, "room")
-			copied.Gift = Gift{rapid.Int64Range(0, room).Draw(s.t, "permits"), room}
-		}
 		st.take = &copied
 	case st.book != nil:
 		copied := *st.book

@@ -29,8 +29,6 @@ const (
 	replyOwn // what the algorithm or the operation adds
 )
 
-const takeGave = replyOwn // token bucket, asked for nothing
-
 // Of a leaky bucket: the delay of the first permit, us and a part of a us, and the window.
 const (
 	takeDelay = replyOwn + iota
@@ -66,7 +64,7 @@ const (
 var replyNames = map[string]int{
 	"reply.start": replyStart, "reply.at": replyAt, "reply.next": replyNext, "reply.retry": replyRetry,
 	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
-	"take.gave": takeGave, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
+	"take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
 	"reserve.delay": reserveDelay, "reserve.booked": reserveBooked, "reserve.paced": reservePaced,
 	"peek.reset": peekReset, "peek.crests": peekCrests, "peek.loads": peekLoads,
 }

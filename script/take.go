@@ -67,9 +67,6 @@ type TakeRequest struct {
 	// end. After it the reply is Fenced, and nothing was granted or written.
 	Fence  int64
 	Groups []Group // at most MaxGroups; none: only propose and look
-	// Gift is what comes into a token bucket with the share that the proposal raises. Only for
-	// requests without Groups.
-	Gift Gift
 	// Callers are the participants that the groups belong to, at most MaxCallers. Without any the
 	// request is anonymous: it is never held back for the sake of others, and what is refused to it
 	// is no sign that they contend.
@@ -91,13 +88,10 @@ type TakeReply struct {
 	// wanted under it, Share the one in force, Start the one in force when the epoch was adopted;
 	// Start is told only to requests without Groups, else it is 0.
 	Epoch, Target, Share, Start int64
-	// Gave is how many permits this call took out of a token bucket because its share or burst
-	// fell: no other reply tells of them. Told only to requests without Groups.
-	Gave    int64
-	Before  int64 // free permits before the grants
-	Granted int64 // permits granted in all
-	Free    int64 // free permits after the grants
-	Used    int64 // permits in the log after the grants; more than Share where permits are booked ahead
+	Before                      int64 // free permits before the grants
+	Granted                     int64 // permits granted in all
+	Free                        int64 // free permits after the grants
+	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
@@ -184,9 +178,6 @@ func (r *TakeRequest) check(s ShardRef) error {
 	if err := checkDeadlines(r.Deadline, r.Fence); err != nil {
 		return err
 	}
-	if err := r.Gift.check(len(r.Groups)); err != nil {
-		return err
-	}
 	return r.checkGroups()
 }
 
@@ -207,8 +198,6 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		n[replyEpoch], n[replyTarget], n[replyShare] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
 	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmLeakyBucket:
 		length = takeWindow + 1
-	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0:
-		length = takeGave + 1
 	}
 	if len(reply) < length {
 		return TakeReply{}, malformed(p, "wrong length")
@@ -223,9 +212,6 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		n[replyStart] = 0 // told to some
 	}
 	t := common(n[:])
-	if r.Proposal.algorithm == AlgorithmTokenBucket && len(r.Groups) == 0 {
-		t.Gave = n[takeGave]
-	}
 	t.Grants = r.Room[:0]
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {

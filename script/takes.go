@@ -18,7 +18,7 @@ const MaxSections = 128
 // Section is one shard's part of a call that takes from several.
 type Section struct {
 	Ref     ShardRef
-	Request *TakeRequest // of any but without a Gift
+	Request *TakeRequest
 	// What came of it: Reply if Err is nil.
 	Reply TakeReply
 	Err   error
@@ -135,13 +135,7 @@ func (s *Section) check() error {
 	if s.Ref.head == "" {
 		return errNoKey
 	}
-	if err := s.Request.check(s.Ref); err != nil {
-		return err
-	}
-	if s.Request.Gift != (Gift{}) {
-		return invalid("a gift in a call for several shards")
-	}
-	return nil
+	return s.Request.check(s.Ref)
 }
 
 func (s *Section) read(message rueidis.RedisMessage) (TakeReply, error) {

@@ -114,7 +114,7 @@ func (t *tokenBucket) reshape(f *frame) {
 		t.measure(f)
 		return
 	}
-	had, was := t.level, t.room // under the old rate
+	had := t.level // under the old rate
 	if t.raised {
 		had = t.ownLevel
 	}
@@ -122,13 +122,8 @@ func (t *tokenBucket) reshape(f *frame) {
 	t.leave(f)
 	t.date, t.part = f.now, 0
 	t.measure(f)
-	keep := had + f.gift.forRoom(t.room-was)
-	if keep < t.room && f.share > 0 {
-		t.move(f, t.room-keep)
-	}
-	f.gave = max(had, 0) - max(t.level, 0)
-	if f.gave < 0 {
-		f.gave = 0
+	if had < t.room && f.share > 0 {
+		t.move(f, t.room-had)
 	}
 	t.yield(f)
 }

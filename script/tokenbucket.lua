@@ -2,7 +2,7 @@
 --@needs payable receipt retire_at retired retry room share span sub target wait window
 --@sets begin book booked date earliest held lasts overdraw part receipt refund reshape
 --@sets retire retry
---@gives advance gave grant parse text
+--@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
 -- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
@@ -12,11 +12,9 @@
 --@layout note
 --@layout booking
 --
--- A share that falls clamps the bucket at once, and the reply says how many permits that took out.
--- A share that rises adds nothing of its own: only what comes with it as a gift, no more than the
--- room that is new. Drivers give what other shards said they gave up. So permits and the room still
--- to be raised sum to at most the burst, and the shares to at most the limit. What all shards grant
--- in any t is at most a burst, plus what they gained: limit*t.
+-- A share that falls clamps the bucket at once, and one that rises adds nothing. So the permits in
+-- all buckets sum to at most the burst, and the shares to at most the limit. What all shards grant in
+-- any t is at most a burst, plus what they gained: limit*t.
 --
 -- A refund must not bring back what would have overflowed meanwhile. date + returned never runs
 -- back, whatever is refunded: each grant moves it on, and its value just after, rounded up, is the
@@ -44,7 +42,6 @@ local returned, returned_part = 0, 0
 local notes, bookings = '', ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 local own_level = 0                            -- the level then
-local gave = 0                                 -- permits that no longer have room, as the share or the burst fell
 
 local function parse(state)
   date, part, returned, returned_part =
@@ -243,33 +240,19 @@ if not as_proposed then
     measure()
   end
 
-  -- The same permits under another rate, and a gift for the room that is new. Receipts from before
-  -- are worth nothing: they count refill at the old rate.
-  --
-  -- ARGV[4] of a take that asks for nothing, if anything: permits for so much new room; for less
-  -- room as much less
+  -- The same permits under another rate, as far as there is room. Receipts from before are worth
+  -- nothing: they count refill at the old rate.
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
     end
-    local had, was = raised and own_level or level, room -- under the old rate
+    local had = raised and own_level or level -- under the old rate
     bare()
     leave()
     date, part = now, 0
     measure()
-    local keep = had
-    if TAKES and room > was and ARGV[4] and #ARGV[4] == @gift.bytes then
-      local gift, rise = sub(ARGV[4], @gift.permits) + 0, sub(ARGV[4], @gift.room) + 0
-      if room - was < rise then
-        gift = muldiv(gift, room - was, 0, rise)
-      end
-      keep = had + (gift < room - was and gift or room - was)
-    end
-    if keep < room and share > 0 then
-      move(room - keep)
-    end
-    if had > 0 and had > level then
-      gave = had - (level > 0 and level or 0)
+    if had < room and share > 0 then
+      move(room - had)
     end
     yield()
   end

@@ -1,6 +1,9 @@
 package shard
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // Observation is what a driver last heard from a shard under the layout's
 // epoch: the reply to the proposal {epoch, target, floor 0} or a later one.
@@ -10,13 +13,6 @@ type Observation struct {
 	Start  int64 // share it held when it adopted that epoch; 0 if it was created under it
 	Share  int64 // share it holds now
 	Closed bool  // it lost its memory and is in quarantine: what it forgot may still be in the window
-
-	// For [Layout.Gifts]: Fresh and Gave are what one reply said and no other does, so they are for
-	// one plan only. Fresh must be false unless the layout was stored so lately that no state made
-	// under it can have expired.
-	Fresh  bool  // it was created now: nobody used it for as long as its state would have lived
-	Gave   int64 // permits of a bucket that it gave up now
-	Unused int64 // what a leaving shard has given up of its Start, not used in the window before
 }
 
 // Step says what drivers may do next.
@@ -54,7 +50,7 @@ type Step struct {
 //
 //   - Nothing is proposed under a layout that is not stored, and a layout is
 //     replaced only by compare-and-set on its epoch.
-//   - A floor above what Raise gives is proposed only under a settled layout.
+//   - A floor above what Raise and Opening give is proposed only under a settled layout.
 //   - Nothing creates a shard under a layout that was last confirmed, by reading the
 //     record, longer ago than some time C: a proposal carries a deadline that the shard enforces.
 //     Otherwise a process that still believes in an old layout would create a shard that has
@@ -158,4 +154,51 @@ func (l Layout) affords(bounds []int64, level uint64) bool {
 func portion(share int64, level uint64) int64 {
 	high, low := bits.Mul64(uint64(share), level)
 	return int64(high<<(64-levelBits) | low>>levelBits)
+}
+
+// Opening returns the floors that may be proposed before any shard was seen, so that a raise, and
+// what a shard is to keep, is in force as soon as it hears of the layout. A bucket that does not
+// exist is created full with its floor: it gets none if that were more than its part of the burst
+// was before.
+func (l Layout) Opening(buckets bool) []int64 {
+	floors, before := l.Plan(nil).Raise, l.before()
+	for j, s := range l.Shards {
+		floors[j] = max(floors[j], s.kept())
+		if buckets && floors[j] > 0 &&
+			scale(s.capacity(), floors[j], s.Share) > scale(l.capacity(), max(s.Start, 0), before) {
+			floors[j] = 0
+		}
+	}
+	return floors
+}
+
+// before returns how many permits the shards had before; 0 if that is not known.
+func (l Layout) before() (permits int64) {
+	for _, s := range l.Shards {
+		if s.Start == Unknown {
+			return 0
+		}
+		permits += s.Start
+	}
+	return permits
+}
+
+// capacity is the burst of all shards, or of one.
+func (l Layout) capacity() (sum int64) {
+	for _, s := range l.Shards {
+		sum += s.capacity()
+	}
+	return sum
+}
+
+func (s Shard) capacity() int64 { return cmp.Or(s.Burst, s.Share) }
+
+// scale returns floor(n*part/whole) for 0 <= part <= whole, exactly; 0 if whole is 0.
+func scale(n, part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(n), uint64(part))
+	quotient, _ := bits.Div64(high, low, uint64(whole))
+	return int64(quotient)
 }

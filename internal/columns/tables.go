@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
-	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Gift, &Section,
+	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -115,5 +115,4 @@ var (
 	// arguments begin.
 	Section = Table{Name: "section",
 		Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "keys", Width: 1}, {Name: "arguments", Width: 4}}}
-	Gift = Table{Name: "gift", Columns: []Column{{Name: "permits", Width: 13}, {Name: "room", Width: 13}}}
 )

@@ -67,7 +67,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 }
 
 // Propose offers these terms to the shard without asking for permits.
-func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply script.TakeReply, err error) {
+func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
 	err = l.present(ctx, t, told{}, func(t *Terms) (script.Status, int64, error) {
@@ -75,7 +75,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms, gift script.Gift) (reply s
 		if err != nil {
 			return 0, 0, err
 		}
-		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(), Gift: gift,
+		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(),
 			Seen: l.remembers(), Deadline: l.deadline(t.Epoch)}
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.finish(ctx, err)

@@ -28,7 +28,6 @@ type driver struct {
 	register *Register
 	layout   shard.Layout
 	seen     []shard.Observation
-	gifts    []shard.Gift    // what comes with the floors of the visit under way
 	due      []int64         // when each shard is asked again, on the client's clock
 	pause    []time.Duration // how long a shard is left alone that had no answer; 0: it had one
 	settleAt int64           // when the layout may be stored as settled, if that failed before
@@ -191,14 +190,9 @@ func (d *driver) stir() {
 // settles the layout when all capacity has arrived.
 func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 	r := d.register
-	for i := range d.seen {
-		d.seen[i].Fresh, d.seen[i].Gave = false, 0 // for one plan only
-	}
-	d.gifts = nil
 	errs := d.visit(ctx, nil, all)
 	step := d.layout.Plan(d.seen)
 	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		d.gifts = giftsOf(d.layout, d.seen, step.Raise, all)
 		errs = append(errs, d.visit(ctx, step.Raise, all)...)
 		step = d.layout.Plan(d.seen)
 	}
@@ -269,14 +263,10 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 		d.seen[i], d.pause[i], d.due[i] = shard.Observation{Seen: true, Epoch: d.layout.Epoch}, 0, never
 		return nil
 	}
-	o := &Offer{Layout: d.layout, Shard: s, Floor: floor, Forced: forced}
-	if d.gifts != nil {
-		o.Gift = script.Gift(d.gifts[i])
-	}
-	reply, err := d.register.Limit.Propose(ctx, o)
+	reply, err := d.register.Limit.Propose(ctx, &Offer{Layout: d.layout, Shard: s, Floor: floor, Forced: forced})
 	now := d.register.now()
 	if err == nil {
-		d.seen[i] = observed(s, &reply)
+		d.seen[i] = observed(&reply)
 	} else if t := d.register.Limit.Layout(); t != nil && t.Epoch > d.layout.Epoch && s.Start <= 0 {
 		// It had no share to give up, and gets no state under a layout that is not in force any
 		// more.
@@ -335,9 +325,6 @@ func (d *driver) lull(s shard.Shard, r *script.TakeReply) time.Duration {
 }
 
 // observed is what a shard's reply to a proposal tells of it.
-func observed(s shard.Shard, r *script.TakeReply) shard.Observation {
-	return shard.Observation{
-		Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0,
-		Fresh: r.Status == script.Fresh, Gave: r.Gave, Unused: unusedOf(s, *r),
-	}
+func observed(r *script.TakeReply) shard.Observation {
+	return shard.Observation{Seen: true, Epoch: r.Epoch, Start: r.Start, Share: r.Share, Closed: r.Closed > 0}
 }

@@ -168,7 +168,7 @@ func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen [
 				failures[i] = k.FailedAt(s.Site().Location, err)
 				return
 			}
-			seen[i] = observed(s, &reply)
+			seen[i] = observed(&reply)
 		})
 	}
 	wg.Wait()

@@ -38,8 +38,7 @@ type Offer struct {
 	Layout shard.Layout
 	Shard  shard.Shard
 	Floor  int64 // the share that the shard may put in force at once
-	Gift   script.Gift
-	Forced bool // it is sent also to a node that is believed to be away
+	Forced bool  // it is sent also to a node that is believed to be away
 }
 
 // Subject says which limit a register is of.
