@@ -1,9 +1,9 @@
 package shardlimit
 
 import (
-	"math/rand/v2"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/node"
 )
 
@@ -68,7 +68,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 		case best < 0 || waiting < least:
 			best, least, ties = i, waiting, 1
 		case spills && waiting == least:
-			if ties++; rand.Uint64N(ties) == 0 {
+			if ties++; chance.N(ties) == 0 {
 				best = i
 			}
 		}

@@ -2,6 +2,8 @@ package shardlimit
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,8 +216,8 @@ func (c *Client) cores() []*core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*core, 0, len(c.limiters))
-	for _, co := range c.limiters {
-		all = append(all, co)
+	for _, name := range slices.Sorted(maps.Keys(c.limiters)) {
+		all = append(all, c.limiters[name])
 	}
 	for co := range c.revived {
 		all = append(all, co)
@@ -239,8 +241,8 @@ func (c *Client) everyFamily() []*Family {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*Family, 0, len(c.families))
-	for _, f := range c.families {
-		all = append(all, f)
+	for _, name := range slices.Sorted(maps.Keys(c.families)) {
+		all = append(all, c.families[name])
 	}
 	return all
 }

@@ -3,10 +3,10 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 )
@@ -209,7 +209,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		g.giveBack(ctx)
 		took := c.client.now() - now
 		left := g.since + c.client.lanes.Boarding() - c.client.now()
-		clock.Sleep(ctx, time.Duration(min(rand.Int64N(took<<try+1), left)))
+		clock.Sleep(ctx, time.Duration(min(chance.N(took<<try+1), left)))
 	}
 	return c.gone(ctx, nil)
 }

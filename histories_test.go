@@ -28,6 +28,8 @@ var (
 		"what the histories are about: one of "+strings.Join(themes, ", ")+"; all if empty")
 	historyKeep = flag.String("histories.keep", "",
 		"a folder to which those that are shown are written; testdata/histories has them played by every go test")
+	historyTwice = flag.Bool("histories.twice", false,
+		"play each history twice and count those that went another way: on a quiet machine few do")
 	historyKinds = flag.String("histories.kinds", "",
 		"which kinds of findings are looked at, with commas between; all if empty")
 )
@@ -78,7 +80,7 @@ func playAll(t *testing.T, seed uint64, n int) (total stats, failing map[string]
 				if from >= end {
 					return
 				}
-				r, err := s.play(order{From: from, To: min(to, end), Theme: *historyTheme})
+				r, err := s.play(order{From: from, To: min(to, end), Theme: *historyTheme, Twice: *historyTwice})
 				if err != nil {
 					t.Error(err)
 					return

@@ -24,6 +24,7 @@ type order struct {
 	From, To uint64
 	Theme    string
 	Plan     *plan
+	Twice    bool // each is played twice
 }
 
 // report is what a worker says: that it begins with a seed, or what came of an order.
@@ -61,7 +62,13 @@ func serve(t *testing.T, in io.Reader, out io.Writer) {
 		r := report{Done: true}
 		one := func(p *plan) {
 			say(report{Begins: p.Seed})
-			found, s := playOne(t, p)
+			var found []finding
+			var s stats
+			if o.Twice {
+				found, s = playTwice(t, p)
+			} else {
+				found, s, _ = playOne(t, p)
+			}
 			r.Stats.add(s)
 			if len(found) > 0 {
 				r.Failed = append(r.Failed, failed{p.Seed, found})
@@ -92,7 +99,7 @@ const stalled = 2 * time.Minute
 func hirePlayer(binary string, env ...string) (*player, error) {
 	p := &player{cmd: exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0")}
 	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400",
-		"GODEBUG=adaptivestackstart=1")
+		"GODEBUG=adaptivestackstart=1,asyncpreemptoff=1")
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,6 +35,7 @@ type world struct {
 	chance   *rand.Rand // how long a command takes, and what becomes of it
 	troubled bool       // something was wrong with a node or on the way to one
 	findings []finding
+	trace    hash.Hash64 // of every command: when it was sent, by whom, and where to
 }
 
 // mostScripts is after how many script calls a history is over, unless its plan says more.
@@ -81,7 +84,8 @@ type linkState struct {
 }
 
 func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1))}
+	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1)),
+		trace: fnv.New64a()}
 	for range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
 		go n.server.Serve()
@@ -182,7 +186,7 @@ func (p *process) listed(numbers []int) (nodes []shardlimit.Node) {
 	for _, i := range numbers {
 		life := p.life
 		link := redissim.NewLink(p.world.nodes[i].server,
-			func([]string) redissim.Fate { return p.fate(i, life) }, p.stand)
+			func(command []string) redissim.Fate { return p.fate(i, life, command) }, p.stand)
 		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
 	}
 	return nodes
@@ -204,11 +208,12 @@ func (p *process) stand() {
 }
 
 // fate is what becomes of a command to a node.
-func (p *process) fate(node, life int) redissim.Fate {
+func (p *process) fate(node, life int, command []string) redissim.Fate {
 	w := p.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
+	fmt.Fprintln(w.trace, now, p.number, life, node, command)
 	way := int64(p.plan.Latency[node]) / 2
 	f := redissim.Fate{
 		There:   time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),

@@ -58,7 +58,9 @@ func (ms *members) all() []*member {
 	defer ms.mu.Unlock()
 	all := []*member{ms.own}
 	if len(ms.others) > 0 {
-		all = slices.AppendSeq(all, maps.Values(ms.others))
+		for _, name := range slices.Sorted(maps.Keys(ms.others)) {
+			all = append(all, ms.others[name])
+		}
 	}
 	return all
 }

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
 )
 
 // pumpNap is the longest the head of a queue sleeps without looking again, so
@@ -43,7 +44,7 @@ func (q *queue) pump(ctx context.Context) {
 				err = ErrClosed
 			}
 			if c.waitsOn(err) {
-				q.nap(ctx, nap, outageNap/2+rand.N(outageNap))
+				q.nap(ctx, nap, outageNap/2+chance.N(outageNap))
 				continue
 			}
 			q.failAll(err)
@@ -142,7 +143,7 @@ func stagger(futile int, window time.Duration) time.Duration {
 	if futile < 2 {
 		return 0
 	}
-	return rand.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
+	return chance.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
 }
 
 // head is what the line wants next: one permit each for the callers at its head

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/line"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -142,7 +142,7 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 	for futile := 0; ; futile++ {
 		d, err := s.AllowN(ctx, n)
 		if err != nil && s.waitsOn(err) {
-			if !clock.Sleep(ctx, outageNap/2+rand.N(outageNap)) {
+			if !clock.Sleep(ctx, outageNap/2+chance.N(outageNap)) {
 				return d, clock.Ended(ctx)
 			}
 			continue

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -118,7 +118,7 @@ func (f *Fence) ask() <-chan placeReply {
 }
 
 // due reports, once in a while, that a blank place is to be restored.
-func (f *Fence) due() bool { return rand.IntN(4) == 0 }
+func (f *Fence) due() bool { return chance.N(4) == 0 }
 
 // begin is the membership that goes on: what was found, or what this process knows if that is
 // later, or, if there is none, one in which all nodes of this process are in.
@@ -190,7 +190,7 @@ func (f *Fence) Follow(ctx context.Context, lives ...string) error {
 func (f *Fence) change(ctx context.Context,
 	next func(majority.Found) (majority.Membership, error)) (m majority.Membership, err error) {
 	for i := range rounds {
-		if i > 0 && !clock.Sleep(ctx, rand.N(time.Duration(i)*4*time.Millisecond)) {
+		if i > 0 && !clock.Sleep(ctx, chance.N(time.Duration(i)*4*time.Millisecond)) {
 			return m, errors.Join(err, clock.Ended(ctx))
 		}
 		if m, err = f.round(ctx, next); !errors.Is(err, majority.ErrOvertaken) && !errors.Is(err, majority.ErrBlank) {

@@ -11,7 +11,6 @@ package fence
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"hash/fnv"
@@ -22,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
@@ -121,11 +121,7 @@ type knowledge struct {
 
 // New returns the fence of a membership at these places, of which nothing is known yet.
 func New(env *Env, places []string) (*Fence, error) {
-	var id [8]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return nil, err
-	}
-	proposer, err := majority.NewProposer(1+int64(binary.BigEndian.Uint64(id[:])%majority.MaxNumber), len(places))
+	proposer, err := majority.NewProposer(1+chance.N(int64(majority.MaxNumber)), len(places))
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,11 @@
 package node
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
 )
 
 // How a breaker behaves. A broken connection is certain, a timeout may be a
@@ -95,7 +96,7 @@ func (b *breaker) trip(now int64) bool {
 		return false // a call that was under way when it opened
 	}
 	b.pause = min(max(2*b.pause, breakerMinPause), breakerMaxPause)
-	spread := time.Duration(rand.Int64N(int64(b.pause)/4 + 1))
+	spread := time.Duration(chance.N(int64(b.pause)/4 + 1))
 	b.probeAt.Store(now + int64(b.pause+spread))
 	b.probing = false
 	if b.ready() && now-b.closedAt > int64(breakerMaxPause) {

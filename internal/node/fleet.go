@@ -147,7 +147,8 @@ func (f *Fleet) retire(used map[string]bool) {
 	old := f.roster.Load()
 	next := &Roster{specs: old.specs, byName: maps.Clone(old.byName)}
 	var gone []*Node
-	for name, n := range old.byName {
+	for _, name := range slices.Sorted(maps.Keys(old.byName)) {
+		n := old.byName[name]
 		if !used[name] && !old.lists(name) {
 			delete(next.byName, name)
 			gone = append(gone, n)

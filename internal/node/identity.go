@@ -2,16 +2,16 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -78,12 +78,14 @@ func (f *Fleet) watchNames(ctx context.Context) {
 			return
 		case <-f.reconnected:
 			// To look connects anew where that just failed, and so leads here again.
-			if !clock.Sleep(ctx, redialPause+mathrand.N(redialPause/4)) {
+			if !clock.Sleep(ctx, redialPause+chance.N(redialPause/4)) {
 				return
 			}
-		case <-time.After(nameEvery + mathrand.N(nameEvery/4)):
+		case <-time.After(nameEvery + chance.N(nameEvery/4)):
 		}
-		for _, n := range f.roster.Load().byName {
+		named := f.roster.Load().byName
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			n := named[name]
 			on := n.client.Load()
 			if on == nil || !n.Ready(shard.Slot(f.nameKey())) { // nor does any call use it
 				continue
@@ -140,7 +142,5 @@ func (f *Fleet) nameOn(ctx context.Context, name string, client rueidis.Client) 
 
 // newClaim tells one claim of a name from another, so that a process knows its own.
 func newClaim() string {
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
-	return hex.EncodeToString(random[:])
+	return fmt.Sprintf("%016x", chance.Uint64())
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -175,7 +175,7 @@ func (r *Register) succeed(ctx context.Context,
 			stored := r.asStored(*next)
 			return &stored, r.adoptAs(stored, sent)
 		}
-		if !clock.Sleep(ctx, rand.N(pause)) {
+		if !clock.Sleep(ctx, chance.N(pause)) {
 			return nil, clock.Ended(ctx)
 		}
 	}

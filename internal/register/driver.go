@@ -3,11 +3,11 @@ package register
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -123,7 +123,7 @@ func (r *Register) rhythm(window time.Duration, leading bool) time.Duration {
 	}
 	pause := min(max(window/4, 50*time.Millisecond), max(time.Second, min(window/4096, followEvery)))
 	pause *= time.Duration(1 + r.participants.Load()/20)
-	return pause/2 + rand.N(pause)
+	return pause/2 + chance.N(pause)
 }
 
 // sleep waits until a shard is to be asked, or somebody pokes. It reports false if ctx ended.
@@ -295,7 +295,7 @@ func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, for
 // processes that lost the same node do not ask in step.
 func (d *driver) longer(pause time.Duration) time.Duration {
 	pause = min(max(2*pause, d.register.rhythm(d.layout.Window, true)), awayMost)
-	return pause - rand.N(pause/4+1)
+	return pause - chance.N(pause/4+1)
 }
 
 // lull is how long a shard that answered so has nothing new to say; -1 if that is not known.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
@@ -42,7 +42,7 @@ func (r *Register) syncHolding(ctx context.Context) error {
 		if !r.strict && round >= agreeRounds {
 			return errDisputed
 		}
-		if !clock.Sleep(ctx, rand.N(time.Duration(round+1)*2*time.Millisecond)) {
+		if !clock.Sleep(ctx, chance.N(time.Duration(round+1)*2*time.Millisecond)) {
 			return errDisputed
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/shard"
@@ -174,7 +174,7 @@ func (r *Register) ReconsiderSoon() {
 
 func (r *Register) reconsiderOn(ctx context.Context) {
 	defer r.reconsidering.Store(false)
-	for pause := reconsiderSpread; clock.Sleep(ctx, rand.N(pause)); pause = min(2*pause, 4*time.Second) {
+	for pause := reconsiderSpread; clock.Sleep(ctx, chance.N(pause)); pause = min(2*pause, 4*time.Second) {
 		if !r.displaced() {
 			return
 		}

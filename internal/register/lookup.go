@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -79,7 +79,7 @@ func (r *Register) SyncSoon() {
 				return
 			}
 			// The spread keeps processes that lost the same node from asking in step.
-			if !clock.Sleep(ctx, pause+rand.N(pause)) {
+			if !clock.Sleep(ctx, pause+chance.N(pause)) {
 				return
 			}
 		}

@@ -1,0 +1,46 @@
+// Package chance is where a process draws its random numbers: pauses that spread, ties, names. A
+// test that seeds it has the same numbers again.
+package chance
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// seeded is a source that several goroutines draw from.
+type seeded struct {
+	mu     sync.Mutex
+	source *rand.Rand
+}
+
+// source is nil unless a test has seeded it.
+var source atomic.Pointer[seeded]
+
+// Seed makes all numbers that follow depend on the seed alone. It is for tests that play something
+// again, in a process where nothing else draws.
+func Seed(seed uint64) {
+	source.Store(&seeded{source: rand.New(rand.NewPCG(seed, seed))})
+}
+
+// Uint64 returns a random number.
+func Uint64() uint64 {
+	s := source.Load()
+	if s == nil {
+		return rand.Uint64()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.source.Uint64()
+}
+
+// N returns a random number from 0 to below n, which must be positive.
+func N[T ~int | ~int64 | ~uint64](n T) T {
+	s := source.Load()
+	if s == nil {
+		return rand.N(n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return T(s.source.Uint64N(uint64(n)))
+}

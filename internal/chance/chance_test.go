@@ -1,0 +1,17 @@
+package chance
+
+import "testing"
+
+func TestSeed(t *testing.T) {
+	draw := func(seed uint64) (drawn [8]uint64) {
+		Seed(seed)
+		defer source.Store(nil)
+		for i := range drawn {
+			drawn[i] = N(uint64(1000)) + Uint64()
+		}
+		return drawn
+	}
+	if draw(1) != draw(1) || draw(1) == draw(2) {
+		t.Error("a seed does not decide what is drawn")
+	}
+}
