@@ -160,7 +160,8 @@ func (w *world) down(s step) {
 // link has something be wrong between a process and a node.
 func (w *world) link(s step) {
 	p := w.procs[s.P%len(w.procs)]
-	p.links[s.Node%len(w.nodes)] = linkState{s.Mode, w.now() + int64(s.For)}
+	link := &p.links[s.Node%len(w.nodes)]
+	link.mode, link.until = s.Mode, w.now()+int64(s.For)
 	w.trouble()
 	w.event("link " + s.Mode)
 }

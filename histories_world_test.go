@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -32,10 +31,9 @@ type world struct {
 	stat  stats
 
 	mu       sync.Mutex
-	chance   *rand.Rand // how long a command takes, and what becomes of it
-	troubled bool       // something was wrong with a node or on the way to one
+	troubled bool // something was wrong with a node or on the way to one
 	findings []finding
-	trace    hash.Hash64 // of every command: when it was sent, by whom, and where to
+	trace    uint64 // of every command, when it was sent, by whom, and where to: in whatever order at one instant
 }
 
 // mostScripts is after how many script calls a history is over, unless its plan says more.
@@ -79,13 +77,13 @@ type kept struct {
 
 // linkState is what is wrong on the way from a process to a node, and how long.
 type linkState struct {
-	mode  string // slow, stuck, lossy, cut
-	until int64
+	chance *rand.Rand // how long a command takes, and what becomes of it
+	mode   string     // slow, stuck, lossy, cut
+	until  int64
 }
 
 func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1)),
-		trace: fnv.New64a()}
+	w := &world{plan: p, begun: time.Now()}
 	for range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
 		go n.server.Serve()
@@ -95,7 +93,10 @@ func newWorld(p *plan) *world {
 		w.limit = append(w.limit, &watched{world: w, number: i, plan: l})
 	}
 	for i, pp := range p.Procs {
-		proc := &process{world: w, number: i, plan: pp, links: make([]linkState, p.Nodes)}
+		proc := &process{world: w, number: i, plan: pp}
+		for node := range p.Nodes {
+			proc.links = append(proc.links, linkState{chance: rand.New(rand.NewPCG(p.Seed, uint64(i*p.Nodes+node)))})
+		}
 		w.procs = append(w.procs, proc)
 		proc.start()
 	}
@@ -213,22 +214,23 @@ func (p *process) fate(node, life int, command []string) redissim.Fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
-	fmt.Fprintln(w.trace, now, p.number, life, node, command)
+	w.trace += xxhash.Sum64String(fmt.Sprintln(now, p.number, life, node, command))
+	chance := p.links[node].chance
 	way := int64(p.plan.Latency[node]) / 2
 	f := redissim.Fate{
-		There:   time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
-		Back:    time.Duration(10_000 + way + w.chance.Int64N(way/4+5_000)),
+		There:   time.Duration(10_000 + way + chance.Int64N(way/4+5_000)),
+		Back:    time.Duration(10_000 + way + chance.Int64N(way/4+5_000)),
 		Refused: life != p.life || p.client == nil || w.nodes[node].downUntil > now,
 	}
 	if l := p.links[node]; l.until > now {
 		switch l.mode {
 		case "slow":
-			f.There += time.Duration(w.chance.Int64N(int64(60 * time.Millisecond)))
-			f.Back += time.Duration(w.chance.Int64N(int64(60 * time.Millisecond)))
+			f.There += time.Duration(chance.Int64N(int64(60 * time.Millisecond)))
+			f.Back += time.Duration(chance.Int64N(int64(60 * time.Millisecond)))
 		case "stuck":
 			f.There += time.Duration(l.until - now)
 		case "lossy":
-			f.Lost, f.ReplyLost = w.chance.IntN(4) == 0, w.chance.IntN(4) == 0
+			f.Lost, f.ReplyLost = chance.IntN(4) == 0, chance.IntN(4) == 0
 		case "cut":
 			f.Refused = true
 		}

@@ -1,11 +1,13 @@
-// Package chance is where a process draws its random numbers: pauses that spread, ties, names. A
-// test that seeds it has the same numbers again.
+// Package chance is what goes another way each time a process runs: its random numbers, and which
+// goroutine goes first. A test that seeds it can play the same again.
 package chance
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // seeded is a source that several goroutines draw from.
@@ -43,4 +45,14 @@ func N[T ~int | ~int64 | ~uint64](n T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return T(s.source.Uint64N(uint64(n)))
+}
+
+// Yield lets other goroutines run first: some of them, or in the simulated time of a test that has
+// seeded the numbers, all that can.
+func Yield() {
+	if source.Load() == nil {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(1)
 }

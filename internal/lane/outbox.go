@@ -1,10 +1,10 @@
 package lane
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -79,7 +79,7 @@ func (o *outbox) next() *flight {
 // fly sends what waits until nothing does, or another flight is about to.
 func (o *outbox) fly(f *flight) {
 	if o.busy() {
-		runtime.Gosched() // those who are about to call come along
+		chance.Yield() // those who are about to call come along
 	}
 	for f != nil {
 		o.load(f)
@@ -97,7 +97,7 @@ func (o *outbox) fly(f *flight) {
 		}
 		// Those who have just been answered are about to come back. Let them, so that the next
 		// flight carries all of them and not every other one.
-		runtime.Gosched()
+		chance.Yield()
 	}
 }
 
