@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/quiet"
 )
 
@@ -24,6 +25,13 @@ const (
 // errBusy means that others use the machine, so that figures would mean little.
 var errBusy = errors.New("others use the machine")
 
+// watch is how the machine is watched; tests have their own.
+type watch struct {
+	proc  string        // where Linux tells of itself
+	look  func() string // the load averages now
+	sleep func(ctx context.Context, d time.Duration)
+}
+
 // heed makes sure that the machine is quiet, as far as it was asked for and the system tells.
 func (j *job) heed(ctx context.Context) error {
 	if j.env.Smoke || j.busy == mark || len(j.scenarios) == 0 {
@@ -39,8 +47,8 @@ func (j *job) heed(ctx context.Context) error {
 				"measured all the same, and marked", errBusy, why)
 		}
 		fmt.Fprintf(j.out, "waiting for a quiet machine: %s\n", why)
-		j.sleep(ctx, 10*time.Second)
-		j.machine.Load = j.look()
+		j.watch.sleep(ctx, 10*time.Second)
+		j.machine.Load = j.watch.look()
 	}
 }
 
@@ -56,19 +64,11 @@ func (j *job) disturbance(ctx context.Context) string {
 // rest watches the machine for a while in which this program does nothing. A smoke run has no time
 // for it.
 func (j *job) rest(ctx context.Context) (before, after quiet.Reading) {
-	before = quiet.Read(j.proc)
+	before = quiet.Read(j.watch.proc)
 	if !j.env.Smoke {
-		j.sleep(ctx, restFor)
+		j.watch.sleep(ctx, restFor)
 	}
-	return before, quiet.Read(j.proc)
+	return before, quiet.Read(j.watch.proc)
 }
 
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
+func pause(ctx context.Context, d time.Duration) { _ = load.Sleep(ctx, d) } // its callers look at ctx

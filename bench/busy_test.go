@@ -47,16 +47,15 @@ func (m *machine) on(t *testing.T, busy string) (*job, *strings.Builder) {
 		m.loads = m.loads[min(1, len(m.loads)-1):]
 		return now
 	}
-	j := &job{out: out, busy: busy, proc: m.dir, look: next, results: t.TempDir(),
-		machine: report.Machine{Cores: 2, Load: next()},
-		sleep: func(context.Context, time.Duration) {
+	j := &job{out: out, busy: busy, results: t.TempDir(), machine: report.Machine{Cores: 2, Load: next()},
+		watch: watch{m.dir, next, func(context.Context, time.Duration) {
 			m.busy, m.idle = m.busy+m.others[0], m.idle+100-m.others[0]
 			m.others = m.others[min(1, len(m.others)-1):]
 			m.write(t)
-		}}
+		}}}
 	j.scenarios = []scenario.Scenario{{Name: "one",
-		Run: func(_ context.Context, _ scenario.Env, r *report.Result) error {
-			r.Add("a", 1, "rate", 2)
+		Run: func(_ context.Context, s *scenario.Sheet) error {
+			s.Result.Add("a", 1, "rate", 2)
 			return nil
 		}}}
 	return j, out
@@ -110,7 +109,7 @@ func TestAQuietMachineIsWaitedFor(t *testing.T) {
 // TestWhereNothingIsKnown: on systems that do not tell, it is measured, and said to be unknown.
 func TestWhereNothingIsKnown(t *testing.T) {
 	j, _ := (&machine{loads: []string{"unknown"}, others: []int{0}}).on(t, refuse)
-	j.proc = filepath.Join(t.TempDir(), "none")
+	j.watch.proc = filepath.Join(t.TempDir(), "none")
 	if err := j.do(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -16,32 +16,18 @@ import (
 
 func TestParse(t *testing.T) {
 	var out strings.Builder
-	j, err := parse([]string{"exact", "--rounds", "3", "--for", "2s", "--goroutines", "1, 64", "--rivals",
-		"shardlimit,ulule"}, &out)
+	j, err := parse([]string{"lone,exact", "--rounds", "3", "--goroutines", "1, 64", "--rivals", "shardlimit,ulule",
+		"--cases", "1; 50k few"}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(j.scenarios) != 1 || j.scenarios[0].Name != "exact" || j.env.Rounds != 3 || j.env.For != 2*time.Second ||
-		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 || j.env.Redisson {
+	if len(j.scenarios) != 2 || j.scenarios[1].Name != "exact" || j.env.Rounds != 3 || j.env.Redisson ||
+		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 || j.results != "results" ||
+		!slices.Equal(j.env.Cases, []string{"1", "50k few"}) {
 		t.Errorf("parsed %+v", j)
 	}
-	if j.results != "results" {
-		t.Errorf("results to %q; want the committed place", j.results)
-	}
-	if !strings.HasPrefix(j.command, "go -C bench run . exact --rounds 3") {
+	if !strings.HasPrefix(j.command, "go -C bench run . lone,exact --rounds 3") {
 		t.Errorf("command %q", j.command)
-	}
-}
-
-func TestSmokeStaysOutOfTheResults(t *testing.T) {
-	for _, args := range [][]string{{"all", "--smoke"}, {"lone", "--out", "elsewhere"}} {
-		j, err := parse(args, &strings.Builder{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if j.results == "results" || j.pages != "" {
-			t.Errorf("%v: results to %q, pages in %q", args, j.results, j.pages)
-		}
 	}
 }
 
@@ -49,27 +35,11 @@ func TestParseErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"nothing"}, {"exact", "more"}, {"exact", "--no-such-flag"}, {"exact", "--goroutines", "0"},
 		{"exact", "--goroutines", "1,x"}, {"exact", "--rivals", "nobody"}, {"exact", "--rounds", "-1"},
-		{"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"}, {"exact,nothing"}, {"draw"},
+		{"exact", "--time", "0"}, {"exact", "--time", "NaN"}, {"--smoke"}, {"exact,nothing"}, {"all", "--smoke"},
 		{"exact", "--busy", "perhaps"},
 	} {
 		if _, err := parse(args, &strings.Builder{}); !errors.Is(err, errUsage) {
 			t.Errorf("%v: err %v, want a usage error", args, err)
-		}
-	}
-}
-
-func TestSeveralScenarios(t *testing.T) {
-	for list, want := range map[string]string{"lone,exact": "lone exact", "performance": "exact keys"} {
-		j, err := parse([]string{list}, &strings.Builder{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, s := range j.scenarios {
-			names = append(names, s.Name)
-		}
-		if got := strings.Join(names, " "); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", list, got)
 		}
 	}
 }
@@ -91,14 +61,14 @@ func TestHelp(t *testing.T) {
 // TestWhatWasMeasuredIsKept: a scenario that fails half-way leaves what it has, and says so.
 func TestWhatWasMeasuredIsKept(t *testing.T) {
 	boom := errors.New("boom")
-	half := scenario.Scenario{Name: "half", Run: func(_ context.Context, _ scenario.Env, r *report.Result) error {
-		r.Add("a", 1, "rate", 2)
+	half := scenario.Scenario{Name: "half", Run: func(_ context.Context, s *scenario.Sheet) error {
+		s.Result.Add("a", 1, "rate", 2)
 		return boom
 	}}
 	none := scenario.Scenario{Name: "none",
-		Run: func(context.Context, scenario.Env, *report.Result) error { return boom }}
+		Run: func(context.Context, *scenario.Sheet) error { return boom }}
 	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}, busy: mark,
-		sleep: func(context.Context, time.Duration) {}}
+		watch: watch{sleep: func(context.Context, time.Duration) {}}}
 	if err := j.do(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("err %v, want that of the scenarios", err)
 	}

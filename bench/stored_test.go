@@ -24,7 +24,7 @@ func TestStoredPictures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Draw(drawn, false); err != nil {
+		if _, err := r.Draw(drawn); err != nil {
 			t.Error(err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestStoredPictures(t *testing.T) {
 	if !slices.Equal(want, have) {
 		t.Errorf("stored are %v, want %v; draw them with: go -C bench run . report", have, want)
 	}
-	text := pages(t, "..")
+	text := pagesIn(t, "..")
 	for _, name := range have {
 		if !strings.Contains(text, "/"+name) {
 			t.Errorf("no page shows %s: have its view not kept, and remove it", name)
@@ -58,11 +58,11 @@ func TestStoredFigures(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "README.md"), readme, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := pages(t, folder)
+	before := pagesIn(t, folder)
 	if err := report.Pages(folder, stored); err != nil {
 		t.Error(err)
 	}
-	if pages(t, folder) != before {
+	if pagesIn(t, folder) != before {
 		t.Error("pages show other figures than are stored; bring them up to date with: go -C bench run . report")
 	}
 }
@@ -79,8 +79,8 @@ func pictures(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// pages is the text of all pages for readers.
-func pages(t *testing.T, folder string) string {
+// pagesIn is the text of all pages for readers.
+func pagesIn(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
 	add := func(path string, _ fs.DirEntry, err error) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -46,9 +47,9 @@ func (q Quota) Part() float64 { return q.Time.Seconds() / q.Period.Seconds() }
 // New makes a group with no process in it. It also removes what a run that was
 // killed has left behind.
 func New(q Quota) (*Group, error) {
-	parent, v2, err := hierarchy("/proc/self/mountinfo", "/proc/self/cgroup")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	parent, v2, ok := hierarchy("/sys/fs/cgroup")
+	if !ok {
+		return nil, ErrUnsupported
 	}
 	sweep(parent, alive)
 	g := &Group{
@@ -63,6 +64,18 @@ func New(q Quota) (*Group, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	return g, nil
+}
+
+// hierarchy is the folder below root in which groups with a CPU quota are made, and whether it is
+// of version 2. Making a folder hand the cpu controller on would change the machine for others.
+func hierarchy(root string) (dir string, v2, ok bool) {
+	handed, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
+	if err == nil && slices.Contains(strings.Fields(string(handed)), "cpu") {
+		return root, true, true
+	}
+	dir = filepath.Join(root, "cpu")
+	_, err = os.Stat(filepath.Join(dir, "cgroup.procs"))
+	return dir, false, err == nil
 }
 
 func (g *Group) limit(q Quota) error {
@@ -95,17 +108,13 @@ func (g *Group) write(file, text string) error {
 func (g *Group) Close() error {
 	for deadline := time.Now().Add(removeTimeout); ; time.Sleep(removePause) {
 		err := os.Remove(g.dir)
-		if err == nil || errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {
-			return ignoreAbsent(err)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
-}
-
-func ignoreAbsent(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // sweep removes the groups whose makers are gone. The kernel refuses to remove

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -26,50 +25,23 @@ func machine(t *testing.T, files map[string]string) string {
 }
 
 func TestHierarchy(t *testing.T) {
-	for _, c := range []struct {
-		name, mount, groups string
-		files               map[string]string
-		want                string // below the root; "" for an error
-		v2                  bool
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string // below the root; "" for none
+		v2    bool
 	}{
-		{"v1", "30 25 0:26 / ROOT/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct",
-			"4:memory:/m\n2:cpu,cpuacct:/a/b\n",
-			map[string]string{"cpu/a/b/tasks": ""}, "cpu/a/b", false},
-		{"v1, own group not visible", "30 25 0:26 / ROOT/cpu rw - cgroup cgroup rw,cpu", "2:cpu:/a/b\n",
-			map[string]string{"cpu/tasks": ""}, "cpu", false},
-		{"v1, a container's root", "30 25 0:26 /docker/x ROOT/cpu rw - cgroup cgroup rw,cpu", "2:cpu:/docker/x/y\n",
-			map[string]string{"cpu/y/tasks": ""}, "cpu/y", false},
-		{"v1 before v2",
-			"29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw\n30 25 0:26 / ROOT/cpu rw - cgroup cgroup rw,cpu",
-			"2:cpu:/\n0::/\n",
-			map[string]string{"cpu/tasks": "", "two/cgroup.subtree_control": "cpu"}, "cpu", false},
-		{"v2, own group delegates", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/me\n",
-			map[string]string{"two/me/cgroup.subtree_control": "cpu io", "two/cgroup.subtree_control": "cpu"}, "two/me",
-			true},
-		{"v2, only the root delegates", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/me/deep\n",
-			map[string]string{"two/me/deep/cgroup.subtree_control": "", "two/cgroup.subtree_control": "cpuset cpu"},
-			"two", true},
-		{"v2, cpuset is not cpu", "29 25 0:25 / ROOT/two rw - cgroup2 cgroup2 rw", "0::/\n",
-			map[string]string{"two/cgroup.subtree_control": "cpuset memory"}, "", false},
-		{"nothing", "22 25 0:5 / ROOT/proc rw - proc proc rw", "", nil, "", false},
+		"v1": {map[string]string{"cpu/cgroup.procs": ""}, "cpu", false},
+		"v1 beside v2": {map[string]string{"cpu/cgroup.procs": "", "unified/cgroup.subtree_control": "cpu"}, "cpu",
+			false},
+		"v2":            {map[string]string{"cgroup.subtree_control": "cpuset cpu"}, ".", true},
+		"v2, no cpu":    {map[string]string{"cgroup.subtree_control": "cpuset memory"}, "", false},
+		"nothing there": {nil, "", false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			root := machine(t, c.files)
-			mounts, groups := filepath.Join(root, "mountinfo"), filepath.Join(root, "cgroup")
-			if err := errors.Join(
-				os.WriteFile(mounts, []byte(strings.ReplaceAll(c.mount, "ROOT", root)), 0o644),
-				os.WriteFile(groups, []byte(c.groups), 0o644),
-			); err != nil {
-				t.Fatal(err)
-			}
-			dir, v2, err := hierarchy(mounts, groups)
-			if (err != nil) != (c.want == "") {
-				t.Fatalf("err %v, want a folder: %v", err, c.want != "")
-			}
-			if c.want != "" && (dir != filepath.Join(root, c.want) || v2 != c.v2) {
-				t.Errorf("got %s, version 2: %v; want %s, %v", dir, v2, c.want, c.v2)
-			}
-		})
+		root := machine(t, c.files)
+		dir, v2, ok := hierarchy(root)
+		if ok != (c.want != "") || ok && (dir != filepath.Join(root, c.want) || v2 != c.v2) {
+			t.Errorf("%s: %s, version 2: %v, found: %v", name, dir, v2, ok)
+		}
 	}
 }
 
@@ -130,4 +102,9 @@ func TestCloseRemoves(t *testing.T) {
 			t.Errorf("err %v, still there: %v", err, isDir(g.dir))
 		}
 	}
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }

@@ -2,19 +2,38 @@ package fleet
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/replay"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
+
+const (
+	// callTimeout is far above what a call takes on a node that gets a fortieth of
+	// a core, beside whatever else the machine does: what is measured is throughput,
+	// not patience.
+	callTimeout = 20 * time.Second
+	// rehearsalPause is how long a caller whose first call failed waits before it
+	// tries again: a node that was too slow for it is left alone for a while.
+	rehearsalPause = 200 * time.Millisecond
+)
+
+// errDenied means that a decision was no, where none should be.
+var errDenied = errors.New("denied, although the limit is out of reach")
+
+// take makes n calls for a permit each at once and returns how many were granted.
+type take func(ctx context.Context, n int64) (granted int64, err error)
+
+// wait blocks until a permit has been granted, or ctx ends.
+type wait func(ctx context.Context) error
 
 // ways are how a member gets permits.
 type ways struct {
@@ -23,66 +42,110 @@ type ways struct {
 }
 
 // admit connects the members of a crowd and makes each one's ways.
-func admit(ctx context.Context, c Crowd) (all []ways, end func(), err error) {
-	var ends []func()
-	end = func() {
-		for _, e := range ends {
-			e()
-		}
-	}
-	var shared *shardlimit.Client
-	for _, m := range c.Members {
-		var w ways
-		var close func()
-		switch {
-		case c.Kind == Coalesced && c.Gateway && shared != nil:
-			w, err = limiterWays(ctx, shared, c, m)
-			close = func() {}
-		case c.Kind == Coalesced:
-			if shared, err = shardlimit.New(crowdConfig(c, m)); err == nil {
-				close = shared.Close
-				w, err = limiterWays(ctx, shared, c, m)
-			}
-		case c.Kind == FirstCome:
-			w, close, err = firstComeWays(c, m)
-		case c.Kind == RedisRate:
-			w, close = redisRateWays(c, m)
-		default:
-			err = fmt.Errorf("no crowd is of the kind %q", c.Kind)
-		}
-		if close != nil {
-			ends = append(ends, close)
-		}
+func admit(ctx context.Context, c Crowd) (_ []ways, end func(), err error) {
+	a := admission{Crowd: c}
+	defer func() {
 		if err != nil {
-			end()
-			return nil, nil, err
+			a.end()
 		}
-		all = append(all, w)
+	}()
+	var (
+		connecting sync.WaitGroup
+		errs       = make([]error, len(c.Members))
+		ways       = make([]ways, len(c.Members))
+	)
+	for i, m := range c.Members {
+		connecting.Go(func() { ways[i], errs[i] = a.member(ctx, m) })
+		if c.Kind != Coalesced || c.Gateway {
+			connecting.Wait() // one after the other, as they share what they are connected with
+		}
 	}
-	return all, end, nil
+	connecting.Wait()
+	if err = errors.Join(errs...); err == nil && c.Decide {
+		err = a.rehearse(ctx, ways)
+	}
+	return ways, a.end, err
 }
 
-func crowdConfig(c Crowd, m Member) shardlimit.Config {
-	config := shardlimit.Config{Participant: m.Name, Weight: m.Weight, CallTimeout: callTimeout}
-	if c.Gateway {
-		config.Participant, config.Weight = "gateway", 0
-	}
-	for i, addr := range c.Addrs {
-		config.Nodes = append(config.Nodes, shardlimit.Node{Name: NodeName(i), Redis: distant(option(addr), m.Far)})
-	}
-	return config
+// admission is what the members of a process are connected with.
+type admission struct {
+	Crowd
+	mu     sync.Mutex
+	ends   []func()
+	shared *shardlimit.Client // of a gateway
+	shards []*replay.Shard    // of callers that decide
 }
 
-// limiterWays makes single calls, as programs do.
-func limiterWays(ctx context.Context, client *shardlimit.Client, c Crowd, m Member) (ways, error) {
+func (a *admission) atEnd(end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ends = append(a.ends, end)
+}
+
+func (a *admission) end() {
+	for _, end := range a.ends {
+		end()
+	}
+}
+
+func (a *admission) member(ctx context.Context, m Member) (ways, error) {
+	switch a.Kind {
+	case Coalesced:
+		return a.limiter(ctx, m)
+	case FirstCome:
+		return a.firstCome()
+	}
+	return ways{}, fmt.Errorf("no crowd is of the kind %q", a.Kind)
+}
+
+// option connects with one connection and small buffers: a worker holds many.
+func option(addr string) rueidis.ClientOption {
+	o := server.Option(addr)
+	o.PipelineMultiplex = -1
+	o.ReadBufferEachConn, o.WriteBufferEachConn = 16<<10, 16<<10
+	o.Dialer.Timeout = callTimeout
+	o.ConnWriteTimeout = callTimeout
+	return o
+}
+
+// limiter makes single calls, as programs do.
+func (a *admission) limiter(ctx context.Context, m Member) (ways, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	limiter, err := client.Limiter(ctx, c.Limit, shardlimit.Limit{Permits: c.Permits, Per: c.Per, Shards: c.Shards})
+	client := a.shared
+	if client == nil {
+		config := shardlimit.Config{Participant: m.Name, Weight: m.Weight, CallTimeout: callTimeout}
+		if a.Gateway {
+			config.Participant, config.Weight = "gateway", 0
+		}
+		for i, addr := range a.Addrs { // names are alike in every run, so that placement is
+			node := shardlimit.Node{Name: fmt.Sprintf("node-%d", i), Redis: option(addr)}
+			config.Nodes = append(config.Nodes, node)
+		}
+		var err error
+		if client, err = shardlimit.New(config); err != nil {
+			return ways{}, err
+		}
+		a.atEnd(client.Close)
+		if a.Gateway {
+			a.shared = client
+		}
+	}
+	limiter, err := client.Limiter(ctx, a.Limit, shardlimit.Limit{Permits: a.Permits, Per: a.Per, Shards: a.Shards})
 	if err != nil {
 		return ways{}, err
 	}
-	if c.Gateway {
+	if a.Gateway {
 		limiter = limiter.As(m.Name, m.Weight)
+	}
+	if a.Decide {
+		return ways{wait: func(ctx context.Context) error {
+			d, err := limiter.Allow(ctx)
+			if err == nil && !d.Allowed {
+				err = errDenied
+			}
+			return err
+		}}, nil
 	}
 	return ways{limiterTake(limiter), limiter.Wait}, nil
 }
@@ -109,58 +172,75 @@ func limiterTake(limiter *shardlimit.Limiter) take {
 	}
 }
 
-// firstComeWays asks our script, without a word about who asks, for all at once. Who
-// waits comes again when the next permits leave the log.
-func firstComeWays(c Crowd, m Member) (ways, func(), error) {
-	client, err := rueidis.NewClient(distant(option(c.Addrs[0]), m.Far))
-	if err != nil {
-		return ways{}, nil, err
+// firstCome asks our script for all at once. Who waits comes again when the next permits leave the
+// log. Callers that decide share the connections of their process, over which rueidis pipelines.
+func (a *admission) firstCome() (ways, error) {
+	shards := a.shards
+	for i := 0; len(shards) < a.Shards; i++ {
+		client, err := rueidis.NewClient(option(a.Addrs[i]))
+		if err != nil {
+			return ways{}, err
+		}
+		a.atEnd(client.Close)
+		for k := i; k < a.Shards; k += len(a.Addrs) {
+			shard, err := replay.NewShard(client, fmt.Sprint(a.Limit, "-", k), a.Permits/int64(a.Shards), a.Per)
+			if err != nil {
+				return ways{}, err
+			}
+			shards = append(shards, shard)
+		}
 	}
-	shard, err := replay.NewShard(client, c.Limit, c.Permits, c.Per)
-	if err != nil {
-		client.Close()
-		return ways{}, nil, err
+	if a.Decide {
+		a.shards = shards
 	}
-	return ways{shard.TakeUpTo, retried(shard.TryOne)}, client.Close, nil
+	// Chance keeps thousands of callers from walking in step.
+	some := func() *replay.Shard { return shards[rand.IntN(len(shards))] }
+	return ways{
+		func(ctx context.Context, n int64) (int64, error) { return some().Take(ctx, 1, n) },
+		func(ctx context.Context) error {
+			for {
+				granted, after, err := some().Try(ctx)
+				if granted || err != nil {
+					return err
+				}
+				if err := load.Sleep(ctx, after); err != nil {
+					return err
+				}
+			}
+		},
+	}, nil
 }
 
-// redisRateWays asks for all at once, which is kinder than one call each. Who waits
-// comes again after the time that it is told.
-func redisRateWays(c Crowd, m Member) (ways, func()) {
-	options := &redis.Options{Addr: c.Addrs[0], DialTimeout: callTimeout, ReadTimeout: callTimeout}
-	if m.Far > 0 {
-		options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{Timeout: callTimeout}).DialContext(ctx, network, addr)
-			return delayed(conn, m.Far), err
+// rehearse makes one call from every caller, all at once: enough for a
+// participant to use every shard it will use. A node that is held to a small part of
+// a processor may be too slow for the first: it compiles the scripts. They are tried
+// again for half of the crowd's life.
+func (a *admission) rehearse(ctx context.Context, all []ways) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Life/2)
+	defer cancel()
+	var calls sync.WaitGroup
+	failed := make(chan error, 1)
+	for i, m := range a.Members {
+		for range m.Callers {
+			calls.Go(func() {
+				err := all[i].wait(ctx)
+				for err != nil && load.Sleep(ctx, rehearsalPause) == nil {
+					err = all[i].wait(ctx)
+				}
+				if err != nil {
+					select {
+					case failed <- fmt.Errorf("first call of %s: %w", m.Name, err):
+					default:
+					}
+				}
+			})
 		}
 	}
-	client := redis.NewClient(options)
-	limiter := redis_rate.NewLimiter(client)
-	rate := redis_rate.Limit{Rate: int(c.Permits), Burst: int(c.Permits), Period: c.Per}
-	take := func(ctx context.Context, n int64) (int64, error) {
-		r, err := limiter.AllowAtMost(ctx, c.Limit, rate, int(n))
-		if err != nil {
-			return 0, err
-		}
-		return int64(r.Allowed), nil
+	calls.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
 	}
-	wait := retried(func(ctx context.Context) (bool, time.Duration, error) {
-		r, err := limiter.Allow(ctx, c.Limit, rate)
-		if err != nil {
-			return false, 0, err
-		}
-		return r.Allowed > 0, r.RetryAfter, nil
-	})
-	return ways{take, wait}, func() { _ = client.Close() }
-}
-
-// distant adds a delay to the network.
-func distant(o rueidis.ClientOption, delay time.Duration) rueidis.ClientOption {
-	if delay > 0 {
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			conn, err := d.DialContext(ctx, "tcp", addr)
-			return delayed(conn, delay), err
-		}
-	}
-	return o
 }

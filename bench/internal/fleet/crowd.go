@@ -1,12 +1,22 @@
 package fleet
 
 import (
-	"context"
-	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
-	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+// Kind is how decisions are made.
+type Kind string
+
+// The kinds.
+const (
+	// Coalesced is shardlimit as it is: one Client a participant.
+	Coalesced Kind = "coalesced"
+	// FirstCome is our script, one call a decision, without a word about who asks: first come,
+	// first served. Several shards lie on the nodes in turn, and chance chooses among them.
+	FirstCome Kind = "first come"
 )
 
 // Crowd is many participants that call for permits of one limit: at instants of their
@@ -21,7 +31,11 @@ type Crowd struct {
 	Shards  int           `json:"shards"`
 	Members []Member      `json:"members"` // they are divided among the processes
 	// Gateway has all members in one process, where they share a client.
-	Gateway bool `json:"gateway"`
+	Gateway bool `json:"gateway,omitempty"`
+	// Decide has callers take the first answer, and nobody wait: the limit is out of reach, and
+	// what is measured is how many decisions are made. All of them call once before the crowd
+	// begins.
+	Decide bool `json:"decide,omitempty"`
 	// Tick is how often a member calls at most: calls that become due in between
 	// are made together.
 	Tick time.Duration `json:"tick"`
@@ -40,7 +54,6 @@ type Member struct {
 	Even bool          `json:"even"`
 	From time.Duration `json:"from"` // it is there from here
 	To   time.Duration `json:"to"`   // to here; 0: to the end
-	Far  time.Duration `json:"far"`  // by how much replies to it are delayed
 
 	// Callers is how many callers of it each work, wait for a permit, and work
 	// again; its Rate means nothing then. 0: it calls at its Rate, and nobody waits.
@@ -66,6 +79,39 @@ func (m Member) Demand(limit float64) float64 {
 	return float64(m.Callers) / m.Work.Seconds()
 }
 
+// arrivals are the instants of a member's calls since it came, the same ones for
+// the same seed of the crowd.
+func (m Member) arrivals(seed uint64) load.Arrivals {
+	seed = seed<<16 + uint64(m.Index)
+	if !m.Even {
+		return load.Poisson(m.Rate, 1, seed)
+	}
+	even := load.Even(m.Rate, 1)
+	phase := time.Duration(rand.New(rand.NewPCG(seed, 0)).Float64() / m.Rate * float64(time.Second))
+	return func() load.Arrival {
+		a := even()
+		a.At += phase
+		return a
+	}
+}
+
+// work yields how long a caller works before it wants its next permit: times that
+// are distributed exponentially, the same ones for the same seed of the crowd.
+func (m Member) work(seed uint64, caller int) func() time.Duration {
+	random := rand.New(rand.NewPCG(seed<<16+uint64(m.Index), uint64(caller)+1))
+	return func() time.Duration { return time.Duration(random.ExpFloat64() * float64(m.Work)) }
+}
+
+// missed are the instants at which a caller that waits from one time to another would have wanted
+// further permits: who waits does not work, and after each mean time of work it would want
+// one. It had waited for so long before that.
+func (m Member) missed(before, from, to time.Duration) (at []time.Duration) {
+	for t := from + m.Work - before%m.Work; t <= to; t += m.Work {
+		at = append(at, t)
+	}
+	return at
+}
+
 // Take is a member's calls of one tick, or one call of a caller that waits. What
 // such callers want besides is in takes that get nothing.
 type Take struct {
@@ -73,14 +119,6 @@ type Take struct {
 	End     int64 `json:"e"` // when all were answered
 	Wanted  int64 `json:"w"`
 	Granted int64 `json:"g"`
-}
-
-// until is when a member's time is over.
-func (c *Crowd) until(m Member) time.Duration {
-	if m.To > 0 {
-		return min(c.For, m.To)
-	}
-	return c.For
 }
 
 // Trail is what became of one member's calls.
@@ -99,69 +137,6 @@ type Gathering struct {
 	CPU    time.Duration `json:"cpu"`    // of all processes
 }
 
-// lead is how long before a crowd begins its processes are told when.
-const lead = 100 * time.Millisecond
-
-// Gather has the crowd do what it wants, and calls each of the marks at its time
-// since the beginning, in order of time. After an error the fleet is of no
-// further use, except to Close.
-func (f *Fleet) Gather(ctx context.Context, c Crowd, marks ...Mark) (Gathering, error) {
-	stop := context.AfterFunc(ctx, f.kill) // nothing here waits for longer than that
-	defer stop()
-	g, err := f.gather(ctx, c, marks)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return g, err
-}
-
-// Mark is something to do at a time.
-type Mark struct {
-	At time.Duration
-	Do func() error
-}
-
-func (f *Fleet) gather(ctx context.Context, c Crowd, marks []Mark) (all Gathering, err error) {
-	workers := f.workers
-	if c.Gateway {
-		workers = workers[:1]
-	}
-	for i, m := range workers {
-		own := c.dealt(i, len(workers))
-		if err := m.order(order{Crowd: &own}); err != nil {
-			return all, err
-		}
-	}
-	for _, m := range workers {
-		if r, err := m.reply(); err != nil || !r.Ready {
-			return all, errors.Join(errors.New("a worker is not ready"), err)
-		}
-	}
-	begin := history.Now() + int64(lead)
-	for _, m := range workers {
-		if err := m.order(order{Word: wordRun, At: begin}); err != nil {
-			return all, err
-		}
-	}
-	for _, mark := range marks {
-		if err := load.Sleep(ctx, time.Duration(begin+int64(mark.At)-history.Now())); err != nil {
-			return all, err
-		}
-		if err := mark.Do(); err != nil {
-			return all, err
-		}
-	}
-	all.Trails = make([]Trail, len(c.Members))
-	for _, m := range workers {
-		r, err := m.reply()
-		if err != nil || r.Gathering == nil {
-			return all, errors.Join(errors.New("a worker has not reported"), err)
-		}
-		all.add(*r.Gathering)
-	}
-	return all, nil
-}
-
 // add puts what another process reported to g.
 func (g *Gathering) add(o Gathering) {
 	for _, t := range o.Trails {
@@ -174,6 +149,24 @@ func (g *Gathering) add(o Gathering) {
 	if o.Err != "" {
 		g.Err = o.Err
 	}
+}
+
+// until is when a member's time is over.
+func (c *Crowd) until(m Member) time.Duration {
+	if m.To > 0 {
+		return min(c.For, m.To)
+	}
+	return c.For
+}
+
+// wishes are what a member's callers want that do not work in between: whatever there is, so
+// the whole limit, in takes that get nothing.
+func (c *Crowd) wishes(m Member) (wishes []Take) {
+	all := (c.Permits*int64(c.Tick) + int64(c.Per) - 1) / int64(c.Per)
+	for at := m.From; at < c.until(m); at += c.Tick {
+		wishes = append(wishes, Take{At: at.Microseconds(), End: at.Microseconds(), Wanted: all})
+	}
+	return wishes
 }
 
 // dealt is the part of the crowd that falls to process i of n.

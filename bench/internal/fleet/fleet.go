@@ -14,28 +14,41 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// environment is the variable that makes this program a worker.
-const environment = "SHARDLIMIT_BENCH_WORKER"
-
-// replyFile is the descriptor to which a worker writes its replies.
-const replyFile = 3
-
-// endTimeout is how long a worker may take to end by itself.
-const endTimeout = 3 * time.Second
+const (
+	environment = "SHARDLIMIT_BENCH_WORKER" // the variable that makes this program a worker
+	replyFile   = 3                         // the descriptor to which a worker writes its replies
+	endTimeout  = 3 * time.Second           // how long a worker may take to end by itself
+	lead        = 100 * time.Millisecond    // how long before a crowd begins its processes are told when
+)
 
 // Fleet is a number of worker processes. It is for one goroutine.
 type Fleet struct {
-	workers []*member
+	workers []*worker
 }
 
-// member is a worker as its parent sees it.
-type member struct {
+// worker is one of them as its parent sees it.
+type worker struct {
 	cmd     *exec.Cmd
 	orders  io.WriteCloser
 	replies *json.Decoder
-	done    chan struct{} // closed when the process has been reaped
+	done    <-chan struct{} // closed when the process has been reaped
+}
+
+// order is a line from the parent: a crowd and, when the worker is ready, when to begin.
+type order struct {
+	Crowd *Crowd `json:"crowd,omitempty"`
+	Begin int64  `json:"begin,omitempty"` // by history.Now
+}
+
+// reply is a line from a worker.
+type reply struct {
+	Ready     bool       `json:"ready,omitempty"`
+	Gathering *Gathering `json:"gathering,omitempty"`
+	Err       string     `json:"err,omitempty"`
 }
 
 // Start starts n workers. The program must call ServeIfWorker when it starts.
@@ -46,17 +59,17 @@ func Start(n int) (*Fleet, error) {
 	}
 	f := &Fleet{}
 	for range n {
-		m, err := hire(program)
+		w, err := hire(program)
 		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("start a worker: %w", err)
 		}
-		f.workers = append(f.workers, m)
+		f.workers = append(f.workers, w)
 	}
 	return f, nil
 }
 
-func hire(program string) (*member, error) {
+func hire(program string) (*worker, error) {
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), environment+"=1")
 	// Any library may print to the standard output of its process, so replies
@@ -71,18 +84,13 @@ func hire(program string) (*member, error) {
 		return nil, err
 	}
 	cmd.ExtraFiles = []*os.File{in} // which the worker finds as replyFile
-	err = cmd.Start()
+	done, err := server.Child(cmd)
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
-	m := &member{cmd: cmd, orders: orders, replies: strict(out), done: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait()
-		close(m.done)
-	}()
-	return m, nil
+	return &worker{cmd: cmd, orders: orders, replies: strict(out), done: done}, nil
 }
 
 // strict decodes replies and takes nothing else for one.
@@ -92,105 +100,105 @@ func strict(in io.Reader) *json.Decoder {
 	return d
 }
 
-// Processes is how many workers there are.
-func (f *Fleet) Processes() int { return len(f.workers) }
+// Mark is something to do at a time since a crowd began.
+type Mark struct {
+	At time.Duration
+	Do func() error
+}
 
-// Measure has the workers do the job, lets them warm up, and counts for span.
-// before and after are called at the two ends of the counted time, to read
-// other counters there; they may be nil. After an error the fleet is of no
+// Gather has the crowd do what it wants, and calls each of the marks at its time
+// since the beginning, in order of time. After an error the fleet is of no
 // further use, except to Close.
-func (f *Fleet) Measure(ctx context.Context, j Job, warm, span time.Duration,
-	before, after func() error) (Report, error) {
+func (f *Fleet) Gather(ctx context.Context, c Crowd, marks ...Mark) (Gathering, error) {
 	stop := context.AfterFunc(ctx, f.kill) // nothing here waits for longer than that
 	defer stop()
-	report, err := f.measure(ctx, j, warm, span, before, after)
+	g, err := f.gather(ctx, c, marks)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return report, err
+	return g, err
 }
 
-func (f *Fleet) measure(ctx context.Context, j Job, warm, span time.Duration,
-	before, after func() error) (total Report, err error) {
-	for i, m := range f.workers {
-		own := j.dealt(i, len(f.workers))
-		if err := m.order(order{Job: &own}); err != nil {
-			return total, err
+func (f *Fleet) gather(ctx context.Context, c Crowd, marks []Mark) (all Gathering, err error) {
+	workers := f.workers
+	if c.Gateway {
+		workers = workers[:1]
+	}
+	for i, w := range workers {
+		own := c.dealt(i, len(workers))
+		if err := w.order(order{Crowd: &own}); err != nil {
+			return all, err
 		}
 	}
-	for _, m := range f.workers {
-		if r, err := m.reply(); err != nil || !r.Ready {
-			return total, errors.Join(errors.New("a worker is not ready"), err)
+	for _, w := range workers {
+		if r, err := w.reply(); err != nil || !r.Ready {
+			return all, errors.Join(errors.New("a worker is not ready"), err)
 		}
 	}
-	for _, step := range []struct {
-		word string
-		wait time.Duration
-		then func() error
-	}{{wordRun, warm, before}, {wordCount, span, after}, {wordEnd, 0, nil}} {
-		for _, m := range f.workers {
-			if err := m.order(order{Word: step.word}); err != nil {
-				return total, err
-			}
-		}
-		if err := load.Sleep(ctx, step.wait); err != nil {
-			return total, err
-		}
-		if step.then != nil {
-			if err := step.then(); err != nil {
-				return total, err
-			}
+	begin := history.Now() + int64(lead)
+	for _, w := range workers {
+		if err := w.order(order{Begin: begin}); err != nil {
+			return all, err
 		}
 	}
-	for _, m := range f.workers {
-		r, err := m.reply()
-		if err != nil || r.Report == nil {
-			return total, errors.Join(errors.New("a worker has not reported"), err)
+	for _, mark := range marks {
+		if err := load.Sleep(ctx, time.Duration(begin+int64(mark.At)-history.Now())); err != nil {
+			return all, err
 		}
-		total.add(*r.Report)
+		if err := mark.Do(); err != nil {
+			return all, err
+		}
 	}
-	return total, nil
+	all.Trails = make([]Trail, len(c.Members))
+	for _, w := range workers {
+		r, err := w.reply()
+		if err != nil || r.Gathering == nil {
+			return all, errors.Join(errors.New("a worker has not reported"), err)
+		}
+		all.add(*r.Gathering)
+	}
+	return all, nil
 }
 
-func (m *member) order(o order) error {
+func (w *worker) order(o order) error {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	_, err = m.orders.Write(append(text, '\n'))
+	_, err = w.orders.Write(append(text, '\n'))
 	return err
 }
 
-func (m *member) reply() (reply, error) {
+func (w *worker) reply() (reply, error) {
 	var r reply
-	err := m.replies.Decode(&r)
+	err := w.replies.Decode(&r)
 	switch {
 	case err != nil:
 	case r.Err != "":
 		err = errors.New(r.Err)
-	case !r.Ready && r.Report == nil && r.Gathering == nil:
+	case !r.Ready && r.Gathering == nil:
 		err = errors.New("an empty reply")
 	}
 	if err != nil {
-		return r, fmt.Errorf("worker %d: %w", m.cmd.Process.Pid, err)
+		return r, fmt.Errorf("worker %d: %w", w.cmd.Process.Pid, err)
 	}
 	return r, nil
 }
 
 func (f *Fleet) kill() {
-	for _, m := range f.workers {
-		_ = m.cmd.Process.Kill()
+	for _, w := range f.workers {
+		_ = w.cmd.Process.Kill()
 	}
 }
 
 // Close ends the workers and waits for them.
 func (f *Fleet) Close() {
-	for _, m := range f.workers {
-		_ = m.orders.Close()
+	for _, w := range f.workers {
+		_ = w.orders.Close()
 	}
 	late := time.AfterFunc(endTimeout, f.kill)
 	defer late.Stop()
-	for _, m := range f.workers {
-		<-m.done
+	for _, w := range f.workers {
+		<-w.done
 	}
 }

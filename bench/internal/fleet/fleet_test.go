@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/bench/internal/hist"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
@@ -41,16 +40,18 @@ func start(t *testing.T, processes int) *Fleet {
 	return f
 }
 
-func job(t *testing.T, kind Kind) Job {
+// crowd is two members with equal rates and one that comes late and leaves early.
+func crowd(t *testing.T, kind Kind) Crowd {
 	t.Helper()
-	j := Job{
-		Kind: kind, Limit: "fleet", Permits: 1e9, Per: time.Second, Shards: 2,
-		Participants: []string{"a", "b", "c"}, Callers: 4, Life: time.Minute,
+	return Crowd{
+		Kind: kind, Addrs: []string{servertest.Start(t).Addr()}, Limit: "crowd", Permits: 40, Per: time.Second,
+		Shards: 1,
+		Members: []Member{
+			{Name: "a", Weight: 1, Rate: 400}, {Name: "b", Weight: 1, Rate: 400},
+			{Name: "c", Weight: 1, Rate: 400, From: 50 * time.Millisecond, To: 150 * time.Millisecond},
+		},
+		Tick: 5 * time.Millisecond, For: 200 * time.Millisecond, Seed: 1, Life: time.Minute,
 	}
-	for range 2 {
-		j.Addrs = append(j.Addrs, servertest.Start(t).Addr())
-	}
-	return j
 }
 
 // oneOf has a trial that is over in a moment repeated, because a machine that stands still for that
@@ -67,58 +68,121 @@ func oneOf(t *testing.T, trial func() error) {
 	t.Error("every time: ", err)
 }
 
-func TestMeasure(t *testing.T) {
-	for _, kind := range []Kind{Coalesced, Plain} {
-		j, f := job(t, kind), start(t, 2)
-		for range 2 { // a fleet does one job after the other
-			oneOf(t, func() error {
-				var steps []string
-				step := func(name string) func() error {
-					return func() error { steps = append(steps, name); return nil }
-				}
-				r, err := f.Measure(t.Context(), j, 20*time.Millisecond, 50*time.Millisecond, step("before"),
-					step("after"))
-				if err != nil {
-					t.Fatalf("%s: %v", kind, err)
-				}
-				var h hist.Hist
-				h.Merge(r.Latency)
-				// Of each caller one call may just be noted when the time is up: its answer counts
-				// already, its latency not yet.
-				noting := int64(j.Callers * len(j.Participants))
-				if h.Count() > r.Decisions() || h.Count() < r.Decisions()-noting ||
-					!slices.Equal(steps, []string{"before", "after"}) {
-					t.Errorf("%s: %d latencies of %d decisions; called %v", kind, h.Count(), r.Decisions(), steps)
-				}
-				if r.Allowed == 0 || r.Denied+r.Failed != 0 || r.PerSecond() <= 0 {
-					return fmt.Errorf("%s: %d allowed, %d denied, %d failed (%s)", kind, r.Allowed, r.Denied, r.Failed,
-						r.Err)
-				}
-				return nil
-			})
+func TestGather(t *testing.T) {
+	for _, kind := range []Kind{Coalesced, FirstCome} {
+		for _, gateway := range []bool{false, true} {
+			oneOf(t, func() error { return gather(t, kind, gateway) })
 		}
 	}
 }
 
-// TestMeasureWaiting: callers wait for a limit that they use up, and one that wants
-// half of it at once is served among them.
-func TestMeasureWaiting(t *testing.T) {
-	j, f := job(t, Waiting), start(t, 2)
-	j.Permits, j.Per, j.Large = 40, 100*time.Millisecond, 20
-	oneOf(t, func() error {
-		r, err := f.Measure(t.Context(), j, 50*time.Millisecond, 500*time.Millisecond, nil, nil)
-		if err != nil {
-			t.Fatal(err)
+func gather(t *testing.T, kind Kind, gateway bool) error {
+	c, f := crowd(t, kind), start(t, 2)
+	c.Gateway = gateway
+	var marks []time.Duration
+	g, err := f.Gather(t.Context(), c,
+		Mark{0, func() error { marks = append(marks, 0); return nil }},
+		Mark{c.For, func() error { marks = append(marks, c.For); return nil }})
+	if err != nil {
+		t.Fatalf("%s: %v", kind, err)
+	}
+	if !slices.Equal(marks, []time.Duration{0, c.For}) || len(g.Trails) != 3 {
+		t.Errorf("%s: marks %v, %d trails", kind, marks, len(g.Trails))
+	}
+	var granted, wanted int64
+	for i, trail := range g.Trails {
+		if trail.Index != i {
+			t.Errorf("%s: trail %d is that of %d", kind, i, trail.Index)
 		}
-		if most := 40 * (int64(r.Elapsed/j.Per) + 2); r.Allowed+20*int64(len(r.Large)) > most {
-			t.Errorf("%d singles and %d large ones of 20 permits in %s, when there were %d permits", r.Allowed,
-				len(r.Large), r.Elapsed, most)
+		for _, take := range trail.Takes {
+			granted, wanted = granted+take.Granted, wanted+take.Wanted
+			if take.End < take.At || take.Granted > take.Wanted {
+				t.Errorf("%s: take %+v", kind, take)
+			}
+			if at := time.Duration(take.At) * time.Microsecond; i == 2 && at < c.Members[2].From-time.Millisecond {
+				t.Errorf("%s: somebody who is not there yet calls at %s", kind, at)
+			}
 		}
-		if r.Allowed == 0 || r.Denied+r.Failed != 0 {
-			return fmt.Errorf("%d served, %d denied, %d failed (%s)", r.Allowed, r.Denied, r.Failed, r.Err)
-		}
-		return nil
-	})
+	}
+	// 200 calls are due in all, and the limit is 40.
+	if wanted > 300 || granted > c.Permits {
+		t.Errorf("%s: %d of %d granted, at most %d may be", kind, granted, wanted, c.Permits)
+	}
+	if wanted+g.Unsent < 120 || granted < 30 || g.Failed != 0 {
+		return fmt.Errorf("%s: %d of %d granted, %d never sent, %d failed (%s)", kind, granted, wanted, g.Unsent,
+			g.Failed, g.Err)
+	}
+	return nil
+}
+
+// TestDecide: callers that take the first answer, of any kind, on several nodes, are all allowed.
+func TestDecide(t *testing.T) {
+	for _, kind := range []Kind{Coalesced, FirstCome} {
+		oneOf(t, func() error {
+			c, f := crowd(t, kind), start(t, 2)
+			c.Addrs = append(c.Addrs, servertest.Start(t).Addr())
+			c.Permits, c.Shards, c.Decide = 1e9, 2, true
+			c.Members = []Member{{Name: "a", Weight: 1, Callers: 4}, {Name: "b", Weight: 1, Callers: 4,
+				Work: time.Millisecond}}
+			g, err := f.Gather(t.Context(), c)
+			if err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			if all, some := total(g.Trails[0].Takes, granted), total(g.Trails[1].Takes, granted); all < 2 || some < 2 ||
+				g.Failed != 0 {
+				return fmt.Errorf("%s: %d and %d decisions, %d failed (%s)", kind, all, some, g.Failed, g.Err)
+			}
+			return nil
+		})
+	}
+}
+
+// TestWeightsCount: of two who want all there is, the one that weighs three times as much gets
+// more.
+func TestWeightsCount(t *testing.T) {
+	c, f := crowd(t, Coalesced), start(t, 1)
+	c.Permits, c.Per, c.For = 100, 500*time.Millisecond, 2*time.Second
+	c.Members = []Member{{Name: "light", Weight: 1, Rate: 400}, {Name: "heavy", Weight: 3, Rate: 400}}
+	for _, gateway := range []bool{false, true} {
+		tries := 0
+		oneOf(t, func() error {
+			tries++
+			c.Gateway, c.Limit = gateway, fmt.Sprint("weights ", gateway, tries)
+			g, err := f.Gather(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got [2]int64
+			for i, trail := range g.Trails {
+				for _, take := range trail.Takes {
+					if take.At > 800_000 { // until somebody has been refused, first come is first served
+						got[i] += take.Granted
+					}
+				}
+			}
+			if 2*got[1] < 3*got[0] || got[1] < c.Permits {
+				return fmt.Errorf("gateway %v: %d and %d", gateway, got[0], got[1])
+			}
+			return nil
+		})
+	}
+}
+
+func TestGatherFails(t *testing.T) {
+	c, boom := crowd(t, FirstCome), errors.New("boom")
+	if _, err := start(t, 1).Gather(t.Context(), c, Mark{0, func() error { return boom }}); !errors.Is(err, boom) {
+		t.Errorf("err %v, want that of the mark", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.For = time.Hour
+	if _, err := start(t, 1).Gather(ctx, c, Mark{0, func() error { cancel(); return nil }}); !errors.Is(err,
+		context.Canceled) {
+		t.Errorf("err %v, want that of the context", err)
+	}
+	c.Kind = "odd"
+	if _, err := start(t, 1).Gather(t.Context(), c); err == nil {
+		t.Error("no error of a kind that does not exist")
+	}
 }
 
 func TestWorkersEnd(t *testing.T) {
@@ -131,28 +195,11 @@ func TestWorkersEnd(t *testing.T) {
 	}
 }
 
-func TestMeasureEndsWithItsContext(t *testing.T) {
-	j, f := job(t, Coalesced), start(t, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := f.Measure(ctx, j, time.Millisecond, time.Hour, func() error { cancel(); return nil }, nil)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("err %v, want that of the context", err)
-	}
-}
-
-func TestMeasureTellsWhatIsWrong(t *testing.T) {
-	f := start(t, 1)
-	_, err := f.Measure(t.Context(), Job{Kind: "odd", Life: time.Minute}, 0, 0, nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "odd") {
-		t.Errorf("err %v does not name the kind", err)
-	}
-}
-
 // TestWorkersMayPrint: what something in a worker prints is no reply.
 func TestWorkersMayPrint(t *testing.T) {
 	t.Setenv(chatter, "1")
 	f := start(t, 1)
-	_, err := f.Measure(t.Context(), Job{Kind: "odd", Life: time.Minute}, 0, 0, nil, nil)
+	_, err := f.Gather(t.Context(), Crowd{Kind: "odd", Life: time.Minute, Members: []Member{{}}})
 	if err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Errorf("err %v is not what the worker replied", err)
 	}
@@ -164,7 +211,7 @@ func TestStrangeReplies(t *testing.T) {
 	self.Process = &os.Process{Pid: 1}
 	for text, good := range map[string]bool{`{}`: false, `{"level":"stat"}`: false,
 		`{"ready":true,"level":"stat"}`: false, ``: false, `{"ready":true}`: true} {
-		m := &member{cmd: self, replies: strict(strings.NewReader(text))}
+		m := &worker{cmd: self, replies: strict(strings.NewReader(text))}
 		if r, err := m.reply(); (err == nil) != good {
 			t.Errorf("%q was understood as %+v, err %v", text, r, err)
 		}
@@ -172,7 +219,7 @@ func TestStrangeReplies(t *testing.T) {
 }
 
 func TestServeRefusesDisorder(t *testing.T) {
-	for _, orders := range []string{`{"word":"run"}`, `nonsense`} {
+	for _, orders := range []string{`{"begin":1}`, `nonsense`} {
 		var out strings.Builder
 		if err := serve(strings.NewReader(orders), &out); err == nil || !strings.Contains(out.String(), `"err"`) {
 			t.Errorf("%s: err %v, told %q", orders, err, out.String())
@@ -183,15 +230,15 @@ func TestServeRefusesDisorder(t *testing.T) {
 	}
 }
 
-func TestDealt(t *testing.T) {
-	j := Job{Participants: []string{"a", "b", "c", "d", "e"}}
-	if got := j.dealt(0, 2).Participants; !slices.Equal(got, []string{"a", "c", "e"}) {
-		t.Errorf("the first of two gets %v", got)
+func TestDealtCrowd(t *testing.T) {
+	c := Crowd{Members: make([]Member, 5)}
+	seen := make(map[int]bool)
+	for i := range 2 {
+		for _, m := range c.dealt(i, 2).Members {
+			seen[m.Index] = true
+		}
 	}
-	if got := j.dealt(1, 2).Participants; !slices.Equal(got, []string{"b", "d"}) {
-		t.Errorf("the second of two gets %v", got)
-	}
-	if len(j.Participants) != 5 {
-		t.Error("the job itself was changed")
+	if len(seen) != 5 {
+		t.Errorf("dealt %v", seen)
 	}
 }

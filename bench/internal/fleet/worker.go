@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shardlimit/shardlimit/bench/internal/hist"
 	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+const (
+	// memberTicks bounds the ticks of a member whose calls are under way.
+	memberTicks = 64
+	// failedPause is how long a caller whose wait failed leaves the servers alone.
+	failedPause = 100 * time.Millisecond
 )
 
 // ServeIfWorker does nothing, unless this process was started as a worker: then
@@ -31,22 +37,20 @@ func ServeIfWorker() {
 	os.Exit(0)
 }
 
-// serve does jobs until in ends.
+// serve plays crowds until in ends.
 func serve(in io.Reader, out io.Writer) error {
 	orders, replies := json.NewDecoder(in), json.NewEncoder(out)
 	for {
-		o, err := next(orders)
+		var o order
+		err := orders.Decode(&o)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		switch {
-		case err != nil:
-		case o.Job != nil:
-			err = do(*o.Job, orders, replies)
-		case o.Crowd != nil:
+		if err == nil && o.Crowd == nil {
+			err = errors.New("ordered to begin without a crowd")
+		}
+		if err == nil {
 			err = attend(*o.Crowd, orders, replies)
-		default:
-			err = fmt.Errorf("ordered to %q without a job", o.Word)
 		}
 		if err != nil {
 			_ = replies.Encode(reply{Err: err.Error()})
@@ -55,21 +59,16 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-func next(orders *json.Decoder) (order, error) {
-	var o order
-	return o, orders.Decode(&o)
-}
-
-// do does one job, step by step as its parent says.
-func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
-	watchdog := time.AfterFunc(j.Life, func() {
+// attend plays one process's members of a crowd, as its parent says.
+func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
+	watchdog := time.AfterFunc(c.Life, func() {
 		fmt.Fprintln(os.Stderr, "bench worker: its time is over")
 		os.Exit(1)
 	})
 	defer watchdog.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	all, end, err := connect(ctx, j)
+	ways, end, err := admit(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -77,142 +76,184 @@ func do(j Job, orders *json.Decoder, replies *json.Encoder) error {
 	if err := replies.Encode(reply{Ready: true}); err != nil {
 		return err
 	}
-	if _, err := expect(orders, wordRun); err != nil {
-		return err
+	var o order
+	if err := orders.Decode(&o); err != nil || o.Begin == 0 {
+		return errors.Join(errors.New("not ordered to begin"), err)
 	}
-	t := &tally{}
-	stopped := t.load(ctx, j, all)
-	if _, err := expect(orders, wordCount); err != nil {
-		return err
-	}
-	t.begin()
-	if _, err := expect(orders, wordEnd); err != nil {
-		return err
-	}
-	report := t.end()
-	cancel()
-	stopped()
-	return replies.Encode(reply{Report: &report})
-}
-
-// expect waits for a word and returns the time that comes with it.
-func expect(orders *json.Decoder, word string) (int64, error) {
-	o, err := next(orders)
-	if err != nil {
-		return 0, err
-	}
-	if o.Word != word {
-		return 0, fmt.Errorf("ordered to %q, not to %q", o.Word, word)
-	}
-	return o.At, nil
-}
-
-// allow makes one decision.
-type allow func(ctx context.Context) (bool, error)
-
-// tally counts what the callers of one process were answered.
-type tally struct {
-	counting                atomic.Bool
-	allowed, denied, failed atomic.Int64
-	latency                 hist.Hist
-	err                     atomic.Pointer[error]
-
-	mu    sync.Mutex
-	large []time.Duration
-
-	began time.Time
-	cpu   time.Duration
-}
-
-// load starts the callers, which go on until ctx ends; the returned function
-// waits for the last of them.
-func (t *tally) load(ctx context.Context, j Job, all callers) (stopped func()) {
-	var running sync.WaitGroup
-	for _, a := range all.allows {
-		for range j.Callers {
-			running.Go(func() {
-				for pause(ctx, j.Think) {
-					t.call(ctx, a)
-				}
-			})
-		}
-	}
-	if all.large != nil {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				t.callLarge(ctx, all.large)
-				_ = load.Sleep(ctx, 2*j.Per) // the loop looks at ctx
+	cpu := load.CPU()
+	g := &gatherer{c: &c, begin: o.Begin}
+	var members sync.WaitGroup
+	for i, m := range c.Members {
+		members.Go(func() {
+			if m.Callers > 0 {
+				g.employ(ctx, m, ways[i].wait)
+			} else {
+				g.play(ctx, m, ways[i].take)
 			}
 		})
 	}
-	return running.Wait
+	members.Wait()
+	g.CPU = load.CPU() - cpu
+	return replies.Encode(reply{Gathering: &g.Gathering})
 }
 
-// callLarge notes how long a large call took, if it ended while it was counted.
-func (t *tally) callLarge(ctx context.Context, a allow) {
-	asked := time.Now()
-	ok, err := a(ctx)
-	if !t.counting.Load() {
+// gatherer collects what became of the members' calls.
+type gatherer struct {
+	c     *Crowd
+	begin int64 // by history.Now
+
+	mu sync.Mutex
+	Gathering
+}
+
+// play makes the calls of a member without callers: it looks when one is due, at most once in a
+// tick, and makes all that are due by then together.
+func (g *gatherer) play(ctx context.Context, m Member, t take) {
+	if m.Rate <= 0 {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	var (
+		end      = g.c.until(m)
+		arrivals = m.arrivals(g.c.Seed)
+		due      = m.From + arrivals().At
+		trail    = &Trail{Index: m.Index}
+		underway atomic.Int64
+		calls    sync.WaitGroup
+		longest  time.Duration
+		unsent   int64
+	)
+	// Members begin at different times within a tick, or they would all look at the same instants.
+	for look := m.From + g.c.Tick*time.Duration(m.Index%16)/16; ; look += g.c.Tick {
+		look = max(look, due)
+		if look >= end {
+			break
+		}
+		_ = load.Sleep(ctx, g.until(look)) // ctx ends with the process
+		longest = max(longest, -g.until(look))
+		n := int64(0)
+		for ; due <= look; due = m.From + arrivals().At {
+			n++
+		}
+		if underway.Load() >= memberTicks {
+			unsent += n
+			continue
+		}
+		underway.Add(1)
+		calls.Go(func() {
+			g.call(ctx, trail, t, n)
+			underway.Add(-1)
+		})
+	}
+	calls.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Trails = append(g.Trails, *trail)
+	g.Unsent += unsent
+	g.Lag = max(g.Lag, longest)
+}
+
+func (g *gatherer) call(ctx context.Context, trail *Trail, t take, n int64) {
+	at := history.Now()
+	granted, err := t(ctx, n)
+	end := history.Now()
 	if err != nil {
-		t.failed.Add(1)
-		keep := err // on the heap only if there is one
-		t.err.Store(&keep)
-	} else if ok {
-		t.large = append(t.large, time.Since(asked))
+		g.fail(n-granted, err)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	trail.Takes = append(trail.Takes, g.taken(at, end, n, granted))
 }
 
-// pause waits a random time and reports whether the load goes on.
-func pause(ctx context.Context, mean time.Duration) bool {
-	if mean <= 0 {
-		return ctx.Err() == nil
+// employ has a member's callers work and wait for permits, in turn, until its time
+// is over. Who waits then gives up.
+func (g *gatherer) employ(ctx context.Context, m Member, w wait) {
+	_ = load.Sleep(ctx, g.until(m.From)) // ctx ends with the process
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := time.AfterFunc(g.until(g.c.until(m)), cancel)
+	defer over.Stop()
+
+	var (
+		callers sync.WaitGroup
+		trail   = Trail{Index: m.Index}
+	)
+	if m.Work == 0 && !g.c.Decide {
+		trail.Takes = g.c.wishes(m)
 	}
-	return load.Sleep(ctx, time.Duration(rand.ExpFloat64()*float64(mean))) == nil
+	for caller := range m.Callers {
+		callers.Go(func() {
+			takes, longest := g.loop(ctx, m, caller, w)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			trail.Takes = append(trail.Takes, takes...)
+			g.Lag = max(g.Lag, longest)
+		})
+	}
+	callers.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Trails = append(g.Trails, trail)
 }
 
-func (t *tally) call(ctx context.Context, a allow) {
-	asked := time.Now()
-	ok, err := a(ctx)
+// loop is one caller's. It returns what became of the permits that it wanted, and the longest that
+// it slept beyond the end of its work: the generator's fault, so the next work is shorter by that.
+func (g *gatherer) loop(ctx context.Context, m Member, caller int, w wait) (takes []Take, longest time.Duration) {
+	var (
+		work   = m.work(g.c.Seed, caller)
+		waited time.Duration
+	)
+	for due := m.From + work(); ctx.Err() == nil; due += work() {
+		if left := g.until(due); left > 0 {
+			if load.Sleep(ctx, left) != nil {
+				break
+			}
+			longest = max(longest, -g.until(due))
+		}
+		asked := history.Now()
+		granted := g.wait(ctx, w)
+		answered := history.Now()
+		if m.Work == 0 { // what it wants is known
+			takes = append(takes, g.taken(asked, answered, 0, granted))
+			continue
+		}
+		takes = append(takes, g.taken(asked, answered, 1, granted))
+		for _, at := range m.missed(waited, time.Duration(asked), time.Duration(answered)) {
+			takes = append(takes, g.taken(int64(at), int64(at), 1, 0))
+		}
+		waited += time.Duration(answered - asked)
+		due += time.Duration(answered - asked)
+	}
+	return takes, longest
+}
+
+// wait waits for a permit and returns how many were granted: 0 when the caller's time is over, or
+// the call fails.
+func (g *gatherer) wait(ctx context.Context, w wait) int64 {
+	err := w(ctx)
 	switch {
-	case !t.counting.Load():
-		return
-	case err != nil:
-		t.failed.Add(1)
-		keep := err // on the heap only if there is one
-		t.err.Store(&keep)
-		return
-	case ok:
-		t.allowed.Add(1)
-	default:
-		t.denied.Add(1)
+	case err == nil:
+		return 1
+	case ctx.Err() == nil:
+		g.fail(1, err)
+		_ = load.Sleep(ctx, failedPause)
 	}
-	t.latency.Add(time.Since(asked), 1)
+	return 0
 }
 
-func (t *tally) begin() {
-	t.began, t.cpu = time.Now(), load.CPU()
-	t.counting.Store(true)
+// until is how long it still is until a time since the beginning.
+func (g *gatherer) until(at time.Duration) time.Duration {
+	return time.Duration(g.begin + int64(at) - history.Now())
 }
 
-func (t *tally) end() Report {
-	t.counting.Store(false)
-	r := Report{
-		Elapsed: time.Since(t.began),
-		CPU:     load.CPU() - t.cpu,
-		Allowed: t.allowed.Load(),
-		Denied:  t.denied.Load(),
-		Failed:  t.failed.Load(),
-		Latency: t.latency.Snapshot(),
-	}
-	t.mu.Lock()
-	r.Large = t.large
-	t.mu.Unlock()
-	if err := t.err.Load(); err != nil {
-		r.Err = (*err).Error()
-	}
-	return r
+func (g *gatherer) fail(calls int64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.Failed += calls
+	g.Err = err.Error()
+}
+
+// taken is a take between two instants of history.Now. Its times are rounded so that the span
+// holds the calls: a verdict on a limit must be no false alarm.
+func (g *gatherer) taken(from, to, wanted, granted int64) Take {
+	return Take{At: (from - g.begin) / 1000, End: (to-g.begin)/1000 + 1, Wanted: wanted, Granted: granted}
 }

@@ -4,5 +4,5 @@ package load
 
 import "time"
 
-// cpu is not known here.
-func cpu() time.Duration { return 0 }
+// CPU is not known here.
+func CPU() time.Duration { return 0 }

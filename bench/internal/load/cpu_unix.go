@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpu is the CPU time this process has used so far, user and system.
-func cpu() time.Duration {
+// CPU is the processor time this process has used so far, user and system.
+func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -9,34 +9,38 @@ import (
 	"time"
 )
 
+// Call asks for one decision.
+type Call = func(ctx context.Context) (bool, error)
+
 // Sample is what happened while it was measured; the warm-up does not count.
 type Sample struct {
 	Elapsed time.Duration
 	CPU     time.Duration // of this whole process, user and system
 	Allowed int64
 	Denied  int64
-	Failed  int64 // calls that returned an error
-	Err     error // one of those errors
+	Failed  int64      // calls that returned an error
+	Err     error      // one of those errors
+	Times   *Latencies // of the calls that were timed
 }
 
 // Decisions are the calls that were answered.
 func (s Sample) Decisions() int64 { return s.Allowed + s.Denied }
 
-// PerSecond is the rate of answered calls.
-func (s Sample) PerSecond() float64 {
-	if s.Elapsed <= 0 {
-		return 0
-	}
-	return float64(s.Decisions()) / s.Elapsed.Seconds()
+// Plan says how to load.
+type Plan struct {
+	Goroutines int
+	Warm       time.Duration // runs first, not counted
+	For        time.Duration // counted
+	Timed      int           // of so many calls of a goroutine one is timed; 0: none
+	// Before and After are called at the two ends of the counted time, to read
+	// other counters there. They may be nil.
+	Before, After func() error
 }
 
-// CPUMicros is the CPU time of this process per answered call, in microseconds.
-func (s Sample) CPUMicros() float64 {
-	if s.Decisions() == 0 {
-		return 0
-	}
-	return float64(s.CPU.Nanoseconds()) / 1e3 / float64(s.Decisions())
-}
+const (
+	groupCalls = 64                    // in a group, at most
+	groupSpan  = 20 * time.Microsecond // of a group, about
+)
 
 // tally is one goroutine's counts, alone on its cache line.
 type tally struct {
@@ -44,88 +48,113 @@ type tally struct {
 	_                       [40]byte
 }
 
-// Plan says how to load.
-type Plan struct {
-	Goroutines int
-	Warm       time.Duration // runs first, not counted
-	For        time.Duration // counted
-	// Before and After are called at the two ends of the counted time, to read
-	// other counters there. They may be nil.
-	Before, After func() error
-}
-
-// Run calls allow from plan.Goroutines goroutines, each as fast as it is
-// answered. It returns when all of them have ended; their last call gets ctx,
-// which is not cancelled at the end of the plan.
-func Run(ctx context.Context, plan Plan, allow func(context.Context) (bool, error)) (Sample, error) {
-	return RunEach(ctx, plan, func(int) func(context.Context) (bool, error) { return allow })
-}
-
-// RunEach is Run with a function of its own for each goroutine, by its number.
-func RunEach(ctx context.Context, plan Plan, each func(goroutine int) func(context.Context) (bool, error)) (Sample,
-	error) {
+// Run has each goroutine call its function as fast as it is answered. It returns when all of them
+// have ended; their last call gets ctx, which is not cancelled at the end of the plan.
+//
+// Decisions may cost nanoseconds: the loop counts in registers and allocates nothing, so that it is
+// not what is measured. Calls are counted in groups, which are of one call if calls are slow or
+// timed.
+func Run(ctx context.Context, plan Plan, each func(goroutine int) Call) (Sample, error) {
 	var (
-		stop    atomic.Bool
-		wg      sync.WaitGroup
-		tallies = make([]tally, plan.Goroutines)
-		lastErr atomic.Pointer[error]
+		stop, counts atomic.Bool
+		wg           sync.WaitGroup
+		tallies      = make([]tally, plan.Goroutines)
+		lastErr      atomic.Pointer[error]
+		times        = NewLatencies()
 	)
 	for i := range tallies {
 		allow := each(i)
 		wg.Go(func() {
-			for !stop.Load() && ctx.Err() == nil {
-				step(ctx, allow, &tallies[i], &lastErr)
+			for n, calls := 1, i; !stop.Load() && ctx.Err() == nil; calls++ {
+				began := time.Now()
+				err := group(ctx, n, allow, &tallies[i])
+				took := time.Since(began)
+				switch {
+				case err != nil:
+					keep := err // on the heap only if there is one
+					lastErr.Store(&keep)
+				case plan.Timed > 0 && calls%plan.Timed == 0 && counts.Load():
+					times.Add(i, took)
+				}
+				if plan.Timed == 0 {
+					n = groupAfter(n, took)
+				}
 			}
 		})
 	}
-	sample, err := observe(ctx, plan, tallies)
+	sample, err := observe(ctx, plan, tallies, &counts)
 	stop.Store(true)
 	wg.Wait()
 	if e := lastErr.Load(); e != nil {
 		sample.Err = *e
 	}
+	sample.Times = times
 	return sample, err
 }
 
-func step(ctx context.Context, allow func(context.Context) (bool, error), t *tally, lastErr *atomic.Pointer[error]) {
-	ok, err := allow(ctx)
-	switch {
-	case err != nil:
-		t.failed.Add(1)
-		keep := err // on the heap only if there is one
-		lastErr.Store(&keep)
-	case ok:
-		t.allowed.Add(1)
-	default:
-		t.denied.Add(1)
+// groupAfter is how many calls the next group has, after one of n took so long.
+func groupAfter(n int, took time.Duration) int {
+	if took < groupSpan {
+		return min(2*n, groupCalls)
 	}
+	return max(n/2, 1)
+}
+
+// group makes n calls and returns the last of their errors.
+func group(ctx context.Context, n int, allow Call, t *tally) error {
+	var allowed, failed int64
+	var last error
+	for range n {
+		ok, err := allow(ctx)
+		switch {
+		case err != nil:
+			failed, last = failed+1, err
+		case ok:
+			allowed++
+		}
+	}
+	if failed > 0 {
+		t.failed.Add(failed)
+	}
+	if allowed > 0 {
+		t.allowed.Add(allowed)
+	}
+	if denied := int64(n) - allowed - failed; denied > 0 {
+		t.denied.Add(denied)
+	}
+	return last
 }
 
 // observe reads everything at the two ends of the counted time.
-func observe(ctx context.Context, plan Plan, tallies []tally) (Sample, error) {
+func observe(ctx context.Context, plan Plan, tallies []tally, counts *atomic.Bool) (Sample, error) {
 	if err := Sleep(ctx, plan.Warm); err != nil {
 		return Sample{}, err
 	}
-	if err := call(plan.Before); err != nil {
-		return Sample{}, err
+	if plan.Before != nil {
+		if err := plan.Before(); err != nil {
+			return Sample{}, err
+		}
 	}
+	counts.Store(true)
 	first, began := sum(tallies), time.Now()
-	first.CPU = cpu()
 	if err := Sleep(ctx, plan.For); err != nil {
 		return Sample{}, err
 	}
 	last := sum(tallies)
-	last.CPU = cpu()
 	last.Elapsed = time.Since(began)
+	counts.Store(false)
 	last.CPU -= first.CPU
 	last.Allowed -= first.Allowed
 	last.Denied -= first.Denied
 	last.Failed -= first.Failed
-	return last, call(plan.After)
+	if plan.After == nil {
+		return last, nil
+	}
+	return last, plan.After()
 }
 
 func sum(tallies []tally) Sample {
-	var s Sample
+	s := Sample{CPU: CPU()}
 	for i := range tallies {
 		s.Allowed += tallies[i].allowed.Load()
 		s.Denied += tallies[i].denied.Load()
@@ -134,9 +163,14 @@ func sum(tallies []tally) Sample {
 	return s
 }
 
-func call(f func() error) error {
-	if f == nil {
+// Sleep waits for d, or until ctx ends, whose error it then returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
 		return nil
 	}
-	return f()
 }

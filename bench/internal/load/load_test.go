@@ -8,80 +8,42 @@ import (
 	"time"
 )
 
-func TestStep(t *testing.T) {
-	boom := errors.New("boom")
-	var (
-		tallies = make([]tally, 2)
-		lastErr atomic.Pointer[error]
-		answers = []struct {
-			ok  bool
-			err error
-		}{{true, nil}, {false, nil}, {true, nil}, {false, boom}, {true, nil}}
-	)
-	for i, a := range answers {
-		step(t.Context(), func(context.Context) (bool, error) { return a.ok, a.err }, &tallies[i%2], &lastErr)
-	}
-	if s := sum(tallies); s.Allowed != 3 || s.Denied != 1 || s.Failed != 1 {
-		t.Errorf("sum %+v, want 3 allowed, 1 denied, 1 failed", s)
-	}
-	if e := lastErr.Load(); e == nil || !errors.Is(*e, boom) {
-		t.Errorf("last error %v, want boom", e)
-	}
-}
+// everywhere has all goroutines call the same.
+func everywhere(call Call) func(int) Call { return func(int) Call { return call } }
 
+// TestRunIsConcurrent: all goroutines are inside at once, each calls its own function, and no
+// other.
 func TestRunIsConcurrent(t *testing.T) {
 	const goroutines = 4
-	var calls atomic.Int64
-	all := make(chan struct{}) // closed when all goroutines are inside at once
-	allow := func(context.Context) (bool, error) {
-		if calls.Add(1) == goroutines {
-			close(all)
-		}
-		<-all
-		return true, nil
-	}
-	plan := Plan{
-		Goroutines: goroutines,
-		For:        time.Millisecond,
-		Before:     func() error { <-all; return nil }, // hangs if they are fewer
-	}
-	s, err := Run(t.Context(), plan, allow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Elapsed < plan.For || s.Decisions() > calls.Load() {
-		t.Errorf("%d decisions of %d calls in %s", s.Decisions(), calls.Load(), s.Elapsed)
-	}
-}
-
-// TestRunEach: every goroutine calls its own function, and no other.
-func TestRunEach(t *testing.T) {
-	const goroutines = 4
 	var calls [goroutines]atomic.Int64
-	all := make(chan struct{}) // closed when every function was called
 	var first atomic.Int64
-	plan := Plan{Goroutines: goroutines, Before: func() error { <-all; return nil }}
-	_, err := RunEach(t.Context(), plan, func(i int) func(context.Context) (bool, error) {
+	all := make(chan struct{}) // closed when every function was called
+	plan := Plan{Goroutines: goroutines, For: time.Millisecond,
+		Before: func() error { <-all; return nil }} // hangs if they are fewer
+	s, err := Run(t.Context(), plan, func(i int) Call {
 		return func(context.Context) (bool, error) {
 			if calls[i].Add(1) == 1 && first.Add(1) == goroutines {
 				close(all)
 			}
+			<-all
 			return true, nil
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var sum int64
 	for i := range calls {
-		if calls[i].Load() == 0 {
-			t.Errorf("function %d was never called", i)
-		}
+		sum += calls[i].Load()
+	}
+	if s.Elapsed < plan.For || s.Decisions() > sum {
+		t.Errorf("%d decisions of %d calls in %s", s.Decisions(), sum, s.Elapsed)
 	}
 }
 
-func TestRunReportsHooks(t *testing.T) {
+func TestRunReportsErrors(t *testing.T) {
 	boom := errors.New("boom")
-	allow := func(context.Context) (bool, error) { return true, nil }
+	allow := everywhere(func(context.Context) (bool, error) { return true, nil })
 	for _, plan := range []Plan{
 		{Goroutines: 1, Before: func() error { return boom }},
 		{Goroutines: 1, After: func() error { return boom }},
@@ -90,12 +52,16 @@ func TestRunReportsHooks(t *testing.T) {
 			t.Errorf("err = %v, want boom", err)
 		}
 	}
-}
-
-func TestSampleRates(t *testing.T) {
-	s := Sample{Elapsed: 2 * time.Second, CPU: 30 * time.Millisecond, Allowed: 20_000, Denied: 10_000, Failed: 7}
-	if s.PerSecond() != 15_000 || s.CPUMicros() != 1 {
-		t.Errorf("%v per second, %v us each; want 15000 and 1", s.PerSecond(), s.CPUMicros())
+	s, err := Run(t.Context(), Plan{Goroutines: 2, Warm: time.Millisecond, For: time.Millisecond},
+		everywhere(func(context.Context) (bool, error) { return false, boom }))
+	if err != nil || s.Decisions() != 0 || !errors.Is(s.Err, boom) {
+		t.Errorf("%+v, err %v; want no decisions and boom", s, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Run(ctx, Plan{Goroutines: 2, For: time.Hour},
+		everywhere(func(context.Context) (bool, error) { cancel(); return true, nil }))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want canceled", err)
 	}
 }
 
@@ -103,48 +69,72 @@ func TestRunLeavesTheWarmUpOut(t *testing.T) {
 	var calls atomic.Int64
 	var atStart, atEnd int64
 	started := make(chan struct{})
-	s, err := Run(t.Context(), Plan{
-		Goroutines: 1,
-		For:        time.Millisecond,
-		Before:     func() error { <-started; atStart = calls.Load(); return nil },
-		After:      func() error { atEnd = calls.Load(); return nil },
-	}, func(context.Context) (bool, error) {
+	s, err := Run(t.Context(), Plan{Goroutines: 1, For: time.Millisecond, Timed: 2,
+		Before: func() error { <-started; atStart = calls.Load(); return nil },
+		After:  func() error { atEnd = calls.Load(); return nil },
+	}, everywhere(func(context.Context) (bool, error) {
 		if calls.Add(1) == 1000 {
 			close(started)
 		}
 		return true, nil
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Allowed > atEnd-atStart+1 {
 		t.Errorf("%d counted, %d calls before and %d at the end", s.Allowed, atStart, atEnd)
 	}
+	if s.Allowed > 10 && s.Times.Percentiles(100)[0] <= 0 {
+		t.Error("no call was timed")
+	}
 }
 
-func TestRunStopsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Run(ctx, Plan{Goroutines: 2, For: time.Hour}, func(context.Context) (bool, error) {
-		cancel()
+func TestGroup(t *testing.T) {
+	boom := errors.New("boom")
+	var tallied [1]tally
+	n := 0
+	allow := func(context.Context) (bool, error) {
+		n++
+		switch {
+		case n%4 == 0:
+			return true, boom // the error counts
+		case n%2 == 0:
+			return false, nil
+		}
 		return true, nil
+	}
+	if err := group(t.Context(), 16, allow, &tallied[0]); !errors.Is(err, boom) {
+		t.Errorf("err %v, want boom", err)
+	}
+	if s := sum(tallied[:]); s.Allowed != 8 || s.Denied != 4 || s.Failed != 4 || n != 16 {
+		t.Errorf("%+v of %d calls, want 8 allowed, 4 denied, 4 failed", s, n)
+	}
+	for took, want := range map[time.Duration]int{time.Microsecond: groupCalls, time.Millisecond: 1} {
+		n := 8
+		for range 10 {
+			n = groupAfter(n, took)
+		}
+		if n != want {
+			t.Errorf("groups of calls that take %s come to %d, want %d", took, n, want)
+		}
+	}
+}
+
+// TestRunAllocatesNothing: a million calls may allocate what starting and observing them takes.
+func TestRunAllocatesNothing(t *testing.T) {
+	const calls = 1_000_000
+	got := testing.AllocsPerRun(1, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		_, _ = Run(ctx, Plan{Goroutines: 1, For: time.Hour}, everywhere(func(context.Context) (bool, error) {
+			if n++; n == calls {
+				cancel()
+			}
+			return false, nil
+		}))
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v, want canceled", err)
-	}
-}
-
-func TestSampleOfNothing(t *testing.T) {
-	var s Sample
-	if s.PerSecond() != 0 || s.CPUMicros() != 0 {
-		t.Error("an empty sample has a rate")
-	}
-}
-
-func TestStepAllocatesNothing(t *testing.T) {
-	var counts tally
-	var lastErr atomic.Pointer[error]
-	allow := func(context.Context) (bool, error) { return true, nil }
-	if n := testing.AllocsPerRun(1000, func() { step(t.Context(), allow, &counts, &lastErr) }); n != 0 {
-		t.Errorf("%v allocations a call; what is measured should not be those of the loop", n)
+	if got > calls/1000 {
+		t.Errorf("%v allocations in %d calls", got, calls)
 	}
 }

@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,58 +18,74 @@ const (
 // earlier ones have been answered.
 type OpenPlan struct {
 	Arrivals Arrivals
-	For      time.Duration
+	Warm     time.Duration // calls that are due in it are not timed
+	For      time.Duration // after that
 	// Workers is how many calls can be under way at once. A call that finds none
-	// free waits; whoever measures from Due counts that.
+	// free waits; its time counts from when it was due.
 	Workers int
 }
 
 // Due is a call of an open loop.
 type Due struct {
-	Who    int           // the client that makes it
-	Worker int           // which worker serves it, 0 to Workers-1
-	At     time.Time     // when it should have been sent: latency counts from here
-	Lag    time.Duration // how much later its turn came: the generator's own delay, or all workers were busy
+	Who    int       // the client that makes it
+	Worker int       // which worker serves it, 0 to Workers-1
+	At     time.Time // when it should have been sent: latency counts from here
 }
 
-// OpenSample is what became of the arrivals.
+// OpenSample is what became of the arrivals. Times count from when calls were due.
 type OpenSample struct {
-	Elapsed time.Duration
-	Sent    int64
-	Unsent  int64 // due, but no worker came free before the end
+	Sample
+	Unsent int64 // due, but no worker came free before the end
 }
 
-// Open serves every arrival that is due within plan.For. It returns when all of
+// Open serves every arrival that is due within the plan. It returns when all of
 // the calls under way have ended.
-func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due)) (OpenSample, error) {
+func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due) (bool, error)) (OpenSample, error) {
 	metronome, err := newMetronome()
 	if err != nil {
 		return OpenSample{}, err
 	}
 	defer metronome.close()
 	var (
-		wg   sync.WaitGroup
-		sent atomic.Int64
-		due  = make(chan Due)
-		s    OpenSample
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		due   = make(chan Due)
+		s     = OpenSample{Sample: Sample{Times: NewLatencies()}}
+		began = time.Now()
+		timed = began.Add(plan.Warm)
 	)
-	began := time.Now()
 	for worker := range plan.Workers {
 		wg.Go(func() {
-			n := int64(0)
+			var own Sample
 			for d := range due {
 				d.Worker = worker
-				serve(ctx, d)
-				n++
+				ok, err := serve(ctx, d)
+				switch {
+				case err != nil:
+					own.Failed, own.Err = own.Failed+1, err
+					continue
+				case ok:
+					own.Allowed++
+				default:
+					own.Denied++
+				}
+				if !d.At.Before(timed) {
+					s.Times.Add(worker, time.Since(d.At))
+				}
 			}
-			sent.Add(n)
+			mu.Lock()
+			defer mu.Unlock()
+			s.Allowed, s.Denied, s.Failed = s.Allowed+own.Allowed, s.Denied+own.Denied, s.Failed+own.Failed
+			if own.Err != nil {
+				s.Err = own.Err
+			}
 		})
 	}
-	s.Unsent, err = dispatch(ctx, plan, began, metronome, due)
-	s.Elapsed = time.Since(began)
+	unsent, err := dispatch(ctx, plan, began, metronome, due)
+	elapsed := time.Since(began)
 	close(due)
 	wg.Wait()
-	s.Sent = sent.Load()
+	s.Unsent, s.Elapsed = unsent, elapsed
 	return s, err
 }
 
@@ -78,16 +93,16 @@ func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due)) 
 // due but not handed over: the calls of a backlog at the end.
 func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 	due chan<- Due) (unsent int64, err error) {
-	over := time.NewTimer(time.Until(began.Add(plan.For)))
+	span := plan.Warm + plan.For
+	over := time.NewTimer(time.Until(began.Add(span)))
 	defer over.Stop()
 	for {
 		a := plan.Arrivals()
-		if a.At >= plan.For {
+		if a.At >= span {
 			return 0, nil
 		}
 		at := began.Add(a.At)
-		now := time.Now()
-		for ; now.Before(at); now = time.Now() {
+		for now := time.Now(); now.Before(at); now = time.Now() {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
@@ -95,25 +110,21 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 				return 0, err
 			}
 		}
+		d := Due{Who: a.Who, At: at}
 		select {
-		case due <- Due{Who: a.Who, At: at, Lag: now.Sub(at)}:
+		case due <- d:
+			continue
 		default:
-			select {
-			case due <- Due{Who: a.Who, At: at, Lag: now.Sub(at)}:
-			case <-ctx.Done():
-				return 0, ctx.Err()
-			case <-over.C:
-				return backlog(plan), nil
-			}
 		}
-	}
-}
-
-// backlog counts the arrivals that would still have been due, with the one in hand.
-func backlog(plan OpenPlan) int64 {
-	for n := int64(1); ; n++ {
-		if plan.Arrivals().At >= plan.For {
-			return n
+		select {
+		case due <- d:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-over.C:
+			for unsent = 1; plan.Arrivals().At < span; { // that in hand, and those after it
+				unsent++
+			}
+			return unsent, nil
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestPerfectOfRandomDemand(t *testing.T) {
 		var leasts []float64
 		for trial := range uint64(c.trials) {
 			random := demand(c.each*n, n, windows,
-				func(i int) load.Arrivals { return load.Poisson(rate, load.Zipf(1, 0), trial<<8+uint64(i)) })
+				func(i int) load.Arrivals { return load.Poisson(rate, 1, trial<<8+uint64(i)) })
 			leasts = append(leasts, random.Perfect().Judge().Least)
 		}
 		mean, worst := total(leasts)/float64(c.trials), slices.Min(leasts)

@@ -82,8 +82,7 @@ const (
 	shapes = `text{font:13px Helvetica,Arial,"Liberation Sans",sans-serif}.head{font-size:16px;font-weight:bold}` +
 		`.warning{font-weight:bold}path{fill:none;stroke-width:1}.course{stroke:currentColor;stroke-width:2}` +
 		`.many{stroke:currentColor;stroke-width:.8;opacity:.55}.whisker{stroke:currentColor;stroke-width:1.4}` +
-		`.dot{fill:currentColor}.ring{stroke:currentColor;stroke-width:1.6}` +
-		`.leader{stroke:currentColor;stroke-dasharray:1 3}`
+		`.dot{fill:currentColor}.ring{stroke:currentColor;stroke-width:1.6}`
 )
 
 // svg is the whole picture.

@@ -5,7 +5,6 @@ package picture
 type Dots struct {
 	Frame
 	Log    bool
-	Mark   float64 // a value that a line shows, such as 100 %; 0 for none
 	Cases  []string
 	Series []Series
 }
@@ -17,7 +16,7 @@ const (
 
 // SVG is the picture.
 func (d Dots) SVG() ([]byte, error) {
-	values := []float64{d.Mark}
+	var values []float64
 	points := 0
 	for _, s := range d.Series {
 		for _, p := range s.Points {
@@ -34,8 +33,12 @@ func (d Dots) SVG() ([]byte, error) {
 	c := &canvas{width: dotsWidth}
 	d.scaled(d.Log, false)
 	y := d.head(c)
-	inks := Inks(nameAll(d.Series))
-	y = legend(c, nameAll(d.Series), inks, y+4, false)
+	names := make([]string, len(d.Series))
+	for i, s := range d.Series {
+		names[i] = s.Name
+	}
+	inks := Inks(names)
+	y = legend(c, names, inks, y+4, false)
 	wide := 0.0
 	for _, name := range d.Cases {
 		wide = max(wide, textWidth(name, fontSize))
@@ -71,7 +74,4 @@ func (d Dots) grid(c *canvas, scale axis, y, row, bottom float64) {
 		c.text("text", "end", scale.from-10, y+row*(float64(i)+0.5)+4.5, name)
 	}
 	c.line("axis", scale.from, bottom, scale.to, bottom)
-	if d.Mark > 0 {
-		c.line("axis", scale.at(d.Mark), y, scale.at(d.Mark), bottom)
-	}
 }

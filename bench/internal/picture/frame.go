@@ -71,14 +71,6 @@ func legend(c *canvas, names []string, inks []Ink, y float64, lines bool) float6
 	return y + lineStep
 }
 
-func nameAll(series []Series) []string {
-	names := make([]string, len(series))
-	for i, s := range series {
-		names[i] = s.Name
-	}
-	return names
-}
-
 // whisker draws from the least to the most, upright or lying, with short ends.
 func (c *canvas) whisker(i Ink, x1, y1, x2, y2 float64) {
 	const end = 3

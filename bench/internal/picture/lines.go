@@ -5,65 +5,84 @@ import (
 	"slices"
 )
 
-// Lines shows quantities over a quantity: a line for each series, with its name at its end.
+// Lines shows quantities over a quantity: a line for each series. Those of one name look the same.
 type Lines struct {
 	Frame
 	X          string
 	LogX, LogY bool
-	At         []float64 // X that are marked
-	Series     []Series
+	At         []float64 // X that are marked; none: round ones
+	Dots       bool      // points are marked, with the least and the most of the rounds
+	// Floor and Ceiling are the ends of the Y axis if Ceiling is positive, so that pictures can be
+	// compared. What lies outside is drawn there.
+	Floor, Ceiling float64
+	Mark           float64 // a value that a line shows; 0 for none
+	Series         []Series
 }
 
 const (
-	linesWidth  = 760.0
-	linesHeight = 320.0 // of the field
-	labelStep   = 16.0
+	linesWidth  = 640.0
+	linesHeight = 260.0 // of the field
 )
 
-// SVG is the picture. Points that a logarithmic axis cannot show are left out.
+// SVG is the picture. Points that a logarithmic axis cannot show are left out. Large groups are
+// drawn first and thin, so that they hide nobody.
 func (l Lines) SVG() ([]byte, error) {
 	l = l.shown()
 	var xs, ys []float64
-	wide := 0.0
+	var names []string
+	size := map[string]int{}
 	for _, s := range l.Series {
-		wide = max(wide, textWidth(s.Name, fontSize))
 		for _, p := range s.Points {
-			xs = append(xs, p.X)
-			ys = append(ys, p.Y, p.Low, p.High)
+			xs, ys = append(xs, p.X), append(ys, p.Y, p.Low, p.High)
+		}
+		if size[s.Name]++; size[s.Name] == 1 {
+			names = append(names, s.Name)
 		}
 	}
 	if len(xs) == 0 {
 		return nil, ErrNothing
 	}
+	inks := Inks(names)
 	c := &canvas{width: linesWidth}
 	l.scaled(l.LogX, l.LogY)
-	top := l.head(c) + 2
+	top := legend(c, names, inks, l.head(c)+4, !l.Dots)
 	y := extent(l.LogY, ys...)
+	if l.Ceiling > 0 {
+		y.min, y.max = l.Floor, l.Ceiling
+	}
 	y.from, y.to = top+linesHeight, top
 	left := 0.0
 	for _, t := range y.ticks(6) {
 		left = max(left, textWidth(t.label, fontSize))
 	}
-	x := axis{min: slices.Min(xs), max: slices.Max(xs), log: l.LogX}
+	x := axis{min: slices.Min(xs), max: slices.Max(xs), log: l.LogX, from: margin + left + 16,
+		to: linesWidth - margin - 12}
 	if x.min == x.max {
 		x.min, x.max = x.min/2, x.max*2
 	}
-	x.from, x.to = margin+left+16, linesWidth-margin-wide-34
 	l.grid(c, x, y)
-	inks := Inks(nameAll(l.Series))
-	for i, s := range l.Series {
-		l.series(c, inks[i], s, x, y)
+	order := slices.Clone(names)
+	slices.SortStableFunc(order, func(a, b string) int { return size[b] - size[a] })
+	for _, name := range order {
+		class := "course"
+		if size[name] > 4 {
+			class = "many"
+		}
+		for _, s := range l.Series {
+			if s.Name == name {
+				l.series(c, inks[slices.Index(names, name)], class, s, x, y)
+			}
+		}
 	}
-	l.labels(c, inks, x, y)
 	return c.svg(l.Title, y.from+2*lineStep+margin), nil
 }
 
-// shown leaves out what cannot be shown.
+// shown leaves out what cannot be shown. On a logarithmic axis with a floor that is nothing.
 func (l Lines) shown() Lines {
 	var kept []Series
 	for _, s := range l.Series {
 		s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool {
-			return l.LogY && p.Low <= 0 || l.LogX && p.X <= 0
+			return l.LogY && p.Low <= 0 && l.Floor == 0 || l.LogX && p.X <= 0
 		})
 		if len(s.Points) > 0 {
 			kept = append(kept, s)
@@ -78,86 +97,44 @@ func (l Lines) grid(c *canvas, x, y axis) {
 		c.line("grid", x.from-6, y.at(t.at), x.to, y.at(t.at))
 		c.text("faint", "end", x.from-12, y.at(t.at)+4.5, t.label)
 	}
-	free := math.Inf(-1)
+	var marks []tick
 	for _, at := range l.At {
-		if l.LogX && at <= 0 {
-			continue
+		if !l.LogX || at > 0 {
+			marks = append(marks, tick{at, number(at)})
 		}
-		label, px := number(at), x.at(at)
+	}
+	if len(l.At) == 0 {
+		marks = x.ticks(8)
+	}
+	free := math.Inf(-1)
+	for _, t := range marks {
+		px := x.at(t.at)
 		c.line("grid", px, y.to, px, y.from+4)
-		if half := textWidth(label, fontSize)/2 + 3; px-half >= free {
-			c.text("faint", "middle", px, y.from+lineStep, label)
+		if half := textWidth(t.label, fontSize)/2 + 3; px-half >= free {
+			c.text("faint", "middle", px, y.from+lineStep, t.label)
 			free = px + half
 		}
 	}
 	c.line("axis", x.from-6, y.from, x.to, y.from)
+	if l.Mark > 0 {
+		c.line("axis", x.from, y.at(l.Mark), x.to, y.at(l.Mark))
+	}
 	c.text("text", "middle", (x.from+x.to)/2, y.from+2*lineStep, l.X)
 }
 
-func (l Lines) series(c *canvas, ink Ink, s Series, x, y axis) {
+func (l Lines) series(c *canvas, ink Ink, class string, s Series, x, y axis) {
 	line := make([][2]float64, len(s.Points))
 	for i, p := range s.Points {
 		line[i] = [2]float64{x.at(p.X), y.at(p.Y)}
-		if p.High > p.Low {
+		if l.Dots && p.High > p.Low {
 			c.whisker(ink, line[i][0], y.at(p.Low), line[i][0], y.at(p.High))
 		}
 	}
-	c.polyline(ink, "course", line)
+	c.polyline(ink, class, line)
+	if !l.Dots {
+		return
+	}
 	for _, p := range line {
 		c.dot(ink, p[0], p[1])
 	}
-}
-
-// labels names each line at its end; where ends lie close the names move apart.
-func (l Lines) labels(c *canvas, inks []Ink, x, y axis) {
-	ends := make([]float64, len(l.Series))
-	for i, s := range l.Series {
-		ends[i] = y.at(s.Points[len(s.Points)-1].Y)
-	}
-	for i, at := range spread(ends, labelStep, y.to, y.from) {
-		last := l.Series[i].Points[len(l.Series[i].Points)-1]
-		c.polyline(Ink{tone: inks[i].tone}, "leader", [][2]float64{{x.at(last.X) + 6, ends[i]}, {x.to + 12, at},
-			{x.to + 16, at}})
-		c.dot(inks[i], x.to+22, at)
-		c.text("text", "start", x.to+30, at+4.5, l.Series[i].Name)
-	}
-}
-
-// spread moves places apart until neighbours have the step between them, in their order, and
-// within the field if there is room.
-func spread(places []float64, step, top, bottom float64) []float64 {
-	order := make([]int, len(places))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case places[a] < places[b]:
-			return -1
-		case places[a] > places[b]:
-			return 1
-		}
-		return 0
-	})
-	moved := slices.Clone(places)
-	for range 200 { // each pass moves close neighbours apart by half of what they lack
-		still := true
-		for n := 1; n < len(order); n++ {
-			above, below := order[n-1], order[n]
-			if lack := step - (moved[below] - moved[above]); lack > 0.01 {
-				moved[above] -= lack / 2
-				moved[below] += lack / 2
-				still = false
-			}
-		}
-		for i := range moved {
-			if in := min(max(moved[i], top), bottom); in != moved[i] && float64(len(moved)-1)*step <= bottom-top {
-				moved[i] = in
-			}
-		}
-		if still {
-			break
-		}
-	}
-	return moved
 }

@@ -75,8 +75,8 @@ func pictures(t *testing.T) map[string][]byte {
 	all := map[string][]byte{}
 	for name, draw := range map[string]func() ([]byte, error){
 		"dots":    Dots{Frame: frame, Log: true, Cases: []string{"few", "many"}, Series: two}.SVG,
-		"lines":   Lines{Frame: frame, X: "callers", At: []float64{0, 1}, LogY: true, Series: two}.SVG,
-		"courses": Courses{Frame: frame, X: "windows", Lines: two, Ceiling: 100, Mark: 1}.SVG,
+		"lines":   Lines{Frame: frame, X: "callers", At: []float64{0, 1}, LogY: true, Dots: true, Series: two}.SVG,
+		"courses": Lines{Frame: frame, X: "windows", Series: two, Ceiling: 100, Mark: 1}.SVG,
 	} {
 		svg, err := draw()
 		if err != nil {
@@ -97,9 +97,9 @@ func TestAPictureNeedsNoPage(t *testing.T) {
 		if all[ground].class != "ground" || !bytes.Contains(svg, []byte("prefers-color-scheme:dark")) {
 			t.Errorf("%s: no ground, or nothing for dark pages", name)
 		}
-		width := dotsWidth
-		if name == "courses" {
-			width = coursesWidth
+		width := linesWidth
+		if name == "dots" {
+			width = dotsWidth
 		}
 		for _, e := range all {
 			wide := textWidth(e.text, fontSize)
@@ -159,11 +159,9 @@ func TestASubjectHasOneColour(t *testing.T) {
 // of blue ones, which are alike, no two the same sign.
 func TestRivalsLookDifferent(t *testing.T) {
 	for _, names := range [][]string{
-		{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero", "throttled", "x/time/rate",
-			"round robin", "Redisson"},
-		{"no limiter", "EVALSHA", "httplimit", "httprate", "redis_rate", "ulule"},
-		{"shardlimit", "plain ZSET", "Redisson"}, {"shardlimit", "yardstick", "floor"},
-		{"envoylimit", "envoyproxy/ratelimit"}, {"script", "EVALSHA"}, {"script", "yardstick"},
+		{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero", "Redisson"},
+		{"no limiter", "EVALSHA", "httplimit", "redis_rate"}, {"shardlimit", "plain ZSET"},
+		{"envoylimit", "envoyproxy/ratelimit"}, {"script", "EVALSHA"},
 	} {
 		tones, signs := map[string]string{}, map[int]string{}
 		for i, ink := range Inks(names) {
@@ -273,29 +271,11 @@ func TestWhiskersFit(t *testing.T) {
 	}
 }
 
-func TestNamesMoveApart(t *testing.T) {
-	got := spread([]float64{10, 11, 200, 12}, 16, 10, 210)
-	for i, a := range got {
-		for _, b := range got[:i] {
-			if math.Abs(a-b) < 15.9 {
-				t.Errorf("%v: two are too close", got)
-			}
-		}
-		if a < 10-0.1 || a > 210 {
-			t.Errorf("%v leaves the field", got)
-		}
-	}
-	if got[0] > got[1] || got[1] > got[3] {
-		t.Errorf("%v: the order has changed", got)
-	}
-}
-
 func TestNothingToShow(t *testing.T) {
 	zero := []Series{{"a", []Point{{1, 0, 0, 0}}}}
 	for name, draw := range map[string]func() ([]byte, error){
-		"dots":    Dots{Log: true, Cases: []string{"a", "b"}, Series: zero}.SVG,
-		"lines":   Lines{LogY: true, Series: zero}.SVG,
-		"courses": Courses{}.SVG,
+		"dots":  Dots{Log: true, Cases: []string{"a", "b"}, Series: zero}.SVG,
+		"lines": Lines{LogY: true, Series: zero}.SVG,
 	} {
 		if _, err := draw(); !errors.Is(err, ErrNothing) {
 			t.Errorf("%s: %v", name, err)

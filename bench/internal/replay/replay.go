@@ -5,7 +5,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,87 +23,64 @@ type Shard struct {
 
 // NewShard names a shard on the server of client; the first take creates it.
 func NewShard(client rueidis.Client, name string, permits int64, window time.Duration) (*Shard, error) {
-	proposal, err := script.NewProposal(1, permits, permits, window, window, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Shard{
-		ref:      script.ShardKeys("bench:", shard.Tag(shard.Slot(name)), name),
-		proposal: proposal,
-		endpoint: script.NewEndpoint(client),
-	}, nil
+	return (&Shard{endpoint: script.NewEndpoint(client)}).Sized(name, permits, window)
 }
 
-// Key is a shard of the same size for a key, on the same server.
+// Key is a shard of the same size with another name, on the same server.
 func (s *Shard) Key(key string) *Shard {
 	return &Shard{ref: script.ShardKeys("bench:", shard.Tag(shard.Slot(key)), key), proposal: s.proposal,
 		endpoint: s.endpoint}
 }
 
-// Take asks for n permits, all or nothing, in a script call of its own, and
-// returns how many were granted.
-func (s *Shard) Take(ctx context.Context, n int64) (int64, error) {
-	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
-		Proposal: s.proposal,
-		Seen:     true,
-		Groups:   []script.Group{{Size: n, Count: 1}},
-	})
-	return reply.Granted, err
+// Sized is a shard of another size, on the same server.
+func (s *Shard) Sized(name string, permits int64, window time.Duration) (*Shard, error) {
+	sized, err := script.NewProposal(1, permits, permits, window, window, false)
+	return (&Shard{proposal: sized, endpoint: s.endpoint}).Key(name), err
 }
 
-// TryOne asks for a permit in a script call of its own. If there is none, after is the time
-// until the next can be free.
-func (s *Shard) TryOne(ctx context.Context) (granted bool, after time.Duration, err error) {
-	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
-		Proposal: s.proposal,
-		Seen:     true,
-		Groups:   []script.Group{{Size: 1, Count: 1}},
-	})
-	return reply.Granted > 0, reply.Retry, err
+// Take asks for n permits count times, each all or nothing, in one script call, and
+// returns how many were granted.
+func (s *Shard) Take(ctx context.Context, n, count int64) (int64, error) {
+	granted, _, err := s.ask(ctx, n, count)
+	return granted, err
 }
 
-// TakeUpTo asks for n single permits at once, in a script call of its own, and
-// returns how many were granted.
-func (s *Shard) TakeUpTo(ctx context.Context, n int64) (int64, error) {
+// Try asks for a permit. If there is none, after is the time until the next can be free.
+func (s *Shard) Try(ctx context.Context) (granted bool, after time.Duration, err error) {
+	n, after, err := s.ask(ctx, 1, 1)
+	return n > 0, after, err
+}
+
+func (s *Shard) ask(ctx context.Context, n, count int64) (granted int64, after time.Duration, err error) {
 	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
 		Proposal: s.proposal,
 		Seen:     true,
-		Groups:   []script.Group{{Size: 1, Count: n}},
+		Groups:   []script.Group{{Size: n, Count: count}},
 	})
-	return reply.Granted, err
+	return reply.Granted, reply.Retry, err
 }
 
 // Keys are the keys of the shard: its head and its log.
-func (s *Shard) Keys() (head, log string) { return s.ref.Head(), s.ref.Log() }
+func (s *Shard) Keys() []string { return []string{s.ref.Head(), s.ref.Log()} }
 
-// Command is an EVALSHA that can be sent again and again.
-type Command struct{ words []string }
-
-// Capture returns the command that a take of n permits from the shard is on the
-// wire. The server then knows the script, and the shard exists: n permits were
-// asked for twice.
-func Capture(ctx context.Context, client rueidis.Client, name string, permits int64, window time.Duration,
-	n int64) (*Shard, Command, error) {
+// Capture returns the EVALSHA that a take of one permit is on the wire, as it can be sent again and
+// again. The server then knows the script, and the shard exists.
+func Capture(ctx context.Context, client rueidis.Client, name string, permits int64,
+	window time.Duration) (words []string, err error) {
 	tap := &tap{Client: client}
 	s, err := NewShard(tap, name, permits, window)
 	if err != nil {
-		return nil, Command{}, err
+		return nil, err
 	}
 	for range 2 { // the first one may load the script
-		if _, err := s.Take(ctx, n); err != nil {
-			return nil, Command{}, fmt.Errorf("take %d of %q: %w", n, name, err)
+		if _, err := s.Take(ctx, 1, 1); err != nil {
+			return nil, err
 		}
 	}
 	if len(tap.last) == 0 || tap.last[0] != "EVALSHA" {
-		return nil, Command{}, errors.New("a take did not send EVALSHA")
+		return nil, errors.New("a take did not send EVALSHA")
 	}
-	s.endpoint = script.NewEndpoint(client)
-	return s, Command{words: tap.last}, nil
-}
-
-// Build makes the command anew: rueidis recycles what it has sent.
-func (c Command) Build(client rueidis.Client) rueidis.Completed {
-	return client.B().Arbitrary(c.words...).Build()
+	return tap.last, nil
 }
 
 // tap remembers the last command that went through it. For one goroutine.

@@ -19,26 +19,30 @@ func TestCapturedCommandTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	const permits, each = 100, 10
-	shard, take, err := Capture(t.Context(), client, "replay-test", permits, time.Hour, each)
+	const permits = 10
+	words, err := Capture(t.Context(), client, "replay-test", permits, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range permits/each - 3 { // Capture took two
-		if err := client.Do(t.Context(), take.Build(client)).Error(); err != nil {
+	for range permits - 3 { // Capture took two
+		if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, want := range []int64{each, 0} {
-		if granted, err := shard.Take(t.Context(), each); err != nil || granted != want {
+	shard, err := NewShard(client, "replay-test", permits, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 0} {
+		if granted, err := shard.Take(t.Context(), 1, 1); err != nil || granted != want {
 			t.Errorf("take %d after the replays: %d granted, err %v; want %d", i+1, granted, err, want)
 		}
 	}
 }
 
-// TestTryOne: a permit comes at once while there are some; then the answer says when
+// TestTry: a permit comes at once while there are some; then the answer says when
 // the next one can, which is not before the window is over.
-func TestTryOne(t *testing.T) {
+func TestTry(t *testing.T) {
 	s := servertest.Start(t)
 	client, err := rueidis.NewClient(server.Option(s.Addr()))
 	if err != nil {
@@ -50,7 +54,7 @@ func TestTryOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, true, false, false} {
-		granted, after, err := shard.TryOne(t.Context())
+		granted, after, err := shard.Try(t.Context())
 		if err != nil || granted != want || granted != (after == 0) || after > time.Hour ||
 			!granted && after < 50*time.Minute {
 			t.Errorf("try %d: granted %v, the next after %s, err %v", i+1, granted, after, err)

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,12 +25,7 @@ import (
 //
 //	<!-- bench exact rate: 1024: shardlimit / redis_rate -->29<!-- /bench -->
 //
-// In place of the X may stand "least of" or "most of" and several X with semicolons, or "all", or
-// two X and a stroke. An aim behind the series, "at least", "at most" or "from" and "to", turns the
-// figure into a verdict, of the figure before it is rounded:
-//
-//	<!-- bench exact rate: least of 1; 64: shardlimit -->8570<!-- /bench -->
-//	<!-- bench exact rate: 1024: shardlimit: at least 2000000 -->missed<!-- /bench -->
+// In place of the X may stand "least of all" or "most of all".
 //
 // The run is the command, and when and on what it was measured. Within a sentence it is shorter:
 //
@@ -153,98 +146,38 @@ func fill(text string) string {
 	return b.String()
 }
 
-// within is what stands in a sentence: a figure, or whether it meets an aim.
+// within is a figure in a sentence: a median, or how many times one is another.
 func (r *Result) within(metric, label, series string) (string, error) {
-	named, low, high, err := aim(series)
-	if err != nil {
-		return "", err
-	}
-	value, err := r.value(metric, label, named)
-	switch {
-	case named == series:
-		return strings.ReplaceAll(figure(value), " ", ","), err
-	case low <= value && value <= high:
-		return "met", err
-	}
-	return "missed", err
-}
-
-var aimed = regexp.MustCompile(`^(.*): (?:at least (\S+)|at most (\S+)|from (\S+) to (\S+))$`)
-
-// aim parts a series from between what its figure should be.
-func aim(text string) (series string, low, high float64, err error) {
-	m := aimed.FindStringSubmatch(text)
-	if m == nil {
-		return text, 0, 0, nil
-	}
-	low, high = math.Inf(-1), math.Inf(1)
-	for i, bound := range m[2:] {
-		if bound == "" {
-			continue
-		}
-		side := &high
-		if i == 0 || i == 2 {
-			side = &low
-		}
-		if *side, err = strconv.ParseFloat(bound, 64); err != nil {
-			return "", 0, 0, fmt.Errorf("the aim: %w", err)
-		}
-	}
-	return m[1], low, high, nil
-}
-
-// value is a median, or how many times one is another, of one series or of one X.
-func (r *Result) value(metric, label, series string) (float64, error) {
-	if over, under, ratio := strings.Cut(label, " / "); ratio {
-		value, err := r.extreme(metric, over, series)
-		if err != nil {
-			return 0, err
-		}
-		base, err := r.extreme(metric, under, series)
-		return value / base, err
-	}
 	over, under, ratio := strings.Cut(series, " / ")
-	if slices.Contains(r.series(metric), series) {
-		over, ratio = series, false // a stroke in its own name
+	value, err := r.value(metric, label, over)
+	if err == nil && ratio {
+		var base float64
+		base, err = r.value(metric, label, under)
+		value /= base
 	}
-	value, err := r.extreme(metric, label, over)
-	if err != nil || !ratio {
-		return value, err
-	}
-	base, err := r.extreme(metric, label, under)
-	return value / base, err
+	return strings.ReplaceAll(figure(value), " ", ","), err
 }
 
-// extreme is the median of a series at an X, or the least or the most of those at several.
-func (r *Result) extreme(metric, label, series string) (float64, error) {
-	which, several, found := strings.Cut(label, " of ")
-	if !found || which != "least" && which != "most" {
+// value is the median of a series at an X, or the least or the most of those at all.
+func (r *Result) value(metric, label, series string) (float64, error) {
+	pick := map[string]func(...float64) float64{"least of all": least, "most of all": most}[label]
+	if pick == nil {
 		return r.at(metric, label, series)
 	}
 	var values []float64
-	if several == "all" {
-		for _, p := range r.Points {
-			if p.Metric == metric && p.Series == series {
-				values = append(values, p.Stat.Median)
-			}
-		}
-		if len(values) == 0 {
-			return 0, fmt.Errorf("%q has no %q", series, metric)
-		}
-	} else {
-		for label := range strings.SplitSeq(several, ";") {
-			value, err := r.at(metric, strings.TrimSpace(label), series)
-			if err != nil {
-				return 0, err
-			}
-			values = append(values, value)
+	for _, p := range r.Points {
+		if p.Metric == metric && p.Series == series {
+			values = append(values, p.Stat.Median)
 		}
 	}
-	if which == "least" {
-		return slices.Min(values), nil
+	if len(values) == 0 {
+		return 0, fmt.Errorf("%q has no %q", series, metric)
 	}
-	return slices.Max(values), nil
+	return pick(values...), nil
 }
+
+func least(values ...float64) float64 { return slices.Min(values) }
+func most(values ...float64) float64  { return slices.Max(values) }
 
 // at is the median of a series at an X as it is shown.
 func (r *Result) at(metric, label, series string) (float64, error) {
@@ -280,28 +213,20 @@ func list(text string) []string {
 // medians is the table of a metric at some X, as they are shown, for some series.
 func (r *Result) medians(metric string, labels, series []string) (string, error) {
 	i := slices.IndexFunc(r.Views, func(v View) bool { return v.Metric == metric })
-	if i < 0 || r.Smoke {
-		return "", fmt.Errorf("no view of %q, or a smoke run", metric)
+	if i < 0 {
+		return "", fmt.Errorf("there is no view of %q", metric)
 	}
-	v, all := r.Views[i], r.series(metric)
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s, by %s | %s |\n|---|%s\n", strings.ToLower(v.Title), v.X, strings.Join(labels, " | "),
-		strings.Repeat("--:|", len(labels)))
+	fmt.Fprintf(&b, "| %s, by %s | %s |\n|---|%s\n", strings.ToLower(r.Views[i].Title), r.Views[i].X,
+		strings.Join(labels, " | "), strings.Repeat("--:|", len(labels)))
 	for _, name := range series {
-		if !slices.Contains(all, name) {
-			return "", fmt.Errorf("nobody is called %q, there are %s", name, strings.Join(all, ", "))
-		}
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, label := range labels {
-			x := slices.IndexFunc(r.axis(metric), func(x float64) bool { return v.label(x) == label })
-			if x < 0 {
-				return "", fmt.Errorf("nothing was measured at %q", label)
+			value, err := r.at(metric, label, name)
+			if err != nil {
+				return "", err
 			}
-			if st, ok := r.find(name, r.axis(metric)[x], metric); ok {
-				fmt.Fprintf(&b, " %s |", figure(st.Median))
-			} else {
-				b.WriteString("  |")
-			}
+			fmt.Fprintf(&b, " %s |", figure(value))
 		}
 		b.WriteByte('\n')
 	}

@@ -1,19 +1,16 @@
-// Package report keeps the results of benchmarks and shows them: raw JSON, SVG
-// pictures, a report of everything, and figures in other documents. It knows no
-// scenario; a result carries its own titles and units.
+// Package report keeps the results of benchmarks and shows them: raw JSON, SVG pictures, and
+// figures in documents. It knows no scenario; a result carries its own titles and units.
 package report
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/bench/internal/picture"
 	"github.com/shardlimit/shardlimit/bench/internal/quiet"
-	"github.com/shardlimit/shardlimit/bench/internal/stat"
 )
 
 // Result is everything one run of one scenario found.
@@ -44,41 +41,61 @@ type Pair struct {
 	Value string `json:"value"`
 }
 
-// View is a metric of a result as it is to be shown: a table, and a plot if
-// Plot is set.
+// View is a metric of a result as it is to be shown.
 type View struct {
 	Metric  string `json:"metric"`
 	Title   string `json:"title"`
 	Unit    string `json:"unit"`
-	X       string `json:"x"` // what X means
-	Plot    bool   `json:"plot,omitempty"`
-	LogX    bool   `json:"logX,omitempty"`    // X that are not positive are left out of the plot
+	X       string `json:"x"`                 // what X means
+	LogX    bool   `json:"logX,omitempty"`    // X that are not positive are left out of the picture
 	LogY    bool   `json:"logY,omitempty"`    // so are points that are not positive
-	Nominal bool   `json:"nominal,omitempty"` // the X are cases: plotted side by side
+	Nominal bool   `json:"nominal,omitempty"` // the X are cases: drawn side by side
 	// Cases are the names of the X 0, 1, 2 and so on, if they are no quantities.
 	Cases []string `json:"cases,omitempty"`
-	// Keep means that a document shows the plot, so that its picture is stored with the results.
-	// All others can be drawn from the JSON.
+	// Keep means that a document shows a picture of it, which is stored with the results.
 	Keep bool `json:"keep,omitempty"`
-	// Drawn are the series that the plot shows, and At the X, as they are shown; all if there are
-	// none.
+	// Drawn are the series that the picture shows, and At the X, as they are shown; all if there
+	// are none.
 	Drawn []string `json:"drawn,omitempty"`
 	At    []string `json:"at,omitempty"`
-	// Mark is a value that the plot marks with a line, such as 100 %; 0 for none.
-	Mark float64 `json:"mark,omitempty"`
 }
 
 // Point is one measured quantity.
 type Point struct {
-	Series string    `json:"series"`
-	X      float64   `json:"x"`
-	Metric string    `json:"metric"`
-	Stat   stat.Stat `json:"stat"`
+	Series string  `json:"series"`
+	X      float64 `json:"x"`
+	Metric string  `json:"metric"`
+	Stat   Stat    `json:"stat"`
+}
+
+// Chart is a picture of many lines that are not worth a table: something over
+// time, for instance.
+type Chart struct {
+	Name  string  `json:"name"` // of its file
+	Title string  `json:"title"`
+	X     string  `json:"x"`
+	Unit  string  `json:"unit"`
+	First float64 `json:"first"` // X of the first values
+	Step  float64 `json:"step"`  // and from each to the next
+	LogY  bool    `json:"logY,omitempty"`
+	// Floor and Ceiling are the ends of the Y axis, if Ceiling is positive, so that
+	// charts can be compared. What lies outside is drawn there.
+	Floor   float64 `json:"floor,omitempty"`
+	Ceiling float64 `json:"ceiling,omitempty"`
+	Mark    float64 `json:"mark,omitempty"` // a value that a line shows; 0 for none
+	Lines   []Line  `json:"lines"`
+}
+
+// Line is one line of a chart. Those of a group look the same and have one entry
+// in the legend.
+type Line struct {
+	Group string    `json:"group"`
+	Y     []float64 `json:"y"`
 }
 
 // Add appends a point.
 func (r *Result) Add(series string, x float64, metric string, rounds ...float64) {
-	r.Points = append(r.Points, Point{Series: series, X: x, Metric: metric, Stat: stat.Of(rounds...)})
+	r.Points = append(r.Points, Point{Series: series, X: x, Metric: metric, Stat: statOf(rounds)})
 }
 
 // Remark appends a remark.
@@ -88,7 +105,7 @@ func (r *Result) Remark(format string, a ...any) {
 
 // Write writes the raw JSON into dir, which it creates, and the pictures that Draw would.
 // It returns the paths of the files.
-func (r *Result) Write(dir string, all bool) ([]string, error) {
+func (r *Result) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -100,43 +117,8 @@ func (r *Result) Write(dir string, all bool) ([]string, error) {
 	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 		return nil, err
 	}
-	pictures, err := r.Draw(dir, all)
+	pictures, err := r.Draw(dir)
 	return append([]string{file}, pictures...), err
-}
-
-// Draw draws the pictures that documents show, or all that there are, into dir. It returns the
-// paths of the files.
-func (r *Result) Draw(dir string, all bool) ([]string, error) {
-	var files []string
-	write := func(name string, svg []byte, err error) error {
-		if err != nil {
-			return fmt.Errorf("picture %s: %w", name, err)
-		}
-		files = append(files, filepath.Join(dir, name))
-		return os.WriteFile(filepath.Join(dir, name), svg, 0o644)
-	}
-	for _, v := range r.Views {
-		if !v.Plot || !v.Keep && !all || len(r.series(v.Metric)) == 0 { // nobody who was asked for has any
-			continue
-		}
-		svg, err := r.drawView(v)
-		if errors.Is(err, picture.ErrNothing) {
-			continue // a run of some cases may have none of those that the picture shows
-		}
-		if err := write(r.plotName(v), svg, err); err != nil {
-			return files, err
-		}
-	}
-	for _, c := range r.Charts {
-		if !c.Keep && !all {
-			continue
-		}
-		svg, err := r.drawChart(c)
-		if err := write(r.chartName(c), svg, err); err != nil {
-			return files, err
-		}
-	}
-	return files, nil
 }
 
 // Disturbed says why the figures are not to be relied on, "" if nothing is known against them.
@@ -160,8 +142,6 @@ func (r *Result) warning() string {
 	}
 	return ""
 }
-
-func (r *Result) plotName(v View) string { return r.Scenario + "-" + v.Metric + ".svg" }
 
 // Read reads a result that Write wrote.
 func Read(file string) (Result, error) {
@@ -187,21 +167,31 @@ func (v View) label(x float64) string {
 // series lists the series of a metric in order of appearance.
 func (r *Result) series(metric string) []string {
 	var names []string
-	seen := make(map[string]bool)
 	for _, p := range r.Points {
-		if p.Metric == metric && !seen[p.Series] {
-			seen[p.Series] = true
+		if p.Metric == metric && !slices.Contains(names, p.Series) {
 			names = append(names, p.Series)
 		}
 	}
 	return names
 }
 
-func (r *Result) find(series string, x float64, metric string) (stat.Stat, bool) {
+// axis lists the X of a metric in order of size.
+func (r *Result) axis(metric string) []float64 {
+	var xs []float64
+	for _, p := range r.Points {
+		if p.Metric == metric {
+			xs = append(xs, p.X)
+		}
+	}
+	slices.Sort(xs)
+	return slices.Compact(xs)
+}
+
+func (r *Result) find(series string, x float64, metric string) (Stat, bool) {
 	for _, p := range r.Points {
 		if p.Series == series && p.X == x && p.Metric == metric {
 			return p.Stat, true
 		}
 	}
-	return stat.Stat{}, false
+	return Stat{}, false
 }

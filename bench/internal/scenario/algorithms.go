@@ -12,15 +12,38 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-var algorithmShapes = Scenario{
+var algorithms = Scenario{
 	Name:  "algorithms",
 	Title: "what each algorithm makes of the same bursty demand",
-	Takes: 1 * time.Second,
-	Question: `Nothing is measured here: the Go twins of the scripts decide on a simulated clock, so every run draws
-the same pictures. Light demand, then a burst across the edge of a fixed window, a rest, and two seconds
-of two and a half times the limit. What stands above the limit "in the last second" is what slips through;
-under the leaky bucket a permit counts when its turn has come.`,
-	Run: runAlgorithms,
+	Question: `Nothing is measured here: the Go twins of the scripts decide on a simulated clock, so every run draws the
+same pictures. Light demand, then a burst across the edge of a fixed window, a rest, and two seconds of two and a half
+times the limit. What stands above the limit "in the last second" is what slips through; under the leaky bucket a
+permit counts when its turn has come.`,
+	X:     "interval",
+	Views: []report.View{{Metric: "most", Title: "Most permits that act in", Unit: "permits"}},
+	Run: func(_ context.Context, s *Sheet) error {
+		s.Result.Timeless = true
+		s.setting("Limit", "%d permits per second on one shard, Burst the same", shapePermits)
+		s.setting("Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
+		s.Result.Software = append(s.Result.Software, report.Pair{Name: "simulated with", Value: runtime.Version()})
+		s.cases("any second", "any 200 ms", "all 7 seconds")
+		wanted := make([]float64, shapeEnd/shapeBin)
+		for at := int64(0); at < shapeEnd; at += shapeStep {
+			wanted[at/shapeBin] += float64(shapeDemand(at))
+		}
+		for _, a := range []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter,
+			script.AlgorithmFixedWindow, script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket} {
+			acts, err := shapeOf(a)
+			if err != nil {
+				return fmt.Errorf("%v: %w", a, err)
+			}
+			for x, interval := range []int64{shapeWindow, 200_000, shapeEnd + shapeWindow} {
+				s.Note(a.String(), float64(x), figures{"most": float64(mostWithin(acts, interval))})
+			}
+			s.Result.Charts = append(s.Result.Charts, shapeChart(a, wanted, acts))
+		}
+		return nil
+	},
 }
 
 const (
@@ -31,11 +54,6 @@ const (
 	shapeEnd     = int64(7_000_000)                 // us
 	shapeBegin   = int64(1_700_000_000) * 1_000_000 // us since 1970, where a fixed window begins
 )
-
-var shapes = []script.Algorithm{
-	script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter, script.AlgorithmFixedWindow,
-	script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket,
-}
 
 // shapeDemand is how many calls for one permit come in the step that begins at the instant, us.
 func shapeDemand(at int64) int64 {
@@ -49,32 +67,6 @@ func shapeDemand(at int64) int64 {
 		perSecond = 250
 	}
 	return perSecond*(at+shapeStep)/1_000_000 - perSecond*at/1_000_000
-}
-
-func runAlgorithms(_ context.Context, _ Env, result *report.Result) error {
-	result.Timeless = true
-	setting(result, "Limit", "%d permits per %s on one shard, Burst the same", shapePermits,
-		time.Duration(shapeWindow)*time.Microsecond)
-	setting(result, "Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
-	result.Software = append(result.Software, report.Pair{Name: "simulated with", Value: runtime.Version()})
-	cases := []string{"any second", "any 200 ms", "all 7 seconds"}
-	result.Views = []report.View{{Metric: "most", Title: "Most permits that act in", Unit: "permits", X: "interval",
-		Nominal: true, Cases: cases}}
-	wanted := make([]float64, shapeEnd/shapeBin)
-	for at := int64(0); at < shapeEnd; at += shapeStep {
-		wanted[at/shapeBin] += float64(shapeDemand(at))
-	}
-	for _, a := range shapes {
-		acts, err := shapeOf(a)
-		if err != nil {
-			return fmt.Errorf("%v: %w", a, err)
-		}
-		for x, interval := range []int64{shapeWindow, 200_000, shapeEnd + shapeWindow} {
-			result.Add(a.String(), float64(x), "most", float64(mostWithin(acts, interval)))
-		}
-		result.Charts = append(result.Charts, shapeChart(a, wanted, acts))
-	}
-	return nil
 }
 
 // shapeOf returns when the permits act that the algorithm grants, us from the beginning, in order.
@@ -118,24 +110,22 @@ func mostWithin(acts []int64, interval int64) (most int) {
 func shapeChart(a script.Algorithm, wanted []float64, acts []int64) report.Chart {
 	bins := len(wanted)
 	admitted, lately, limit := make([]float64, bins), make([]float64, bins), make([]float64, bins)
-	for _, at := range acts {
-		if bin := at / shapeBin; bin < int64(bins) {
-			admitted[bin]++
-		}
-	}
 	for i := range bins {
+		limit[i] = shapePermits
 		end := int64(i+1) * shapeBin
 		for _, at := range acts {
 			if at < end && at >= end-shapeWindow {
 				lately[i]++
 			}
+			if at < end && at >= end-shapeBin {
+				admitted[i]++
+			}
 		}
-		limit[i] = shapePermits
 	}
 	return report.Chart{
 		Name:  strings.ReplaceAll(a.String(), " ", "-"),
 		Title: strings.ToUpper(a.String()[:1]) + a.String()[1:] + ", permits admitted", X: "seconds", Unit: "permits",
-		First: float64(shapeBin) / 1e6, Step: float64(shapeBin) / 1e6, Ceiling: 220, Keep: true,
+		First: float64(shapeBin) / 1e6, Step: float64(shapeBin) / 1e6, Ceiling: 220,
 		Lines: []report.Line{
 			{Group: "in the last second", Y: lately},
 			{Group: "in 50 ms", Y: admitted},

@@ -18,322 +18,332 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-var fairnessScenario = Scenario{
+var fairness = Scenario{
 	Name:  "fairness",
 	Title: "who gets how much of a limit that is too small for all",
-	Takes: 465 * time.Second,
-	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson), or at equal
-distances if it is called steady, at a rate of its own, whatever it is answered; only workers wait
-for their permits. What a participant is entitled to is its weighted
-max-min share of what all of them really asked for, in blocks of two windows; x is what it got
-over that. Reported are Jain's index of all x (1: all alike; 1/n: one has everything), the
-least x, the worst of Jain's indices of single windows, the use of the limit (of what could have
-been used at most), the most permits in any window, wherever it begins (more than 100 %
-is a broken limit; there is no false alarm), and script calls for each permit granted.
+	Question: `Fifty participants in five processes share one limit. Each calls at random (Poisson), or at equal distances
+if it is called steady, at a rate of its own, whatever it is answered; only workers wait for their permits. What a
+participant is entitled to is its weighted max-min share of what all of them really asked for, in blocks of two
+windows; x is what it got over that. The populations are described in population.go.
 
-- equal: all want 1.2 times an equal part. Pareto: twice the limit, by the quantiles of a
-  Pareto(1.1) distribution. hog: one wants 50 equal parts, 49 want 1.2.
-- weights: 1, 2 and 4; all want 1.5 times what their weight entitles them to.
-- newcomer: one of 50 comes later; "newcomer, hog": there is only one other, which wants twice the
-  limit. leavers: ten of 50 leave. Convergence counts windows from then to the end of the first
-  window in which those who came (who stayed) got 95 % of what they were entitled to; 1 is the
-  least there can be.
-- far: equal, but replies to one of them take 4.5 ms longer. "gateway, hog": the hog among 49, all
-  tenants of one process, which share its connections (Limiter.As).
-- steady: all want three times an equal part; "weights, steady": three times what the weights 1, 2 and
-  4 entitle them to. So nobody is ever near its part, and nothing is left to chance.
-- workers: 20 participants whose callers wait for a permit (Limiter.Wait), work, and wait for the next; 5 each under
-  2,000 permits a second, 50 under 20,000. Those of every other participant work for random times
-  (exponential), such that
-  together they want 0.7 of an equal part if each permit comes at once. The others do not work in
-  between: they want all there is.
-- "workers, weights": two, with the weights 1 and 3, whose callers do not work in between; 20 each under
-  2,000 permits a second, 200 under 20,000.
+Callers that work want what they ask for, and one more permit for each mean time of work that they spend waiting: that
+a permit takes a moment to come is counted against the limiter. Who waits may be granted a permit at any time between
+call and answer; only those of which both lie in a window are sure to be of that window.
 
-Callers that work want what they ask for, and one more permit for each mean time of work that they
-spend waiting: that a permit takes a
-moment to come is counted against the limiter. So of callers that work for 70 ms and have their
-permits after 2, x is 0.97.
-Who waits may be granted a permit at any time between call and answer. Only those of which both lie in a window are sure
-to be of that window, so "most permits in any window" sees a little less of what workers get.
+"perfect division" is no limiter, but a yardstick for x. It knows beforehand what each window will bring, and divides
+its permits, in fractions, by weighted max-min; nothing is carried over to the next.
 
-"` + perfectDivision + `" is no limiter, but a yardstick for x, computed from what was asked of
-` + "`shardlimit`" + ` on one shard, or wanted of it by workers. It knows beforehand what each
-window will bring, and divides its permits, in
-fractions, by weighted max-min; nothing is carried over to the next. Where demand is random its x is not
-always 1 either: what a participant is entitled to is counted in blocks of two windows, and a call that
-comes in the one in which the others want more too is gone.
-
-` + "`shardlimit`" + ` is called once for each permit. The others are asked for all the permits that a
-participant wants within 10 ms at once, which is kinder to them: ` + "`script`" + ` is our own script
-without a word about who asks, so that permits go to who comes first; ` + "`redis_rate`" + ` is a GCRA;
-Redisson's RRateLimiter meets the hog only, and is asked for one permit at a time. With
-` + "`script` and `redis_rate`" + `
-nobody can wait, so workers ask for one permit and sleep as long as they are told to, until they
-have it; they meet "workers" by themselves. Those
-with one shard have a server each, and run at the same time; eight shards are spread over four servers,
-and once, for the hog, put on one.`,
+"shardlimit" is called once for each permit. "script" is our own script without a word about who asks, so that permits
+go to who comes first; it is asked for all the permits that a participant wants within 10 ms at once, and meets the
+smallest limit only. Redisson's RRateLimiter meets the hog only. Those with one shard have a server each, and run at the
+same time; eight shards are spread over four servers.`,
+	X:   "participants",
 	Run: runFairness,
 }
 
 const (
-	fairnessProcesses = 5
-	fairnessBins      = 20 // in a window
-	fairnessLead      = 2  // windows before anything counts
-	fairnessStep      = 2  // windows that count before something changes
-	fairnessWindows   = 10 // that count
-	fairnessCourse    = fairnessBins / 2
-	fairnessLife      = 2 * time.Minute
-	fairnessServers   = 4
-	fairnessTries     = 3
-	fairnessStill     = 10 // a window divided by this is how long the machine may stand still
-	// fairnessJVMClients are shared by the participants in the JVM: a client of
-	// Redisson's has dozens of connections.
-	fairnessJVMClients = 10
-	fairnessShards     = 8
+	fairnessBins   = 20 // in a window
+	fairnessLead   = 2  // windows before anything counts
+	fairnessStep   = 2  // windows that count before something changes
+	fairnessCourse = fairnessBins / 2
+	fairnessTries  = 3
+	fairnessStill  = 10 // a window divided by this is how long the generator may come late
 	// perfectDivision is the series of parts.Record.Perfect.
 	perfectDivision = "perfect division"
 )
 
-// fairnessSize is how much is measured.
-type fairnessSize struct {
-	participants, processes int
-	window, tick            time.Duration
-	windows                 int // that count
-	tries                   int
-	limits                  []int64
-	populations             []population
-	pictured                []string
+// sharer is a way to share a limit.
+type sharer struct {
+	name    string
+	rival   string // by which it can be asked for
+	kind    fleet.Kind
+	shards  int
+	nodes   int
+	servers server.Farm
+	crowd   *fleet.Fleet
 }
 
-func fairnessSizes(env Env) fairnessSize {
-	if env.Smoke {
-		return fairnessSize{
-			participants: 6, processes: 2, window: 200 * time.Millisecond, tick: 10 * time.Millisecond, windows: 4,
-			tries: 1, limits: []int64{2000},
-			populations: slices.DeleteFunc(populations(), func(p population) bool {
-				return !slices.Contains([]string{"leavers", "gateway, hog", "weights, steady", batch, weightedBatch},
-					p.name)
-			}),
-			pictured: []string{"gateway, hog", weightedBatch},
-		}
-	}
-	windows := env.windows(time.Second, 4, 2*fairnessWindows) // ten from --time 0.5 on
-	if env.For == 0 {
-		windows = min(windows, fairnessWindows)
-	}
-	return fairnessSize{
-		participants: 50, processes: fairnessProcesses, window: time.Second, tick: 10 * time.Millisecond,
-		windows: windows, tries: fairnessTries, limits: []int64{2000, 20_000},
-		populations: populations(), pictured: []string{hog, batch, weightedBatch, "newcomer, hog"},
-	}
+// share is what one sharer did.
+type share struct {
+	crowd    fleet.Crowd
+	gathered fleet.Gathering
+	used     server.Usage
+	err      error
 }
 
 // fairnessRun is one run of the scenario.
 type fairnessRun struct {
-	size    fairnessSize
-	sharers []*sharer
-	jvm     *rival.Redisson // or nil
-	behind  farm            // its server
-	mu      sync.Mutex      // guards what follows
-	found   *findings
-	result  *report.Result
+	*Sheet
+	participants, processes int
+	window                  time.Duration
+	windows                 int // that count
+	tries                   int
+	limits                  []int64
+	populations             []population
+	sharers                 []*sharer
+	jvm                     *rival.Redisson // or nil
+	behind                  server.Farm     // its server
 }
 
-func runFairness(ctx context.Context, env Env, result *report.Result) error {
-	run := &fairnessRun{size: fairnessSizes(env), found: newFindings(), result: result}
-	if len(env.Cases) > 0 {
-		run.size.populations = slices.DeleteFunc(run.size.populations,
-			func(p population) bool { return !slices.Contains(env.Cases, p.name) })
+func runFairness(ctx context.Context, s *Sheet) error {
+	run := &fairnessRun{Sheet: s, participants: 50, processes: 5, window: time.Second, tries: fairnessTries,
+		windows: min(max(4, s.windows(20)), 10), limits: []int64{2000, 20_000}, populations: populations()}
+	if s.Smoke {
+		run.participants, run.processes, run.window, run.tries = 6, 2, 200*time.Millisecond, 1
+		run.windows, run.limits = 4, run.limits[:1]
+		run.populations = slices.DeleteFunc(run.populations, func(p population) bool {
+			return !slices.Contains([]string{hog, "leavers", "weights, steady", batch}, p.name)
+		})
 	}
-	if len(run.size.populations) == 0 {
-		return fmt.Errorf("none of the cases %q; there are %s", env.Cases, strings.Join(populationNames(), "; "))
+	var names []string
+	for _, p := range run.populations {
+		names = append(names, p.name)
 	}
-	size := run.size
-	result.Views = fairnessViews(size)
-	setting(result, "Limit", "%v permits a second, window %s", size.limits, size.window)
-	setting(result, "Clients",
-		"%d participants with connections of their own, %d processes; calls that are due within %s are made together",
-		size.participants, size.processes, size.tick)
-	setting(result, "Rounds", "1 of %d windows, after %d to warm up; changes come after %d", size.windows, fairnessLead,
-		fairnessStep)
-	if size.tries > 1 {
-		setting(result, "Again",
-			"up to %d times if the machine stood still for more than 1/%d of a window; the least disturbed counts",
-			size.tries, fairnessStill)
+	if len(s.Cases) > 0 {
+		run.populations = slices.DeleteFunc(run.populations,
+			func(p population) bool { return !slices.Contains(s.Cases, p.name) })
 	}
+	if len(run.populations) == 0 {
+		return fmt.Errorf("none of the cases %q; there are %s", s.Cases, strings.Join(names, "; "))
+	}
+	run.describe()
 	defer run.close()
-	if err := run.open(ctx, env); err != nil {
+	if err := run.open(ctx); err != nil {
 		return err
 	}
-	err := run.measurePopulations(ctx, env)
-	run.found.addTo(result)
-	return err
+	return run.measureAll(ctx)
 }
 
-// measurePopulations goes on after an error: what one population has shown must
-// not be lost with another.
-func (run *fairnessRun) measurePopulations(ctx context.Context, env Env) error {
-	var failed []error
-	for at, p := range run.size.populations {
-		began := time.Now()
-		if err := run.measurePopulation(ctx, at, p); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		left := time.Duration(len(run.size.populations)-at-1) * time.Since(began)
-		env.Progress("%s done, about %s to go", p.name, left.Round(10*time.Second))
-	}
-	return errors.Join(failed...)
-}
-
-func (run *fairnessRun) measurePopulation(ctx context.Context, at int, p population) error {
-	var failed []error
-	for _, limit := range run.size.limits {
-		for _, together := range run.groups(p, limit) {
-			if err := run.measureAll(ctx, p, at, limit, together); err != nil {
-				failed = append(failed, fmt.Errorf("%d permits a second: %w", limit, err))
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-	}
-	if p.name == hog && run.jvm != nil {
-		if err := run.measureRedisson(ctx, p, at, run.size.limits[0]); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", rival.RedissonName, err))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-func fairnessViews(size fairnessSize) (views []report.View) {
+func (run *fairnessRun) describe() {
 	var cases []string
-	for _, p := range size.populations {
+	for _, p := range run.populations {
 		cases = append(cases, p.name)
 	}
-	for _, m := range []struct {
-		metric, title, unit string
-		plot                bool
-	}{
-		{"jain", "Jain's index of admitted over entitlement", "index", true},
-		{"least", "Least x of a participant", "admitted over entitlement", true},
-		{"highest", "Highest x of a participant", "admitted over entitlement", false},
-		{"window", "Worst Jain's index of a single window", "index", false},
-		{"used", "Use of the limit", "% of what could be used", false},
-		{"most", "Most permits in any window", "% of the limit", false},
-		{"calls", "Script calls per granted permit", "calls", false},
-		{"settled", "Convergence after a change", "windows", false},
-		{"clients", "CPU of the clients, the generator included", "% of a core", false},
-		{"servers", "CPU of the servers", "% of a core", false},
-		{"machine", "Machine", "% of all cores busy", false},
-		{"lag", "Longest delay of the generator's own", "ms", false},
+	for _, m := range []struct{ metric, title, unit string }{
+		{"jain", "Jain's index of admitted over entitlement", "index"},
+		{"least", "Least x of a participant", "admitted over entitlement"},
+		{"highest", "Highest x of a participant", "admitted over entitlement"},
+		{"used", "Use of the limit", "% of what could be used"},
+		{"most", "Most permits in any window", "% of the limit"},
+		{"calls", "Script calls per granted permit", "calls"},
+		{"settled", "Convergence after a change", "windows"},
+		{"servers", "CPU of the servers", "% of a core"},
 	} {
-		for _, limit := range size.limits {
-			views = append(views, report.View{
-				Metric: fairnessMetric(m.metric, limit),
-				Title:  fmt.Sprintf("%s, %s/s", m.title, report.Count(float64(limit))), Unit: m.unit,
-				X: "participants", Plot: m.plot, Nominal: true, Cases: cases,
-			})
+		for _, limit := range run.limits {
+			run.Result.Views = append(run.Result.Views, report.View{Metric: fairnessMetric(m.metric, limit),
+				X:     "participants",
+				Title: fmt.Sprintf("%s, %s/s", m.title, report.Count(float64(limit))), Unit: m.unit})
 		}
 	}
-	return views
+	run.cases(cases...)
+	run.setting("Limit", "%v permits a second, window %s", run.limits, run.window)
+	run.setting("Clients", "%d participants, %d processes; calls that are due within 10ms are made together",
+		run.participants, run.processes)
+	run.setting("Rounds", "1 of %d windows, after %d to warm up; changes come after %d; up to %d times if the machine "+
+		"stood still for more than 1/%d of a window: the least disturbed counts", run.windows, fairnessLead,
+		fairnessStep,
+		run.tries, fairnessStill)
 }
 
 func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d", name, limit) }
 
-// crowd is the participants as a fleet plays them.
-func (run *fairnessRun) crowd(p population, limit int64, s *sharer, try int) fleet.Crowd {
-	size := run.size
-	return fleet.Crowd{
-		Kind: s.kind, Addrs: s.servers.addrs(len(s.servers)),
-		Limit:   fmt.Sprintf("fairness-%s-%d-%d", p.name, limit, try),
-		Permits: int64(float64(limit) * size.window.Seconds()), Per: size.window, Shards: s.shards,
-		Members: p.members(size.participants, float64(limit), run.lead()+fairnessStep*size.window),
-		Gateway: p.gateway, Tick: size.tick, For: run.lead() + time.Duration(size.windows)*size.window, Seed: 1,
-		Life: fairnessLife,
+// open starts servers and processes for each sharer.
+func (run *fairnessRun) open(ctx context.Context) (err error) {
+	for _, s := range []*sharer{
+		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1, nodes: 1},
+		{name: "shardlimit, 8 shards", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 8, nodes: 4},
+		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1, nodes: 1},
+	} {
+		if !run.Has(s.rival) {
+			continue
+		}
+		if s.servers, err = run.start(ctx, s.nodes); err != nil {
+			return err
+		}
+		run.sharers = append(run.sharers, s)
+		if s.crowd, err = fleet.Start(run.processes); err != nil {
+			return err
+		}
+	}
+	if !run.Redisson || !slices.ContainsFunc(run.populations, func(p population) bool { return p.name == hog }) {
+		return nil
+	}
+	if run.behind, err = run.start(ctx, 1); err != nil {
+		return err
+	}
+	const clients = 10 // shared by the participants: a client of Redisson's has dozens of connections
+	limit := rival.Limit{Permits: int64(float64(run.limits[0]) * run.window.Seconds()), Per: run.window}
+	run.jvm, err = run.redisson(ctx, run.behind[0].Addr(), limit, clients)
+	return err
+}
+
+func (run *fairnessRun) close() {
+	if run.jvm != nil {
+		run.jvm.Close()
+	}
+	run.behind.Close()
+	for _, s := range run.sharers {
+		if s.crowd != nil {
+			s.crowd.Close()
+		}
+		s.servers.Close()
 	}
 }
 
-func (run *fairnessRun) lead() time.Duration { return fairnessLead * run.size.window }
+// measureAll goes on after an error: what one population has shown must not be lost with another.
+func (run *fairnessRun) measureAll(ctx context.Context) error {
+	var failed []error
+	for at, p := range run.populations {
+		for _, limit := range run.limits {
+			for _, together := range run.groups(p, limit) {
+				if err := run.measure(ctx, p, at, limit, together); err != nil {
+					failed = append(failed, fmt.Errorf("%s, %d permits a second: %w", p.name, limit, err))
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+			}
+		}
+		if p.name == hog && run.jvm != nil {
+			if err := run.measureRedisson(ctx, p, at, run.limits[0]); err != nil {
+				failed = append(failed, fmt.Errorf("%s: %w", rival.RedissonName, err))
+			}
+		}
+		run.Progress("%s done, %d of %d", p.name, at+1, len(run.populations))
+	}
+	return errors.Join(failed...)
+}
 
-func (run *fairnessRun) measure(ctx context.Context, p population, limit int64, s *sharer,
-	try int) (share fairnessShare) {
+// groups are the sharers that are measured at the same time: more load than that would disturb what
+// is measured. First come, first served meets the smallest limit only, as what it does to a fleet
+// does not depend on the size of the limit. By itself it meets workers: whoever waits for it asks
+// again and again. It does not meet those with weights, of which it knows nothing.
+func (run *fairnessRun) groups(p population, limit int64) [][]*sharer {
+	var single, sharded, asked []*sharer
+	smallest := limit == run.limits[0]
+	for _, s := range run.sharers {
+		switch {
+		case s.shards > 1:
+			sharded = append(sharded, s)
+		case s.kind == fleet.Coalesced || smallest && !p.waits:
+			single = append(single, s)
+		case smallest && p.name == batch:
+			asked = append(asked, s)
+		}
+	}
+	return slices.DeleteFunc([][]*sharer{single, sharded, asked}, func(g []*sharer) bool { return len(g) == 0 })
+}
+
+// measure has sharers play at the same time, and again what a machine that stood still has
+// disturbed. The attempt that it disturbed least counts.
+func (run *fairnessRun) measure(ctx context.Context, p population, at int, limit int64, together []*sharer) error {
+	var best []share
+	least := time.Duration(math.MaxInt64)
+	for number := range run.tries {
+		all, still := make([]share, len(together)), time.Duration(0)
+		var wg sync.WaitGroup
+		for i, s := range together {
+			wg.Go(func() { all[i] = run.play(ctx, p, limit, s, number) })
+		}
+		wg.Wait()
+		failed := false
+		for _, share := range all {
+			still, failed = max(still, share.gathered.Lag), failed || share.err != nil
+		}
+		if still < least || failed {
+			best, least = all, still
+		}
+		if still <= run.window/fairnessStill || failed {
+			break
+		}
+	}
+	var errs []error
+	for i, s := range together {
+		if errs = append(errs, best[i].err); best[i].err == nil {
+			run.note(p, at, limit, s, best[i])
+		}
+	}
+	if least > run.window/fairnessStill {
+		run.Result.Remark("%s, %d/s: the generator came up to %s late.", p.name, limit, least.Round(time.Millisecond))
+	}
+	return errors.Join(errs...)
+}
+
+func (run *fairnessRun) play(ctx context.Context, p population, limit int64, s *sharer, try int) (done share) {
 	var before, after server.Usage
 	c := run.crowd(p, limit, s, try)
 	g, err := s.crowd.Gather(ctx, c,
-		fleet.Mark{At: run.lead(), Do: func() (err error) { before, err = s.servers.usage(ctx); return err }},
-		fleet.Mark{At: c.For, Do: func() (err error) { after, err = s.servers.usage(ctx); return err }},
+		fleet.Mark{At: run.lead(), Do: func() (err error) { before, err = s.servers.Usage(ctx); return err }},
+		fleet.Mark{At: c.For, Do: func() (err error) { after, err = s.servers.Usage(ctx); return err }},
 	)
-	if err != nil {
-		return fairnessShare{err: errors.Join(err, s.replaceCrowd(ctx))}
+	if err == nil || ctx.Err() != nil {
+		return share{crowd: c, gathered: g, used: after.Since(before), err: err}
 	}
-	return fairnessShare{crowd: c, gathered: g, used: after.Since(before)}
+	err = fmt.Errorf("%s: %w", s.name, err)
+	s.crowd.Close() // after an error it is of no further use
+	crowd, failed := fleet.Start(run.processes)
+	s.crowd = crowd
+	return share{err: errors.Join(err, failed)}
 }
+
+// crowd is the participants as a fleet plays them.
+func (run *fairnessRun) crowd(p population, limit int64, s *sharer, try int) fleet.Crowd {
+	return fleet.Crowd{
+		Kind: s.kind, Addrs: s.servers.Addrs(),
+		Limit:   fmt.Sprintf("fairness-%s-%d-%d", p.name, limit, try),
+		Permits: int64(float64(limit) * run.window.Seconds()), Per: run.window, Shards: s.shards,
+		Members: p.members(run.participants, float64(limit), run.lead()+fairnessStep*run.window),
+		Gateway: p.gateway, Tick: 10 * time.Millisecond, For: run.lead() + time.Duration(run.windows)*run.window,
+		Seed: 1,
+		Life: 2 * time.Minute,
+	}
+}
+
+func (run *fairnessRun) lead() time.Duration { return fairnessLead * run.window }
 
 // note turns what became of the calls into figures. What was asked of one shard is
 // divided perfectly too: all sharers are asked for about the same.
-func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, share fairnessShare) {
-	c, g, used := share.crowd, share.gathered, share.used
-	add := func(metric string, value float64) {
-		run.found.add(s.name, float64(at), fairnessMetric(metric, limit), value)
+func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, done share) {
+	c, g, used := done.crowd, done.gathered, done.used
+	add := func(series string, found figures) {
+		named := make(figures)
+		for metric, value := range found {
+			named[fairnessMetric(metric, limit)] = value
+		}
+		run.Note(series, float64(at), named)
 	}
-	record, ops, granted := run.record(c, g, fairnessLead)
+	record, ops, granted := recordOf(c, g, fairnessLead)
 	v := record.Judge()
-	run.noteParts(s.name, at, limit, v)
+	add(s.name, figures{"jain": v.Jain, "least": v.Least, "highest": v.Most, "used": 100 * v.Used,
+		"most":    100 * float64(history.Busiest(c.Per, ops).Permits) / float64(c.Permits),
+		"calls":   float64(used.Scripts) / float64(max(granted, 1)),
+		"servers": 100 * used.CPU / (c.For - fairnessLead*c.Per).Seconds()})
 	if s.kind == fleet.Coalesced && s.shards == 1 {
-		run.noteParts(perfectDivision, at, limit, record.Perfect().Judge())
-	}
-	add("window", v.LeastWindow)
-	add("most", 100*float64(history.Busiest(c.Per, ops).Permits)/float64(c.Permits))
-	add("calls", float64(used.Scripts)/float64(max(granted, 1)))
-	add("servers", 100*used.CPU/(c.For-run.lead()).Seconds())
-	if g.CPU > 0 { // that of the JVM is not known
-		add("clients", 100*g.CPU.Seconds()/c.For.Seconds())
-		add("lag", g.Lag.Seconds()*1e3)
+		v := record.Perfect().Judge()
+		add(perfectDivision, figures{"jain": v.Jain, "least": v.Least, "highest": v.Most, "used": 100 * v.Used})
 	}
 	if p.settles != nil {
 		if windows, ok := record.Settled(fairnessStep*fairnessBins,
 			func(i int) bool { return p.settles(i, len(c.Members)) }); ok {
-			add("settled", windows)
+			add(s.name, figures{"settled": windows})
 		} else {
-			run.result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name,
-				p.name, limit)
+			run.Result.Remark("%s, %s, %d/s: those who came or stayed never got what they were entitled to.", s.name,
+				p.name,
+				limit)
 		}
 	}
-	if v.Used > 1.1 {
-		run.result.Remark("%s, %s, %d/s: %.0f %% of what was asked for meanwhile was granted, as calls were answered "+
-			"long after they were made.", s.name, p.name, limit, 100*v.Used)
+	if g.Failed+g.Unsent > 0 {
+		run.Result.Remark("%s, %s, %d/s: %d calls failed, for example: %s; %d were never sent.", s.name, p.name, limit,
+			g.Failed, g.Err, g.Unsent)
 	}
-	if g.Failed > 0 {
-		run.result.Remark("%s, %s, %d/s: %d calls failed, for example: %s.", s.name, p.name, limit, g.Failed, g.Err)
-	}
-	if g.Unsent > 0 {
-		run.result.Remark("%s, %s, %d/s: %d calls were never sent, as too many were under way: the generator or the "+
-			"server was saturated.", s.name, p.name, limit, g.Unsent)
-	}
-	if slices.Contains(run.size.pictured, p.name) && limit == run.size.limits[0] {
-		run.picture(p, s, c, g)
+	if p.name == hog && limit == run.limits[0] && s.name != "shardlimit, 1 shard" && s.name != rival.RedissonName {
+		run.Result.Charts = append(run.Result.Charts, course(s.name, c, g))
 	}
 }
 
-// noteParts leaves out Jain's index of single windows: a perfect division has none but 1.
-func (run *fairnessRun) noteParts(series string, at int, limit int64, v parts.Verdict) {
-	add := func(metric string, value float64) {
-		run.found.add(series, float64(at), fairnessMetric(metric, limit), value)
-	}
-	add("jain", v.Jain)
-	add("least", v.Least)
-	add("highest", v.Most)
-	add("used", 100*v.Used)
-}
-
-// record counts the calls from so many windows after the beginning. The
+// recordOf counts the calls from so many windows after the beginning. The
 // operations are of all the time, the granted permits of the recorded.
-func (run *fairnessRun) record(c fleet.Crowd, g fleet.Gathering,
-	lead int) (record *parts.Record, ops []history.Op, granted int64) {
+func recordOf(c fleet.Crowd, g fleet.Gathering, lead int) (record *parts.Record, ops []history.Op, granted int64) {
 	weights := make([]float64, len(c.Members))
 	for i, m := range c.Members {
 		weights[i] = m.Weight
@@ -355,40 +365,65 @@ func (run *fairnessRun) record(c fleet.Crowd, g fleet.Gathering,
 	return record, ops, granted
 }
 
-// picture draws what each participant got over time, from the beginning.
-func (run *fairnessRun) picture(p population, s *sharer, c fleet.Crowd, g fleet.Gathering) {
-	record, _, _ := run.record(c, g, 0)
+// course draws what each participant got over time, from the beginning, where one of them is a hog.
+func course(sharer string, c fleet.Crowd, g fleet.Gathering) report.Chart {
+	record, _, _ := recordOf(c, g, 0)
 	chart := report.Chart{
-		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + p.name + "-" + s.name),
-		Title: fmt.Sprintf("What each participant got (%s; %s)", p.name, s.name),
+		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + hog + "-" + sharer),
+		Title: fmt.Sprintf("What each participant got (%s; %s)", hog, sharer),
 		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1,
 		Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50, Mark: 1,
-		Keep: p.name == "hog" && (s.name == "script" || s.name == "shardlimit, 8 shards"),
 	}
-	if p.waits { // each gets something, and never many times its part
-		chart.LogY, chart.Floor, chart.Ceiling = false, 0, 2.5
-	}
-	for i, m := range c.Members {
-		course := record.Course(i, fairnessCourse)
-		for k := range course {
-			course[k] = math.Round(course[k]*1000) / 1000
+	for i := range c.Members {
+		line := report.Line{Group: "the others", Y: record.Course(i, fairnessCourse)}
+		if i == 0 {
+			line.Group = "the hog"
 		}
-		chart.Lines = append(chart.Lines, report.Line{Group: groupOf(m, c), Y: course})
+		for k := range line.Y {
+			line.Y[k] = math.Round(line.Y[k]*1000) / 1000
+		}
+		chart.Lines = append(chart.Lines, line)
 	}
-	run.result.Charts = append(run.result.Charts, chart)
+	return chart
 }
 
-// groupOf names participants that are alike.
-func groupOf(m fleet.Member, c fleet.Crowd) string {
-	switch {
-	case m.From > 0:
-		return "the newcomer"
-	case m.Work > 0:
-		return fmt.Sprintf("weight %g, works", m.Weight)
-	case m.Callers > 0:
-		return fmt.Sprintf("weight %g", m.Weight)
-	case m.Rate*c.Per.Seconds() > 0.5*float64(c.Permits):
-		return "the hog"
+// measureRedisson has the JVM make the calls of all participants.
+func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at int, limit int64) error {
+	s := &sharer{name: rival.RedissonName, servers: run.behind, shards: 1}
+	c := run.crowd(p, limit, s, 0)
+	rates := make([]float64, len(c.Members))
+	for i, m := range c.Members {
+		rates[i] = m.Rate
 	}
-	return "the others"
+	before, err := s.servers.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := run.jvm.Offer(ctx, "fairness", c.Seed, c.For, rates)
+	if err != nil {
+		return err
+	}
+	after, err := s.servers.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed,
+		Err: "Redisson gave up waiting, or did not say why"}
+	begin := int64(math.MaxInt64)
+	for _, call := range o.Answered {
+		begin = min(begin, call.Start)
+	}
+	for _, call := range o.Answered {
+		t := fleet.Take{At: (call.Start - begin) / 1000, End: (call.End-begin)/1000 + 1, Wanted: 1}
+		if call.Allowed {
+			t.Granted = 1
+		}
+		trail := &g.Trails[call.Who]
+		trail.Index, trail.Takes = call.Who, append(trail.Takes, t)
+	}
+	used := after.Since(before)
+	// of the windows that count, about
+	used.Scripts = used.Scripts * int64(run.windows) / int64(run.windows+fairnessLead)
+	run.note(p, at, limit, s, share{crowd: c, gathered: g, used: used})
+	return nil
 }

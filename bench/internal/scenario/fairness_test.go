@@ -1,21 +1,19 @@
 package scenario
 
 import (
-	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
-	"github.com/shardlimit/shardlimit/bench/internal/report"
-	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/parts"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.
 func TestFairnessRecord(t *testing.T) {
-	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}}
 	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
 		Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
@@ -26,46 +24,18 @@ func TestFairnessRecord(t *testing.T) {
 				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
 		}
 	}
-	record, ops, granted := run.record(c, g, fairnessLead)
+	record, ops, granted := recordOf(c, g, fairnessLead)
 	v := record.Judge()
 	if granted != 20 || len(ops) != 40 || v.Jain != 1 || v.Used != 1 || v.Least != 1 {
 		t.Errorf("%d granted, %d operations, verdict %+v; want 20, 40 and all ones", granted, len(ops), v)
 	}
 }
 
-// TestLeastDisturbed: what a machine that stood still has disturbed is measured again, and how
-// still it stood says which attempt counts.
-func TestLeastDisturbed(t *testing.T) {
-	failed := errors.New("failed")
-	for name, c := range map[string]struct {
-		still []time.Duration // of each attempt; below 0: it fails
-		best  time.Duration
-		tries int
-	}{
-		"quiet":           {[]time.Duration{10}, 10, 1},
-		"again":           {[]time.Duration{11, 10}, 10, 2},
-		"never quiet":     {[]time.Duration{30, 12, 20}, 12, 3},
-		"fails":           {[]time.Duration{-1}, -1, 1},
-		"fails the again": {[]time.Duration{30, -1}, -1, 2},
-	} {
-		best, tries := leastDisturbed(10, 3, func(number int) fairnessTry {
-			next := fairnessTry{still: c.still[number-1]}
-			if next.still < 0 {
-				next.of = []fairnessShare{{err: failed}}
-			}
-			return next
-		})
-		if best.still != c.best || tries != c.tries || (best.err() != nil) != (c.best < 0) {
-			t.Errorf("%s: %v after %d, %v", name, best.still, tries, best.err())
-		}
-	}
-}
-
 // TestFairnessYardstick: beside what one shard gave stands what a perfect division
 // would have given, once.
 func TestFairnessYardstick(t *testing.T) {
-	run := &fairnessRun{size: fairnessSize{window: time.Second, windows: 2}, found: newFindings(),
-		result: &report.Result{}}
+	run := &fairnessRun{Sheet: newSheet(t), window: time.Second, windows: 2, limits: []int64{10}}
+	run.describe()
 	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
 		Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
@@ -78,84 +48,53 @@ func TestFairnessYardstick(t *testing.T) {
 	}
 	for _, s := range []*sharer{{name: "script", kind: fleet.FirstCome, shards: 1},
 		{name: "one", kind: fleet.Coalesced, shards: 1}, {name: "eight", kind: fleet.Coalesced, shards: 8}} {
-		run.note(population{name: "both"}, 0, 10, s, fairnessShare{crowd: c, gathered: g})
+		run.note(population{name: "both"}, 0, 10, s, share{crowd: c, gathered: g})
 	}
-	run.found.addTo(run.result)
 	got := map[string]float64{"jain": 0.5, "least": 0, "highest": 2, "used": 100}
 	want := map[string]map[string]float64{
 		"script": got, "one": got, "eight": got, perfectDivision: {"jain": 1, "least": 1, "highest": 1, "used": 100},
 	}
-	seen := 0
-	for _, p := range run.result.Points {
-		value, ok := want[p.Series][strings.TrimSuffix(p.Metric, "-10")]
-		switch {
-		case !ok && p.Series == perfectDivision:
-			t.Errorf("a perfect division has %s", p.Metric)
-		case ok:
-			if seen++; len(p.Stat.Rounds) != 1 || p.Stat.Median != value {
-				t.Errorf("%s of %s is %v, want %v once", p.Metric, p.Series, p.Stat.Rounds, value)
+	for series, figures := range want {
+		for metric, value := range figures {
+			if got := run.rounds[point{series, 0, metric + "-10"}]; len(got) != 1 || got[0] != value {
+				t.Errorf("%s of %s is %v, want %v once", metric, series, got, value)
 			}
 		}
 	}
-	if seen != 16 {
-		t.Errorf("%d points, want 16", seen)
+	if got := run.rounds[point{perfectDivision, 0, "calls-10"}]; got != nil {
+		t.Errorf("a perfect division has %v calls", got)
 	}
 }
 
-func TestGroupOf(t *testing.T) {
-	c := fleet.Crowd{Permits: 1000, Per: time.Second}
-	for want, m := range map[string]fleet.Member{
-		"the newcomer": {Rate: 600, From: 1}, "the hog": {Rate: 600}, "the others": {Rate: 10},
-		"weight 1": {Callers: 5, Weight: 1}, "weight 2.5": {Callers: 5, Weight: 2.5},
-		"weight 1, works": {Callers: 5, Weight: 1, Work: 1},
-	} {
-		if got := groupOf(m, c); got != want {
-			t.Errorf("%+v is of %q, want %q", m, got, want)
-		}
-	}
-}
-
-// TestPictureOfWaiters: the parts of those who wait are drawn from nothing to some times
-// what is due, those of others over a range that only a logarithm can show.
-func TestPictureOfWaiters(t *testing.T) {
+// TestCourse: the hog and the others are drawn, each over its part.
+func TestCourse(t *testing.T) {
 	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
-		Members: []fleet.Member{{Weight: 1, Callers: 1}, {Weight: 3, Callers: 1}}}
+		Members: []fleet.Member{{Weight: 1, Rate: 100}, {Weight: 1, Rate: 5}}}
 	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
-	for ms := int64(0); ms < 4000; ms += 100 { // both want all; two get half each
-		for i := range g.Trails {
-			g.Trails[i].Takes = append(g.Trails[i].Takes, fleet.Take{At: ms * 1000, End: ms * 1000, Wanted: 1},
-				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Granted: ms / 100 % 2})
+	for ms := int64(0); ms < 4000; ms += 100 { // one takes all
+		for i, granted := range []int64{1, 0} {
+			g.Trails[i].Takes = append(g.Trails[i].Takes,
+				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
 		}
 	}
-	for _, waits := range []bool{false, true} {
-		run := &fairnessRun{result: &report.Result{}}
-		run.picture(population{name: weightedBatch, waits: waits}, &sharer{name: "one"}, c, g)
-		chart := run.result.Charts[0]
-		if chart.LogY == waits || waits != (chart.Floor == 0) || len(chart.Lines) != 2 ||
-			chart.Name != "course-workers-weights-one" {
-			t.Errorf("waits %v: chart %+v", waits, chart)
-		}
-		for i, want := range []float64{2, 0.667} {
-			line := chart.Lines[i]
-			if line.Group != []string{"weight 1", "weight 3"}[i] || len(line.Y) != 7 || line.Y[3] != want {
-				t.Errorf("waits %v: line %+v, want %v", waits, line, want)
-			}
-		}
+	chart := course("one", c, g)
+	if chart.Name != "course-hog-one" || len(chart.Lines) != 2 || chart.Lines[0].Group != "the hog" ||
+		!slices.Equal(chart.Lines[0].Y, slices.Repeat([]float64{2}, 7)) || chart.Lines[1].Y[3] != 0 {
+		t.Errorf("%+v", chart)
 	}
 }
 
 func TestGroups(t *testing.T) {
 	one := &sharer{kind: fleet.Coalesced, shards: 1, nodes: 1}
 	eight := &sharer{kind: fleet.Coalesced, shards: 8, nodes: 4}
-	crammed := &sharer{kind: fleet.Coalesced, shards: 8, nodes: 1}
-	other := &sharer{kind: fleet.RedisRate, shards: 1, nodes: 1}
-	run := &fairnessRun{size: fairnessSize{limits: []int64{10, 100}}, sharers: []*sharer{one, eight, crammed, other}}
+	other := &sharer{kind: fleet.FirstCome, shards: 1, nodes: 1}
+	run := &fairnessRun{limits: []int64{10, 100}, sharers: []*sharer{one, eight, other}}
 	for _, c := range []struct {
 		population population
 		limit      int64
 		want       [][]*sharer
 	}{
-		{population{name: hog}, 10, [][]*sharer{{one, other}, {eight}, {crammed}}},
+		{population{name: hog}, 10, [][]*sharer{{one, other}, {eight}}},
 		{population{name: hog}, 100, [][]*sharer{{one}, {eight}}},
 		{population{name: "equal"}, 10, [][]*sharer{{one, other}, {eight}}},
 		{population{name: batch, waits: true}, 10, [][]*sharer{{one}, {eight}, {other}}},
@@ -172,37 +111,131 @@ func TestGroups(t *testing.T) {
 // same population their figures, nor those of the next.
 func TestFairnessKeepsWhatItHas(t *testing.T) {
 	servertest.Require(t)
-	result := &report.Result{}
-	env := Env{Redis: "redis-server", Lineup: rival.Everybody(), Progress: t.Logf}
-	run := &fairnessRun{found: newFindings(), result: result, size: fairnessSize{
-		participants: 2, processes: 1, window: 100 * time.Millisecond, tick: 10 * time.Millisecond, windows: 2,
-		limits:      []int64{1000},
-		populations: []population{{name: "one", members: equalMembers}, {name: "two", members: equalMembers}},
-	}}
+	run := &fairnessRun{Sheet: newSheet(t), participants: 2, processes: 1, window: 100 * time.Millisecond, windows: 2,
+		tries: 1, limits: []int64{1000}, populations: []population{{name: "one", members: equalMembers},
+			{name: "two", members: equalMembers}}}
+	run.describe()
 	defer run.close()
 	for _, kind := range []fleet.Kind{"odd", fleet.FirstCome} {
 		s := &sharer{name: string(kind), kind: kind, shards: 1, nodes: 1}
 		run.sharers = append(run.sharers, s)
 		var err error
-		if s.servers, err = env.startFarm(t.Context(), result, 1); err != nil {
+		if s.servers, err = run.start(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if s.crowd, err = fleet.Start(1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := run.measurePopulations(t.Context(), env); err == nil ||
-		strings.Count(err.Error(), "no crowd is of the kind") != 2 {
+	if err := run.measureAll(t.Context()); err == nil || strings.Count(err.Error(), "odd: a worker is not ready") != 2 {
 		t.Errorf("err %v does not name who could not be measured", err)
 	}
-	run.found.addTo(result)
 	seen := make(map[float64]bool)
-	for _, p := range result.Points {
-		if seen[p.X] = true; p.Series != string(fleet.FirstCome) && p.Metric != fairnessMetric("machine", 1000) {
-			t.Errorf("%s of %q was found", p.Metric, p.Series)
+	for p := range run.rounds {
+		if seen[p.x] = true; p.series != string(fleet.FirstCome) {
+			t.Errorf("%s of %q was found", p.metric, p.series)
 		}
 	}
 	if len(seen) != 2 {
 		t.Errorf("found %v, want both populations", seen)
+	}
+}
+
+// TestPopulations checks what each population is about: that the limit is too
+// small for it, before and after the change, and who has what part.
+func TestPopulations(t *testing.T) {
+	const n, limit, step = 50, 2000.0, time.Second
+	for _, p := range populations() {
+		members := p.members(n, limit, step)
+		for _, at := range []time.Duration{0, 2 * step} {
+			var weights, demands []float64
+			var sum float64
+			for _, m := range members {
+				if m.From <= at && (m.To == 0 || at < m.To) {
+					weights, demands = append(weights, m.Weight), append(demands, m.Demand(limit))
+					sum += m.Demand(limit)
+				}
+			}
+			if sum < 1.15*limit {
+				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at,
+					limit)
+			}
+			part := parts.Entitled(weights, demands, limit)
+			if strings.HasPrefix(p.name, "weights") &&
+				(math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
+				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
+			}
+			if p.name == hog && (math.Abs(part[0]-limit/n) > 0.01 || demands[0] != hogDemand*limit/n) {
+				t.Errorf("the hog is entitled to %v and wants %v", part[0], demands[0])
+			}
+			for i, m := range members {
+				if (m.Callers > 0) != p.waits {
+					t.Errorf("%s: a member has %d callers that wait", p.name, m.Callers)
+				}
+				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady ||
+					steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
+					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i],
+						m.Even)
+				}
+			}
+		}
+		settles := 0
+		for i, m := range members {
+			if p.settles != nil && p.settles(i, len(members)) {
+				settles++
+				if m.To != 0 {
+					t.Errorf("%s: member %d leaves and is waited for", p.name, i)
+				}
+			}
+		}
+		if (p.settles != nil) != (settles > 0) {
+			t.Errorf("%s: %d members are waited for", p.name, settles)
+		}
+	}
+}
+
+// TestWorkers: those who work get what they want, the others share the rest; with weights,
+// nobody works, and all want all there is. A larger limit has as many permits for each caller.
+func TestWorkers(t *testing.T) {
+	entitled := func(members []fleet.Member, limit float64) []float64 {
+		var weights, demands []float64
+		for _, m := range members {
+			weights, demands = append(weights, m.Weight), append(demands, m.Demand(limit))
+		}
+		return parts.Entitled(weights, demands, limit)
+	}
+	for callers, limit := range map[int]float64{5: 2000, 50: 20_000} {
+		members := workerMembers(50, limit, 0)
+		equal := limit / float64(len(members))
+		for i, part := range entitled(members, limit) {
+			want := []float64{1.3, 0.7}[i%2] * equal
+			if members[i].Callers != callers || (members[i].Work > 0) != (i%2 == 1) || math.Abs(part-want) > 0.01 {
+				t.Errorf("%v a second: %+v is entitled to %v, want %v", limit, members[i], part, want)
+			}
+		}
+	}
+	for callers, limit := range map[int]float64{20: 2000, 200: 20_000} {
+		members := weightedWorkerMembers(50, limit, 0)
+		part := entitled(members, limit)
+		if len(members) != 2 || math.Abs(part[0]-limit/4) > 0.01 || math.Abs(part[1]-limit*3/4) > 0.01 {
+			t.Errorf("%v a second: two are entitled to %v", limit, part)
+		}
+		for _, m := range members {
+			if m.Callers != callers || m.Work != 0 {
+				t.Errorf("%v a second: %+v", limit, m)
+			}
+		}
+	}
+}
+
+func TestParetoIsSkewed(t *testing.T) {
+	members := paretoMembers(50, 2000, 0)
+	var sum, most, least float64 = 0, 0, math.Inf(1)
+	for _, m := range members {
+		sum, most, least = sum+m.Rate, max(most, m.Rate), min(least, m.Rate)
+	}
+	if math.Abs(sum-paretoDemand*2000) > 1e-6 || most < 30*least ||
+		members[0].Rate < members[1].Rate && members[1].Rate < members[2].Rate && members[2].Rate < members[3].Rate {
+		t.Errorf("%v wanted in all, from %v to %v, in order", sum, least, most)
 	}
 }

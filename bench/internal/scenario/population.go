@@ -32,7 +32,6 @@ const (
 const (
 	modestDemand = 1.2 // of an equal part of the limit
 	hogDemand    = 50
-	farDelay     = 4500 * time.Microsecond // to about ten times a round trip on a busy machine
 	paretoShape  = 1.1
 	paretoDemand = 2.0 // of the limit, by all
 	steadyDemand = 3   // of what each is entitled to: nobody is ever near its part
@@ -55,7 +54,6 @@ func populations() []population {
 		{name: "gateway, hog", members: hogMembers, gateway: true},
 		{name: "newcomer", members: newcomerMembers, settles: theLast},
 		{name: "leavers", members: leaverMembers, settles: func(i, n int) bool { return i >= leavers(n) }},
-		{name: "far", members: farMembers},
 		{name: "steady", members: steadyMembers},
 		{name: "weights, steady", members: steadyWeightedMembers},
 	}
@@ -174,12 +172,6 @@ func leaverMembers(n int, limit float64, step time.Duration) []fleet.Member {
 	for i := range leavers(n) {
 		members[i].To = step
 	}
-	return members
-}
-
-func farMembers(n int, limit float64, _ time.Duration) []fleet.Member {
-	members := equals(n, limit, modestDemand)
-	members[n-1].Far = farDelay
 	return members
 }
 

@@ -1,6 +1,5 @@
-// Package scenario holds the benchmarks, one file each. A scenario measures and
-// fills a report.Result; starting servers, writing files and drawing is not its
-// business beyond asking for it.
+// Package scenario holds the benchmarks. Each is a table: what it asks, what it notes, and what it
+// runs. Drawing and pages are not its business.
 package scenario
 
 import (
@@ -18,75 +17,61 @@ import (
 type Scenario struct {
 	Name     string // of its subcommand and its files
 	Title    string
-	Question string // Markdown: what is measured, and how to read it
-	// Takes is about how long it runs with a Time of 0.3, on a machine with two cores.
-	Takes time.Duration
-	Run   func(ctx context.Context, env Env, result *report.Result) error
+	Question string        // what is measured, and how to read it
+	X        string        // what the X of its views mean
+	Views    []report.View // only metrics that have one are noted
+	Run      func(ctx context.Context, s *Sheet) error
 }
 
-// All lists the scenarios in the order in which they are run and shown. A new
-// one is a file of this package and a line here.
+// All lists the scenarios in the order in which they are run.
 func All() []Scenario {
-	return []Scenario{exactApart, keys, clusterKeys, gatewayScenario, envoyScenario, lone, latency,
-		size, scale, overload,
-		accuracy,
-		lease,
-		fairnessScenario,
-		algorithmShapes}
+	return []Scenario{exact, keys, cluster, gateway, envoy, lone, latency, size, scale, overload, denial, accuracy,
+		lease, fairness, algorithms}
 }
 
-// Performance lists the scenarios that docs/performance.md shows, which are to be from one run. The
-// most important come first.
-func Performance() []Scenario {
-	return []Scenario{exactApart, keys, clusterKeys, envoyScenario, gatewayScenario, size, scale, overload, latency,
-		accuracy, lone}
-}
-
-// takesTime is the Time to which Takes refers. Part of it does not depend on Time.
-const takesTime = 0.3
-
-// Estimate is about how long scenarios run if all of them are run as env says,
-// where it leaves rounds and spans to them; rather too long than too short.
-func Estimate(env Env, scenarios ...Scenario) time.Duration {
-	var sum time.Duration
-	for _, s := range scenarios {
-		sum += s.Takes
+// Measure runs the scenario and adds what it finds to the result, also what it found before it
+// failed.
+func (c Scenario) Measure(ctx context.Context, env Env, result *report.Result) error {
+	s := &Sheet{Env: env, Result: result, rounds: make(map[point][]float64)}
+	for _, v := range c.Views {
+		if v.X == "" {
+			v.X = c.X
+		}
+		result.Views = append(result.Views, v)
 	}
-	if env.Time > takesTime {
-		sum = time.Duration(float64(sum) * env.Time / takesTime)
+	err := c.Run(ctx, s)
+	for _, p := range s.order {
+		result.Add(p.series, p.x, p.metric, s.rounds[p]...)
 	}
-	return sum
+	return err
 }
 
 // Env is what a run was asked for. Zero values mean the scenario's own choice.
 type Env struct {
-	Redis      string        // the redis-server program
-	Smoke      bool          // try everything once, as quickly as possible
-	Rounds     int           // how often each point is measured
-	For        time.Duration // how long each point is measured
-	Time       float64       // factor on how long scenarios that choose themselves measure each point; 0 is 1
+	Redis      string  // the redis-server program
+	Smoke      bool    // try everything once, as quickly as possible
+	Rounds     int     // how often each point is measured
+	Time       float64 // factor on how long each point is measured; 0 is 1
 	Goroutines []int
 	Cases      []string // of a scenario that has named ones
 	rival.Lineup
 	Progress func(format string, a ...any) // tells a waiting person what happens
 }
 
-func (e Env) rounds(usual int) int { return choose(e.Rounds, e.Smoke, 1, usual) }
+// turns is how many rounds there are, of so many usually.
+func (e Env) turns(usual int) int { return choose(e.Rounds, e.Smoke, 1, usual) }
 
-func (e Env) span(smoke, usual time.Duration) time.Duration {
-	return choose(e.For, e.Smoke, smoke, e.scaled(usual))
-}
-
-// windows is how many windows a point is measured for, at least one.
-func (e Env) windows(window time.Duration, smoke, usual int) int {
-	return max(1, int(e.span(time.Duration(smoke)*window, time.Duration(usual)*window)/window))
-}
-
-func (e Env) scaled(d time.Duration) time.Duration {
-	if e.Time == 0 {
-		return d
+// span is how long a point is measured, for so long usually.
+func (e Env) span(usual time.Duration) time.Duration {
+	if e.Smoke {
+		return 50 * time.Millisecond
 	}
-	return time.Duration(e.Time * float64(d))
+	return time.Duration(choose(e.Time, false, 0, 1) * float64(usual))
+}
+
+// windows is how many windows of a second a point is measured for, at least one.
+func (e Env) windows(usual int) int {
+	return max(1, int(e.span(time.Duration(usual)*time.Second)/time.Second))
 }
 
 func choose[T comparable](asked T, small bool, smoke, usual T) T {
@@ -100,43 +85,93 @@ func choose[T comparable](asked T, small bool, smoke, usual T) T {
 	return usual
 }
 
-// host is what limiters are measured on: a server, or several.
-type host interface {
-	Addr() string
-	Usage(ctx context.Context) (server.Usage, error)
-	Memory(ctx context.Context) (int64, error)
-	Flush(ctx context.Context) error
-	Close()
+// numbers are those of goroutines.
+func (e Env) numbers(smoke int, usual ...int) []int {
+	switch {
+	case len(e.Goroutines) > 0:
+		return e.Goroutines
+	case e.Smoke:
+		return []int{smoke}
+	}
+	return usual
 }
 
-// start starts a server for the scenario and notes its version.
-func (e Env) start(ctx context.Context, result *report.Result) (*server.Server, error) {
-	s, err := server.Start(ctx, e.Redis)
-	if err != nil {
-		return nil, err
+// Sheet is where a scenario notes what it finds.
+type Sheet struct {
+	Env
+	Result *report.Result
+	order  []point
+	rounds map[point][]float64
+}
+
+// point is a place on the sheet.
+type point struct {
+	series string
+	x      float64
+	metric string
+}
+
+// figures are what one turn found, by metric.
+type figures map[string]float64
+
+// Note notes one round of the figures that have a view.
+func (s *Sheet) Note(series string, x float64, found figures) {
+	for _, v := range s.Result.Views {
+		value, ok := found[v.Metric]
+		if !ok {
+			continue
+		}
+		p := point{series, x, v.Metric}
+		if _, known := s.rounds[p]; !known {
+			s.order = append(s.order, p)
+		}
+		s.rounds[p] = append(s.rounds[p], value)
 	}
-	info, err := s.Info(ctx)
-	if err != nil {
-		s.Close()
-		return nil, err
+}
+
+// cases names the X 0, 1, 2 and so on.
+func (s *Sheet) cases(names ...string) {
+	for i := range s.Result.Views {
+		s.Result.Views[i].Nominal, s.Result.Views[i].Cases = true, names
 	}
-	version := report.Pair{Name: "redis-server", Value: info["redis_version"]}
-	if !slices.Contains(result.Software, version) { // a scenario may start several
-		result.Software = append(result.Software, version)
-	}
-	return s, nil
 }
 
 // setting notes a choice of the scenario in the result.
-func setting(result *report.Result, name, format string, a ...any) {
-	result.Settings = append(result.Settings, report.Pair{Name: name, Value: fmt.Sprintf(format, a...)})
+func (s *Sheet) setting(name, format string, a ...any) {
+	s.Result.Settings = append(s.Result.Settings, report.Pair{Name: name, Value: fmt.Sprintf(format, a...)})
 }
 
-// rotated returns the indices 0..n-1 beginning with a different one each round.
-func rotated(n, round int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = (i + round) % n
+// start starts n servers and notes their version.
+func (s *Sheet) start(ctx context.Context, n int) (server.Farm, error) {
+	f, err := server.StartFarm(ctx, s.Redis, n)
+	if err == nil {
+		err = s.version(ctx, f[0])
 	}
-	return order
+	return f, err
+}
+
+func (s *Sheet) version(ctx context.Context, on *server.Server) error {
+	info, err := on.Info(ctx)
+	version := report.Pair{Name: "redis-server", Value: info["redis_version"]}
+	if !slices.Contains(s.Result.Software, version) {
+		s.Result.Software = append(s.Result.Software, version)
+	}
+	return err
+}
+
+// inTurns plays n series round by round, beginning with another each round. ended is called after
+// each.
+func (s *Sheet) inTurns(rounds, n int, play func(round, i int) error, ended ...func()) error {
+	for round := range rounds {
+		for k := range n {
+			if err := play(round, (k+round)%n); err != nil {
+				return err
+			}
+		}
+		for _, end := range ended {
+			end()
+		}
+		s.Progress("round %d of %d done", round+1, rounds)
+	}
+	return nil
 }

@@ -1,27 +1,52 @@
 package scenario
 
 import (
+	"context"
+	"errors"
+	"math"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/fleet"
+	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/bench/internal/service"
+	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/script"
 )
+
+// TestMain lets the scenarios that start further processes start this test again.
+func TestMain(m *testing.M) {
+	fleet.ServeIfWorker()
+	service.ServeIfService()
+	// The race detector waits a second when a process ends: much, for processes that live as long.
+	_ = os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	m.Run()
+}
+
+// newSheet is one on which a test notes what it finds.
+func newSheet(t *testing.T) *Sheet {
+	return &Sheet{Env: Env{Redis: "redis-server", Smoke: true, Progress: t.Logf}, Result: &report.Result{},
+		rounds: make(map[point][]float64)}
+}
 
 // TestSmoke runs every scenario once and checks that it measured what it says
 // it shows. No figure is judged.
 func TestSmoke(t *testing.T) {
 	servertest.Require(t)
-	for _, s := range All() {
-		t.Run(s.Name, func(t *testing.T) {
+	for _, c := range All() {
+		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
-			result := &report.Result{Scenario: s.Name}
+			result := &report.Result{Scenario: c.Name}
 			env := Env{Redis: "redis-server", Smoke: true, Lineup: everybody(), Progress: t.Logf}
-			if err := s.Run(t.Context(), env, result); err != nil {
+			if err := c.Measure(t.Context(), env, result); err != nil {
 				t.Fatal(err)
 			}
 			if len(result.Software) == 0 || len(result.Settings) == 0 {
@@ -30,7 +55,7 @@ func TestSmoke(t *testing.T) {
 			for _, v := range result.Views {
 				check(t, result, v)
 			}
-			if _, err := result.Write(t.TempDir(), true); err != nil {
+			if _, err := result.Write(t.TempDir()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -41,9 +66,9 @@ func TestSmoke(t *testing.T) {
 // breaker tells of it and counts errors without the lock that it has for that (errorWindow.String
 // in 1.10.3), and the test would fail by that on a slow machine.
 func everybody() rival.Lineup {
-	all := rival.Everybody()
-	all.Rivals = slices.DeleteFunc(all.Rivals, func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
-	return all
+	all := rival.All()
+	all = slices.DeleteFunc(all, func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
+	return rival.Lineup{Rivals: all, Redisson: true}
 }
 
 func check(t *testing.T, result *report.Result, v report.View) {
@@ -59,36 +84,276 @@ func check(t *testing.T, result *report.Result, v report.View) {
 		}
 	}
 	// a busy machine may not come so far in a moment
-	late := v.Metric == "large" || strings.HasPrefix(v.Metric, "settled")
+	late := strings.HasPrefix(v.Metric, "settled")
 	if seen == 0 && v.Metric != "failed" && !late { // best if nobody fails
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
 
 func TestNamesDiffer(t *testing.T) {
-	names := []string{"all", "performance", "report", "draw"} // subcommands of their own
+	names := []string{"all", "report"} // subcommands of their own
 	for _, s := range All() {
-		if s.Title == "" || s.Question == "" || s.Takes <= 0 || slices.Contains(names, s.Name) {
-			t.Errorf("scenario %q has no text, no duration or a name that is taken", s.Name)
+		if s.Title == "" || s.Question == "" || s.X == "" || slices.Contains(names, s.Name) {
+			t.Errorf("scenario %q has no text, or a name that is taken", s.Name)
 		}
 		names = append(names, s.Name)
 	}
 }
 
-func TestEstimate(t *testing.T) {
-	two := []Scenario{{Takes: time.Minute}, {Takes: 30 * time.Second}}
-	for factor, want := range map[float64]time.Duration{0.1: 90 * time.Second, 0.3: 90 * time.Second,
-		0.6: 3 * time.Minute} {
-		if got := Estimate(Env{Time: factor}, two...); got.Round(time.Millisecond) != want {
-			t.Errorf("with --time %v: %s, want %s", factor, got, want)
+// TestSeriesTakeTurns: each plays once a round, and another one is the first in each.
+func TestSeriesTakeTurns(t *testing.T) {
+	var order []int
+	rounds := 0
+	err := newSheet(t).inTurns(3, 3, func(round, i int) error {
+		if round != rounds {
+			t.Errorf("round %d after %d have ended", round, rounds)
+		}
+		order = append(order, i)
+		return nil
+	}, func() { rounds++ })
+	if err != nil || rounds != 3 || !slices.Equal(order, []int{0, 1, 2, 1, 2, 0, 2, 0, 1}) {
+		t.Errorf("%v in %d rounds, %v", order, rounds, err)
+	}
+}
+
+// TestOnlyWhatHasAViewIsNoted, in the order of the first rounds, also if the scenario fails later.
+func TestOnlyWhatHasAViewIsNoted(t *testing.T) {
+	boom, result := errors.New("boom"), &report.Result{}
+	err := Scenario{Views: []report.View{{Metric: "rate"}}, X: "callers", Run: func(_ context.Context, s *Sheet) error {
+		for round := range 2 {
+			s.Note("b", 1, figures{"rate": float64(round), "other": 7})
+			s.Note("a", 1, figures{"rate": 5})
+		}
+		return boom
+	}}.Measure(t.Context(), Env{}, result)
+	if !errors.Is(err, boom) || len(result.Points) != 2 || result.Points[0].Series != "b" ||
+		result.Points[0].Stat.Median != 0.5 || result.Views[0].X != "callers" {
+		t.Errorf("%+v, err %v", result, err)
+	}
+}
+
+// TestALoopIsAccountedFor: what was answered wrongly is remarked, and one that does not answer
+// costs the others nothing.
+func TestALoopIsAccountedFor(t *testing.T) {
+	servertest.Require(t)
+	s := newSheet(t)
+	on, err := s.start(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	boom := errors.New("boom")
+	for remark, call := range map[string]load.Call{
+		"":                 func(context.Context) (bool, error) { return true, nil },
+		"denied, although": func(context.Context) (bool, error) { return false, nil },
+		"not one decision": func(context.Context) (bool, error) { return false, boom },
+	} {
+		s.Result.Remarks = nil
+		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 5 * time.Millisecond, timed: 1,
+			each: func(int) load.Call { return call }})
+		got := strings.Join(s.Result.Remarks, " ")
+		if err != nil || (got == "") != (remark == "") || !strings.Contains(got, remark) ||
+			(found == nil) != (remark == "not one decision") || found != nil && (found["rate"] <= 0 ||
+			found["p99"] <= 0) {
+			t.Errorf("%q: %v, remarks %q, err %v", remark, found, got, err)
 		}
 	}
 }
 
-func TestRotated(t *testing.T) {
-	for round, want := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 1, 2}} {
-		if got := rotated(3, round); !slices.Equal(got, want) {
-			t.Errorf("rotated(3, %d) = %v, want %v", round, got, want)
+// TestDraws: the same seed draws the same keys, callers draw differently, and ranks are as probable
+// as they are meant to be.
+func TestDraws(t *testing.T) {
+	const keys, calls, callers = 1000, 200_000, 4
+	for name, zipf := range map[string]bool{"uniform": false, "zipf": true} {
+		t.Run(name, func(t *testing.T) {
+			draw := func(seed uint64, caller int) []int {
+				next, drawn := newDraws(keys, zipf, seed).of(caller, callers), make([]int, calls)
+				for i := range drawn {
+					drawn[i] = next()
+				}
+				return drawn
+			}
+			first := draw(1, 0)
+			if !slices.Equal(first, draw(1, 0)) {
+				t.Error("the same seed drew other keys")
+			}
+			if slices.Equal(first, draw(2, 0)) || slices.Equal(first, draw(1, 1)) {
+				t.Error("another seed or caller drew the same keys")
+			}
+			var counts [keys]float64
+			for _, key := range first {
+				counts[key]++
+			}
+			sum := 0.0
+			for rank := range keys {
+				sum += weight(rank, zipf)
+			}
+			for _, rank := range []int{0, 1, 9, keys - 1} {
+				want := calls * weight(rank, zipf) / sum
+				if math.Abs(counts[rank]-want) > 6*math.Sqrt(want)+1 {
+					t.Errorf("key %d was drawn %v times, want about %.0f", rank, counts[rank], want)
+				}
+			}
+		})
+	}
+}
+
+func weight(rank int, zipf bool) float64 {
+	if !zipf {
+		return 1
+	}
+	return math.Pow(float64(rank+1), -zipfPower)
+}
+
+func TestEveryKeyIsCalledOnce(t *testing.T) {
+	names := keyNames(3*keysFillers + 5)
+	var mu sync.Mutex
+	calls := make(map[string]int)
+	err := callOnce(t.Context(), func(_ context.Context, key string) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[key]++
+		return true, nil
+	}, names, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if calls[name] != 1 {
+			t.Errorf("%q was called %d times", name, calls[name])
+		}
+	}
+	if len(calls) != len(names) {
+		t.Errorf("%d keys were called, there are %d", len(calls), len(names))
+	}
+	boom := errors.New("boom")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that it is not tried again
+	err = callOnce(ctx, func(context.Context, string) (bool, error) { return false, boom }, names, true)
+	if !errors.Is(err, boom) {
+		t.Errorf("err %v, want that of the calls", err)
+	}
+	err = callOnce(ctx, func(context.Context, string) (bool, error) { return true, nil }, names, false)
+	if err == nil {
+		t.Error("calls that should have been denied were allowed, without an error")
+	}
+}
+
+func TestKeysCases(t *testing.T) {
+	picked, err := Env{Cases: []string{"50k zipf", "1"}, Goroutines: []int{7}}.keysCases()
+	if err != nil || len(picked) != 2 || picked[0].name != "1" || picked[1].name != "50k zipf" ||
+		!slices.Equal(picked[0].callers, []int{7}) || !picked[1].zipf {
+		t.Errorf("picked %+v, err %v", picked, err)
+	}
+	if _, err := (Env{Cases: []string{"1", "nobody"}}).keysCases(); err == nil {
+		t.Error("an unknown case is no error")
+	}
+}
+
+// TestServicesAreCompared: with the same load of the same round, and only with that.
+func TestServicesAreCompared(t *testing.T) {
+	found := map[point]figures{
+		{"httplimit", 0, ""}: {"cpu": 17, "p99": 300}, {service.None, 0, ""}: {"cpu": 12, "p99": 100},
+		{service.Bare, 0, ""}: {"cpu": 30, "p99": 200}, {"httplimit", 1, ""}: {"cpu": 21, "p99": 50},
+		{service.None, 1, ""}: {"cpu": 20, "p99": 10}, {"httplimit", 2, ""}: {"cpu": 9, "p99": 9},
+	}
+	for _, c := range []struct {
+		series, metric string
+		x, want        float64
+		known          bool
+	}{
+		{"httplimit", "extra", 0, 5, true}, {service.Bare, "extra", 0, 18, true}, {"httplimit", "extra", 1, 1, true},
+		{service.None, "extra", 0, 0, false}, {"httplimit", "extra", 2, 0, false},
+		{"httplimit", "p99-ratio", 0, 1.5, true}, {"httplimit", "p99-ratio", 1, 0, false}, {"nobody", "extra", 0, 0,
+			false},
+	} {
+		if got, ok := beside(found, c.series, c.x)[c.metric]; got != c.want || ok != c.known {
+			t.Errorf("%+v: %v, %v", c, got, ok)
+		}
+	}
+}
+
+func TestOffer(t *testing.T) {
+	boom := errors.New("boom")
+	always := func(context.Context) (bool, error) { return true, nil }
+	never := func(context.Context) (bool, error) { return false, nil }
+	fails := func(context.Context) (bool, error) { return false, boom }
+	d := demand{rate: 3000, clients: 3, span: 20 * time.Millisecond, workers: 2}
+	o, err := d.offer(t.Context(), []rival.Allow{always, never, fails})
+	// Of 60 calls in turn, 20 each; on a machine that stalls some are not sent.
+	if n := history.Total(o.admitted); err != nil || n != o.Allowed || o.Allowed+o.Denied+o.Failed+o.Unsent != 60 ||
+		n > 20 || o.Failed > 20 || o.Failed > 0 && !errors.Is(o.Err, boom) {
+		t.Errorf("%d admitted, %+v, err %v", n, o.OpenSample, err)
+	}
+}
+
+// TestScaleCrowds: each node has as many callers, however many nodes there are, or the fleet is the
+// same.
+func TestScaleCrowds(t *testing.T) {
+	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16},
+		2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
+		c := contenders[0].crowd(make([]string, nodes), 0, time.Second, 0, 0)
+		if len(c.Members) != want.participants || c.Members[0].Callers != want.callers || c.Shards != nodes {
+			t.Errorf("%d nodes: %d members with %d callers, %d shards", nodes, len(c.Members), c.Members[0].Callers,
+				c.Shards)
+		}
+		if c := contenders[1].crowd(make([]string, nodes), 0, time.Second, 0, 0); len(c.Members) != 96 ||
+			c.Shards != 24 {
+			t.Errorf("%d nodes: %d members, %d shards, where all should be alike", nodes, len(c.Members), c.Shards)
+		}
+		half := contenders[3].crowd(make([]string, nodes), 0, time.Second, 0, 1000)
+		asked := 0.0
+		for _, m := range half.Members {
+			asked += float64(m.Callers) / m.Work.Seconds()
+		}
+		if math.Abs(asked-500) > 1 {
+			t.Errorf("%d nodes: %v calls a second are half of 1000", nodes, asked)
+		}
+	}
+}
+
+func TestScaleFigures(t *testing.T) {
+	single := scalePoint{nodes: 1, seconds: 2, decisions: 2000, calls: 200, busiest: 200, cpu: 0.1}
+	p := scalePoint{nodes: 4, seconds: 2, decisions: 6000, calls: 400, busiest: 150, cpu: 0.4}
+	for metric, want := range map[string]float64{"rate": 3000, "efficiency": 0.75, "equal": 1.5, "calls": 50,
+		"busiest": 1.5,
+		"batch":   15, "node-cpu": 1000, "quota": 50} {
+		if got := p.figures(single, 0.1)[metric]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", metric, got, want)
+		}
+	}
+}
+
+// The pictures must show what the algorithms promise, and what slips through where something does.
+func TestShapesKeepTheirBounds(t *testing.T) {
+	for _, c := range []struct {
+		algorithm script.Algorithm
+		interval  int64
+		from, to  int
+	}{
+		{script.AlgorithmSlidingLog, shapeWindow, 100, 100},
+		{script.AlgorithmSlidingCounter, shapeWindow, 100, 100},
+		{script.AlgorithmFixedWindow, shapeWindow, 150, 200},
+		{script.AlgorithmTokenBucket, shapeWindow, 150, 200},
+		{script.AlgorithmTokenBucket, 200_000, 115, 120},
+		{script.AlgorithmLeakyBucket, shapeWindow, 100, 101},
+		{script.AlgorithmLeakyBucket, 200_000, 20, 21},
+	} {
+		acts, err := shapeOf(c.algorithm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := mostWithin(acts, c.interval); most < c.from || most > c.to {
+			t.Errorf("%v: %d permits within %d us, want %d to %d", c.algorithm, most, c.interval, c.from, c.to)
+		}
+	}
+}
+
+func TestMostWithin(t *testing.T) {
+	acts := []int64{0, 5, 10, 10, 14, 30}
+	for interval, want := range map[int64]int{1: 2, 4: 2, 5: 3, 6: 3, 10: 4, 11: 4, 15: 5, 100: 6} {
+		if got := mostWithin(acts, interval); got != want {
+			t.Errorf("%d acts within %d, want %d", got, interval, want)
 		}
 	}
 }

@@ -16,25 +16,6 @@ func (s *Server) Info(ctx context.Context) (map[string]string, error) {
 	return parseInfo(text), nil
 }
 
-// Memory returns how many bytes the server has allocated, but for what it keeps for
-// connections, which grows and shrinks by itself. It looks at them in turns, so this
-// is right a second after the last call.
-func (s *Server) Memory(ctx context.Context) (int64, error) {
-	info, err := s.Info(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
-	for field, sign := range map[string]int64{"used_memory": 1, "mem_clients_normal": -1} {
-		bytes, err := strconv.ParseInt(info[field], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("INFO field %s: %w", field, err)
-		}
-		sum += sign * bytes
-	}
-	return sum, nil
-}
-
 func parseInfo(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {

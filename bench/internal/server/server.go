@@ -29,7 +29,7 @@ type Server struct {
 	addr  string
 	dir   string
 	cmd   *exec.Cmd
-	done  chan struct{} // closed when the process has been reaped
+	done  <-chan struct{} // closed when the process has been reaped
 	admin rueidis.Client
 }
 
@@ -61,12 +61,10 @@ func start(ctx context.Context, path string, args []string) (*Server, error) {
 	s := &Server{
 		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 		dir:  dir,
-		done: make(chan struct{}),
 	}
 	s.cmd = exec.Command(path, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
 		"--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no"}, args...)...)
-	dieWithParent(s.cmd)
-	if err := s.run(); err != nil {
+	if s.done, err = Child(s.cmd); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
@@ -75,23 +73,6 @@ func start(ctx context.Context, path string, args []string) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// run starts the process from an OS thread that stays until the process ends:
-// the kernel ties the parent-death signal to the thread, not to the process.
-func (s *Server) run() error {
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-		}
-		close(s.done)
-	}()
-	return <-started
 }
 
 // await connects once our own process answers.
@@ -137,7 +118,7 @@ func (s *Server) connect(ctx context.Context) error {
 // Option is how every rueidis client of the benchmarks connects: pipelining on, client-side caching
 // off, nothing re-sent. Several addresses, with a comma between, are a cluster's.
 func Option(addr string) rueidis.ClientOption {
-	addrs := strings.Split(addr, addressComma)
+	addrs := strings.Split(addr, ",")
 	return rueidis.ClientOption{
 		InitAddress:       addrs,
 		ForceSingleClient: len(addrs) == 1,
@@ -147,16 +128,32 @@ func Option(addr string) rueidis.ClientOption {
 	}
 }
 
+// Child starts a process that the kernel kills if the benchmark crashes. The channel is closed when
+// it has ended and has been waited for; cmd.ProcessState may be read then.
+func Child(cmd *exec.Cmd) (<-chan struct{}, error) {
+	dieWithParent(cmd)
+	started, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the kernel ties the death signal to the thread
+		defer runtime.UnlockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // its verdict is in cmd.ProcessState
+		}
+	}()
+	return done, <-started
+}
+
 // Addr is host:port.
 func (s *Server) Addr() string { return s.addr }
 
+// PID is that of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Admin is a connection apart from the measured ones.
 func (s *Server) Admin() rueidis.Client { return s.admin }
-
-// Flush removes all keys.
-func (s *Server) Flush(ctx context.Context) error {
-	return s.admin.Do(ctx, s.admin.B().Flushall().Sync().Build()).Error()
-}
 
 // Close kills the process, waits for it and removes its folder.
 func (s *Server) Close() {

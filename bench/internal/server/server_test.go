@@ -2,13 +2,9 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"testing"
-	"time"
 )
 
 func startForTest(t *testing.T) *Server {
@@ -83,38 +79,5 @@ func TestUsageOfOddInfo(t *testing.T) {
 	got, err := usage(info)
 	if err != nil || got != (Usage{CPU: 2, Scripts: 5, ScriptMicro: 16}) {
 		t.Errorf("usage = %+v, %v", got, err)
-	}
-}
-
-// TestLongest has slow commands that are no scripts, and slow scripts that are over.
-func TestLongest(t *testing.T) {
-	const stall = 400 * time.Millisecond
-	s, err := Start(t.Context(), "redis-server", "--enable-debug-command", "yes")
-	if err != nil {
-		s = startForTest(t) // where everybody may use DEBUG, or there is no server
-	} else {
-		t.Cleanup(s.Close)
-	}
-	eval := func(busy time.Duration) error {
-		script := fmt.Sprintf("local t = redis.call('TIME') local from = t[1] * 1e6 + t[2] repeat t = "+
-			"redis.call('TIME') until t[1] * 1e6 + t[2] >= from + %d return 1", busy.Microseconds())
-		return s.Admin().Do(t.Context(), s.Admin().B().Eval().Script(script).Numkeys(0).Build()).Error()
-	}
-	if took, err := s.Longest(t.Context(), func() error { return eval(stall) }); err != nil || took < stall {
-		t.Fatalf("%s, err %v", took, err)
-	}
-	for busy, least := range map[time.Duration]time.Duration{0: SlowFrom, 5 * time.Millisecond: 5 * time.Millisecond} {
-		took, err := s.Longest(t.Context(), func() error {
-			sleep := s.Admin().B().Arbitrary("DEBUG", "SLEEP",
-				strconv.FormatFloat(stall.Seconds(), 'f', -1, 64)).Build()
-			return errors.Join(s.Admin().Do(t.Context(), sleep).Error(), eval(busy/5), eval(busy))
-		})
-		if err != nil || took < least || took >= stall {
-			t.Errorf("scripts of up to %s: longest %s, err %v", busy, took, err)
-		}
-	}
-	boom := errors.New("boom")
-	if _, err := s.Longest(t.Context(), func() error { return boom }); !errors.Is(err, boom) {
-		t.Errorf("err %v, want boom", err)
 	}
 }

@@ -1,10 +1,8 @@
-import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
-import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -14,7 +12,6 @@ import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Phaser;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.redisson.Redisson;
@@ -31,9 +28,6 @@ import org.redisson.config.Config;
  * <pre>
  * open ADDR CLIENTS                   -> ok VERSION        connects, with the defaults of Redisson
  * limit NAME PERMITS MILLIS           -> ok                declares a limit
- * allow NAME                          -> ok true|false     one tryAcquire
- * load NAME THREADS WARM MILLIS       -> ok ELAPSED CPU ALLOWED DENIED FAILED P50 P99 P999
- *                                        closed loop over the first client; CPU is the process's
  * offer NAME SEED MILLIS RATE...      -> START END WHO ALLOWED (1 or 0), each call answered, then:
  *                                        ok CALLS DENIED FAILED
  *                                        open loop, one rate (calls/s) a caller: Poisson
@@ -65,8 +59,6 @@ public final class Driver {
         switch (words[0]) {
             case "open" -> open(words[1], Integer.parseInt(words[2]));
             case "limit" -> limit(words[1], Long.parseLong(words[2]), Long.parseLong(words[3]));
-            case "allow" -> out.println("ok " + clients.get(0).getRateLimiter(words[1]).tryAcquire());
-            case "load" -> load(words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]));
             case "offer" -> offer(words[1], Long.parseLong(words[2]), Long.parseLong(words[3]),
                 Arrays.stream(words).skip(4).mapToDouble(Double::parseDouble).toArray());
             default -> out.println("error unknown command");
@@ -85,87 +77,6 @@ public final class Driver {
     private void limit(String name, long permits, long millis) {
         clients.get(0).getRateLimiter(name).trySetRate(RateType.OVERALL, permits, Duration.ofMillis(millis));
         out.println("ok");
-    }
-
-    /** What one thread of load did inside the counted time. */
-    private static final class Tally {
-        long allowed;
-        long denied;
-        long failed;
-        long[] times = new long[1024];
-        int calls;
-
-        void add(long nanos) {
-            if (calls == times.length) {
-                times = Arrays.copyOf(times, 2 * calls);
-            }
-            times[calls++] = nanos;
-        }
-    }
-
-    private void load(String name, int threads, long warm, long millis) throws Exception {
-        RRateLimiter limiter = clients.get(0).getRateLimiter(name);
-        OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-        AtomicBoolean counting = new AtomicBoolean();
-        AtomicBoolean stop = new AtomicBoolean();
-        List<Tally> tallies = new ArrayList<>();
-        List<Thread> running = new ArrayList<>();
-        for (int i = 0; i < threads; i++) {
-            Tally tally = new Tally();
-            tallies.add(tally);
-            Thread thread = new Thread(() -> turn(limiter, tally, counting, stop), "load-" + i);
-            thread.setDaemon(true);
-            running.add(thread);
-            thread.start();
-        }
-        Thread.sleep(warm);
-        long cpu = system.getProcessCpuTime();
-        long began = System.nanoTime();
-        counting.set(true);
-        Thread.sleep(millis);
-        counting.set(false);
-        long elapsed = System.nanoTime() - began;
-        cpu = system.getProcessCpuTime() - cpu;
-        stop.set(true);
-        for (Thread thread : running) {
-            thread.join();
-        }
-        summarize(elapsed, cpu, tallies);
-    }
-
-    private static void turn(RRateLimiter limiter, Tally tally, AtomicBoolean counting, AtomicBoolean stop) {
-        while (!stop.get()) {
-            long start = System.nanoTime();
-            int verdict;
-            try {
-                verdict = limiter.tryAcquire() ? 1 : 0;
-            } catch (RuntimeException e) {
-                verdict = -1;
-            }
-            long took = System.nanoTime() - start;
-            if (!counting.get()) {
-                continue;
-            }
-            switch (verdict) {
-                case 1 -> tally.allowed++;
-                case 0 -> tally.denied++;
-                default -> tally.failed++;
-            }
-            tally.add(took);
-        }
-    }
-
-    private void summarize(long elapsed, long cpu, List<Tally> tallies) {
-        long[] times = tallies.stream().flatMapToLong(t -> Arrays.stream(t.times, 0, t.calls)).sorted().toArray();
-        out.printf("ok %d %d %d %d %d %d %d %d%n", elapsed, cpu,
-            tallies.stream().mapToLong(t -> t.allowed).sum(),
-            tallies.stream().mapToLong(t -> t.denied).sum(),
-            tallies.stream().mapToLong(t -> t.failed).sum(),
-            quantile(times, 0.5), quantile(times, 0.99), quantile(times, 0.999));
-    }
-
-    private static long quantile(long[] sorted, double q) {
-        return sorted.length == 0 ? 0 : sorted[(int) (q * (sorted.length - 1))];
     }
 
     /** The counts of one offer; calls are answered on Redisson's own threads. */

@@ -1,0 +1,197 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// loop is a closed loop of calls, each made as soon as the one before is answered.
+type loop struct {
+	who     string // for remarks
+	callers int
+	span    time.Duration
+	timed   int  // of so many calls one is timed; 0: none
+	denied  bool // all calls are to be denied, else none
+	// cpu tells what processor time what is measured has used; nil: that of this process is meant
+	cpu  func() (time.Duration, error)
+	each func(caller int) load.Call
+}
+
+// closed runs a loop, warmed up for a quarter of its span, and says what a decision cost. One that
+// got no answer, because a rival is slow or a machine stands still, costs the others nothing: it
+// has no figures.
+func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, error) {
+	var (
+		from, to      server.Usage
+		before, after runtime.MemStats
+		cpu           time.Duration
+	)
+	read := func(u *server.Usage, m *runtime.MemStats, sign time.Duration) func() error {
+		return func() (err error) {
+			runtime.ReadMemStats(m)
+			if l.cpu != nil {
+				used, err := l.cpu()
+				if err != nil {
+					return err
+				}
+				cpu += sign * used
+			}
+			*u, err = on.Usage(ctx)
+			return err
+		}
+	}
+	runtime.GC() // the garbage of others is not to be collected in this turn
+	got, err := load.Run(ctx, load.Plan{Goroutines: l.callers, Warm: l.span / 4, For: l.span, Timed: l.timed,
+		Before: read(&from, &before, -1), After: read(&to, &after, 1)}, l.each)
+	if err != nil {
+		return nil, err
+	}
+	if l.cpu == nil {
+		cpu = got.CPU
+	}
+	n, used := float64(got.Decisions()), to.Since(from)
+	if n == 0 {
+		s.Result.Remark("%s with %d callers: not one decision, %d errors, such as: %v.", l.who, l.callers, got.Failed,
+			got.Err)
+		return nil, nil
+	}
+	found := figures{"rate": n / got.Elapsed.Seconds(), "cpu": micros(cpu) / n, "server-cpu": used.CPU * 1e6 / n,
+		"calls": float64(used.Scripts) / n, "script": float64(used.ScriptMicro) / n,
+		"allocs": float64(after.Mallocs-before.Mallocs) / n}
+	if l.timed > 0 {
+		at := got.Times.Percentiles(50, 99)
+		found["p50"], found["p99"] = micros(at[0]), micros(at[1])
+	}
+	s.wrong(fmt.Sprintf("%s with %d callers", l.who, l.callers), got, l.denied, found)
+	return found, nil
+}
+
+// wrong remarks on calls that failed, or were answered as none should be.
+func (s *Sheet) wrong(who string, got load.Sample, denied bool, found figures) {
+	n := float64(got.Decisions() + got.Failed)
+	if got.Failed > 0 {
+		found["failed"] = 100 * float64(got.Failed) / n
+		s.Result.Remark("%s: %d of %s calls failed, for example: %v.", who, got.Failed, report.Count(n), got.Err)
+	}
+	wrong, what := got.Denied, "denied, although the limit was not reached"
+	if denied {
+		wrong, what = got.Allowed, "allowed, although nothing was free"
+	}
+	if wrong > 0 {
+		s.Result.Remark("%s: %d of %s calls were %s.", who, wrong, report.Count(n), what)
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / 1e3 }
+
+// Times that calls which fail are tried again: on a machine that is very busy a connection may take
+// longer than a client waits.
+const (
+	warmTries = 5
+	warmPause = time.Second
+)
+
+// until calls until the answer is the wanted one, a few times.
+func until(ctx context.Context, want bool, call load.Call) error {
+	for try := 1; ; try++ {
+		ok, err := call(ctx)
+		if err == nil && ok != want {
+			err = fmt.Errorf("allowed %v, want %v", ok, want)
+		}
+		if err == nil || try == warmTries || ctx.Err() != nil {
+			return err
+		}
+		if err := load.Sleep(ctx, warmPause); err != nil {
+			return err
+		}
+	}
+}
+
+// opened is a limiter that is connected.
+type opened struct {
+	name string
+	rival.Handle
+}
+
+// open connects a limiter and makes one call of a limit that nobody measures, so that the server
+// knows the script: a herd of calls that all find it missing is an outage to go-zero's circuit
+// breaker.
+func open(ctx context.Context, name string, connect func() (rival.Handle, error)) (opened, error) {
+	h, err := connect()
+	if err != nil {
+		return opened{}, fmt.Errorf("open %s: %w", name, err)
+	}
+	err = until(ctx, true, func(ctx context.Context) (bool, error) {
+		allow, err := h.Limiter(ctx, "warm-up-"+strings.ReplaceAll(name, " ", "_"))
+		if err != nil {
+			return false, err
+		}
+		_, err = allow(ctx)
+		return true, err
+	})
+	if err != nil {
+		h.Close()
+		return opened{}, fmt.Errorf("warm up %s: %w", name, err)
+	}
+	return opened{name, h}, nil
+}
+
+// rivals connects all rivals to one server, and lets play have each of them in its turns. Each has
+// a limit that nobody has used before.
+func (s *Sheet) rivals(ctx context.Context, limit rival.Limit, rounds int,
+	play func(on server.Farm, name string, round int, allow rival.Allow) error) error {
+	on, err := s.start(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	var all []opened
+	defer func() {
+		for _, o := range all {
+			o.Close()
+		}
+	}()
+	for _, r := range s.Rivals {
+		o, err := open(ctx, r.Name, func() (rival.Handle, error) { return r.Open(ctx, on.Addr(), limit) })
+		if err != nil {
+			return err
+		}
+		all = append(all, o)
+	}
+	return s.inTurns(rounds, len(all), func(round, i int) error {
+		allow, err := all[i].Limiter(ctx, fmt.Sprintf("%s-%d", s.Result.Scenario, round))
+		if err == nil {
+			err = play(on, all[i].name, round, allow)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", all[i].name, err)
+		}
+		return nil
+	})
+}
+
+// redisson opens Redisson if it takes part. Where it cannot run it returns nil,
+// and the result says why. A smoke run has no time for a JVM.
+func (s *Sheet) redisson(ctx context.Context, addr string, limit rival.Limit, clients int) (*rival.Redisson, error) {
+	if !s.Redisson || s.Smoke {
+		return nil, nil
+	}
+	r, err := rival.OpenRedisson(ctx, addr, limit, clients)
+	if errors.Is(err, rival.ErrMissing) {
+		s.Result.Remark("%s is left out: it %v.", rival.RedissonName, err)
+		return nil, nil
+	}
+	if err == nil {
+		s.Result.Software = append(s.Result.Software, report.Pair{Name: rival.RedissonName, Value: r.Version})
+	}
+	return r, err
+}

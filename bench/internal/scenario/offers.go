@@ -1,0 +1,317 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+	"github.com/shardlimit/shardlimit/internal/history"
+)
+
+var accuracy = Scenario{
+	Name:  "accuracy",
+	Title: "what is admitted, against the limit",
+	Question: `Is the limit kept, and is it used? Several clients with connections of their own call at random (Poisson)
+at a rate that is a multiple of the limit. All limiters run at the same time and get the same arrivals; Redisson's
+arrivals are its own. "Most" is the window, wherever it begins, that wholly contains the most calls that were admitted:
+more than 100 % is a broken limit, and there is no false alarm. "Mean" counts in consecutive windows after the first.`,
+	X: "demand, times the limit",
+	Views: []report.View{
+		{Metric: "most-random", Title: "Most permits in any window, random", Unit: "% of the limit"},
+		{Metric: "mean-random", Title: "Mean use per window, random", Unit: "% of the limit"},
+	},
+	Run: runAccuracy,
+}
+
+var overload = Scenario{
+	Name:  "overload",
+	Title: "what a demand far beyond the limit costs, and whom",
+	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, one after the other, whatever is
+answered. Goodput is what was admitted, after a first window that fills the log, over the limit. Script calls and
+server CPU are those of all servers together, for each permit that was granted: what a denial costs the server shows in
+how they grow with the demand.`,
+	X: "demand, times the limit",
+	Views: []report.View{
+		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit"},
+		{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", Nominal: true, LogY: true,
+			Keep: true,
+			Drawn: []string{"shardlimit, 1 node", "shardlimit, 4 nodes", "script", "redis_rate", "rueidislimiter",
+				"ulule"}},
+		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "µs"},
+	},
+	Run: runOverload,
+}
+
+// demand is calls that several clients make whatever is answered.
+type demand struct {
+	rate    float64 // calls per second of all clients
+	clients int
+	seed    uint64 // 0: evenly, in turn; else at random
+	span    time.Duration
+	workers int // calls under way at once, of all clients
+}
+
+func (d demand) arrivals() load.Arrivals {
+	if d.seed == 0 {
+		return load.Even(d.rate, d.clients)
+	}
+	return load.Poisson(d.rate, d.clients, d.seed)
+}
+
+// outcome is what became of a demand.
+type outcome struct {
+	admitted []history.Op
+	load.OpenSample
+}
+
+// offer makes the calls of the demand.
+func (d demand) offer(ctx context.Context, allows []rival.Allow) (o outcome, err error) {
+	var record history.Recorder
+	tallies := make([]*history.Tally, d.workers)
+	for i := range tallies {
+		tallies[i] = record.Tally()
+	}
+	plan := load.OpenPlan{Arrivals: d.arrivals(), For: d.span, Workers: d.workers}
+	o.OpenSample, err = load.Open(ctx, plan, func(ctx context.Context, due load.Due) (bool, error) {
+		start := history.Now()
+		ok, err := allows[due.Who](ctx)
+		if ok && err == nil {
+			tallies[due.Worker].Add(start, history.Now(), 1)
+		}
+		return ok, err
+	})
+	o.admitted = record.Ops()
+	return o, err
+}
+
+// crew is several clients of one limiter, each with connections of its own, as
+// several processes would have them.
+type crew struct {
+	name    string
+	members []opened
+}
+
+func (c crew) close() {
+	for _, m := range c.members {
+		m.Close()
+	}
+}
+
+// limiters returns each client's view of the limit with this name. Crews that
+// share a server do not share limits.
+func (c crew) limiters(ctx context.Context, name string) ([]rival.Allow, error) {
+	var allows []rival.Allow
+	for _, m := range c.members {
+		allow, err := m.Limiter(ctx, strings.ReplaceAll(name+"-"+c.name, " ", "_"))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		allows = append(allows, allow)
+	}
+	return allows, nil
+}
+
+// crews opens a crew for every rival that was asked for, each on a server of the
+// farm, and for shardlimit one for each number of nodes.
+func (s *Sheet) crews(ctx context.Context, f server.Farm, limit rival.Limit, clients int, nodes []int) (all []crew,
+	err error) {
+	add := func(name string, connect func() (rival.Handle, error)) {
+		c := crew{name: name}
+		for len(c.members) < clients && err == nil {
+			var o opened
+			if o, err = open(ctx, name, connect); err == nil {
+				c.members = append(c.members, o)
+			}
+		}
+		all = append(all, c)
+	}
+	for i, r := range s.Rivals {
+		if r.Name != rival.Shardlimit.Name {
+			addr := f[i%len(f)].Addr()
+			add(r.Name, func() (rival.Handle, error) { return r.Open(ctx, addr, limit) })
+			continue
+		}
+		for _, n := range nodes {
+			name := fmt.Sprintf("shardlimit, %d nodes", n)
+			if n == 1 {
+				name = "shardlimit, 1 node"
+			}
+			add(name, func() (rival.Handle, error) { return rival.Sharded{Addrs: f[:n].Addrs()}.Open(limit) })
+		}
+	}
+	if err != nil {
+		closeCrews(all)
+	}
+	return all, err
+}
+
+func closeCrews(all []crew) {
+	for _, c := range all {
+		c.close()
+	}
+}
+
+func runAccuracy(ctx context.Context, s *Sheet) error {
+	limit, clients := rival.Limit{Permits: 480, Per: time.Second}, 8
+	nodes, demands := []int{1, 4, 16}, []float64{1, 1.5, 3}
+	if s.Smoke {
+		nodes, demands, clients = []int{1, 2}, []float64{3}, 2
+	}
+	rounds, windows := s.turns(3), s.windows(8)
+	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
+	s.setting("Rounds", "%d of %d windows after the first, for each point", rounds, windows)
+	on, err := s.start(ctx, nodes[len(nodes)-1])
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	crews, err := s.crews(ctx, on, limit, clients, nodes)
+	if err != nil {
+		return err
+	}
+	defer closeCrews(crews)
+	redisson, err := s.redisson(ctx, on[0].Addr(), limit, clients)
+	if err != nil {
+		return err
+	}
+	if redisson != nil {
+		defer redisson.Close()
+	}
+	return s.inTurns(rounds, len(demands), func(round, i int) error {
+		d := demand{rate: demands[i] * float64(limit.Permits), clients: clients,
+			seed: uint64(round*len(demands) + i + 1),
+			// The first window, and a rest for those that began late.
+			span: time.Duration(windows+1)*limit.Per + limit.Per/10, workers: 64}
+		outcomes, err := d.offerAll(ctx, crews, redisson, fmt.Sprintf("accuracy-%d-%d", round, i))
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(outcomes)) {
+			o := outcomes[name]
+			first, _ := history.Span(o.admitted)
+			begin := first + int64(limit.Per)
+			counts := history.PerWindow(limit.Per, begin, begin+int64(windows)*int64(limit.Per), o.admitted)
+			s.Note(name, demands[i], figures{
+				"most-random": 100 * float64(history.Busiest(limit.Per, o.admitted).Permits) / float64(limit.Permits),
+				"mean-random": 100 * history.Utilisation(limit.Permits, counts)})
+			s.lost(name, demands[i], o)
+		}
+		return nil
+	})
+}
+
+// lost remarks on calls of which nothing can be said.
+func (s *Sheet) lost(name string, times float64, o outcome) {
+	if o.Failed+o.Unsent > 0 {
+		s.Result.Remark("%s at %v times the limit: %d calls failed (for example: %v) and %d were never sent.", name,
+			times,
+			o.Failed, o.Err, o.Unsent)
+	}
+}
+
+// offerAll lets all limiters meet the same demand at the same time.
+func (d demand) offerAll(ctx context.Context, crews []crew, redisson *rival.Redisson,
+	name string) (map[string]outcome, error) {
+	var (
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		failed   error
+		outcomes = make(map[string]outcome)
+	)
+	note := func(name string, o outcome, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		outcomes[name], failed = o, errors.Join(failed, err)
+	}
+	for _, c := range crews {
+		allows, err := c.limiters(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		wg.Go(func() {
+			o, err := d.offer(ctx, allows)
+			note(c.name, o, err)
+		})
+	}
+	if redisson != nil {
+		rates := make([]float64, d.clients)
+		for i := range rates {
+			rates[i] = d.rate / float64(d.clients)
+		}
+		got, err := redisson.Offer(ctx, name, d.seed, d.span, rates)
+		o := outcome{admitted: got.Admitted}
+		o.Failed = got.Failed
+		note(rival.RedissonName, o, err)
+	}
+	wg.Wait()
+	return outcomes, failed
+}
+
+func runOverload(ctx context.Context, s *Sheet) error {
+	const clients = 4
+	// small enough for a hundred times of it to be possible with one script call a decision
+	limit := rival.Limit{Permits: 200, Per: time.Second}
+	demands, nodes := []float64{1, 10, 100}, []int{1, 4}
+	// until the log is full, and after that
+	fill, span := limit.Per+limit.Per/10, time.Duration(s.windows(1))*limit.Per
+	if s.Smoke { // the permits of the first window, which come as soon as they are asked for
+		demands, nodes, fill, span = []float64{10}, []int{1}, 0, limit.Per/5
+	}
+	rounds := s.turns(3)
+	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
+	s.setting("Rounds", "%d of %s for each point", rounds, span)
+	on, err := s.start(ctx, nodes[len(nodes)-1])
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	crews, err := s.crews(ctx, on, limit, clients, nodes)
+	if err != nil {
+		return err
+	}
+	defer closeCrews(crews)
+	return s.inTurns(rounds, len(crews), func(round, i int) error {
+		allows, err := crews[i].limiters(ctx, fmt.Sprintf("overload-%d", round))
+		if err != nil {
+			return err
+		}
+		of := func(times float64, span time.Duration) (outcome, server.Usage, error) {
+			before, err := on.Usage(ctx)
+			if err != nil {
+				return outcome{}, before, err
+			}
+			d := demand{rate: times * float64(limit.Permits), clients: clients, span: span, workers: 1024}
+			o, failed := d.offer(ctx, allows)
+			after, err := on.Usage(ctx)
+			return o, after.Since(before), errors.Join(failed, err)
+		}
+		if _, _, err := of(1, fill); err != nil {
+			return err
+		}
+		for _, times := range demands {
+			o, used, err := of(times, span)
+			if err != nil {
+				return fmt.Errorf("%s at %v times the limit: %w", crews[i].name, times, err)
+			}
+			granted := float64(history.Total(o.admitted))
+			// a part of the first window holds all of its permits
+			windows := max(1, span.Seconds()/limit.Per.Seconds())
+			found := figures{"goodput": 100 * granted / windows / float64(limit.Permits)}
+			if granted > 0 {
+				found["calls"], found["server-cpu"] = float64(used.Scripts)/granted, used.CPU*1e6/granted
+			}
+			s.Note(crews[i].name, times, found)
+			s.lost(crews[i].name, times, o)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,287 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/replay"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
+	"github.com/shardlimit/shardlimit/bench/internal/server"
+)
+
+// drawn are the rivals that pictures show.
+var drawn = []string{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
+
+// never is never reached. A million decisions a second fit into it, and its interval is not below
+// the clock of rivals that compute one.
+var never = rival.Limit{Permits: 5_000_000, Per: time.Second}
+
+var exact = Scenario{
+	Name:  "exact",
+	Title: "decisions per second of one process on one node",
+	Question: `One process, one server, one limit that is never reached, from one goroutine to thousands, each calling
+Allow in a loop. Every decision is exact: every rival asks the server each time. What "shardlimit" gains over "script",
+which is our own script called once for each decision through rueidis, coalescing gains.`,
+	X: "goroutines",
+	Views: []report.View{
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", LogX: true, LogY: true, Keep: true,
+			Drawn: drawn},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
+		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "µs"},
+		{Metric: "calls", Title: "Script calls per decision", Unit: "calls"},
+		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
+	},
+	Run: func(ctx context.Context, s *Sheet) error {
+		rounds, span := s.turns(3), s.span(800*time.Millisecond)
+		s.setting("Limit", "%d permits per %s, never reached", never.Permits, never.Per)
+		s.setting("Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
+		return s.rivals(ctx, never, rounds, func(on server.Farm, name string, _ int, allow rival.Allow) error {
+			for _, g := range s.numbers(64, 1, 4, 16, 64, 256, 1024, 8192) {
+				found, err := s.closed(ctx, on, loop{who: name, callers: g, span: span,
+					each: func(int) load.Call { return allow }})
+				if err != nil {
+					return err
+				}
+				s.Note(name, float64(g), found)
+			}
+			return nil
+		})
+	},
+}
+
+var denial = Scenario{
+	Name:  "denial",
+	Title: "what a denial costs the client",
+	Question: `A limit that has nothing free for an hour, asked in a loop by one goroutine and by many. CPU and
+allocations are those of the whole process. A denial that is already known to the process needs no call at all.`,
+	X: "goroutines",
+	Views: []report.View{
+		{Metric: "denial", Title: "Client CPU of a denial", Unit: "ns"},
+		{Metric: "rate", Title: "Denials per second", Unit: "denials/s"},
+		{Metric: "allocs", Title: "Allocations of a denial", Unit: "allocations"},
+	},
+	Run: func(ctx context.Context, s *Sheet) error {
+		empty := rival.Limit{Permits: 16, Per: time.Hour}
+		rounds, span := s.turns(3), s.span(500*time.Millisecond)
+		s.setting("Limit", "%d permits per %s, used up", empty.Permits, empty.Per)
+		s.setting("Rounds", "%d of %s for each point", rounds, span)
+		return s.rivals(ctx, empty, rounds, func(on server.Farm, name string, _ int, allow rival.Allow) error {
+			for n := int64(0); ; n++ {
+				ok, err := allow(ctx)
+				if err != nil {
+					return err
+				}
+				if !ok {
+					break
+				}
+				if n > 2*empty.Permits {
+					return fmt.Errorf("%d calls have not used up %d permits", n, empty.Permits)
+				}
+			}
+			for _, g := range s.numbers(64, 1, 64) {
+				found, err := s.closed(ctx, on, loop{who: name, callers: g, span: span, denied: true,
+					each: func(int) load.Call { return allow }})
+				if err != nil {
+					return err
+				}
+				if found != nil {
+					found["denial"] = 1e3 * found["cpu"]
+				}
+				s.Note(name, float64(g), found)
+			}
+			return nil
+		})
+	},
+}
+
+var lease = Scenario{
+	Name:  "lease",
+	Title: "decisions from permits held in advance",
+	Question: `The length of a lease against speed; 0 is no lease: every decision asks Redis. One process, one server,
+a limit that is never reached, a closed loop by as many goroutines as there are cores and by many. CPU and
+allocations are those of the whole process, the loop included.`,
+	X: "lease, ms",
+	Views: []report.View{
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s"},
+		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
+		{Metric: "allocs", Title: "Allocations per decision", Unit: "allocations"},
+	},
+	Run: func(ctx context.Context, s *Sheet) error {
+		lengths := []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
+			100 * time.Millisecond}
+		if s.Smoke {
+			lengths = []time.Duration{0, 20 * time.Millisecond}
+		}
+		roomy := rival.Limit{Permits: 100_000_000_000, Per: time.Second} // for leases of any size
+		rounds, span := s.turns(3), s.span(800*time.Millisecond)
+		s.setting("Limit", "%d permits per %s, never reached", roomy.Permits, roomy.Per)
+		s.setting("Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
+		on, err := s.start(ctx, 1)
+		if err != nil {
+			return err
+		}
+		defer on.Close()
+		return s.inTurns(rounds, len(lengths), func(round, i int) error {
+			h, err := rival.Sharded{Addrs: on.Addrs(), Lease: lengths[i]}.Open(roomy)
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			for _, g := range []int{runtime.GOMAXPROCS(0), 256} {
+				allow, err := h.Limiter(ctx, fmt.Sprintf("lease-%d-%d-%d", round, i, g))
+				if err != nil {
+					return err
+				}
+				series := fmt.Sprintf("%d goroutines", g)
+				found, err := s.closed(ctx, on, loop{who: "a lease of " + lengths[i].String(), callers: g, span: span,
+					each: func(int) load.Call { return allow }})
+				if err != nil {
+					return err
+				}
+				s.Note(series, lengths[i].Seconds()*1e3, found)
+			}
+			return nil
+		})
+	},
+}
+
+var latency = Scenario{
+	Name:  "latency",
+	Title: "time to a decision at a part of each rival's capacity",
+	Question: `Calls arrive at random (Poisson), whether or not earlier ones have been answered, at 10, 50 and 80 % of
+what the rival can do. The capacity is found first, in each round, as the median of three looks, with far more calls
+due. A latency counts from the instant at which the call should have been sent, so a stall shows in every call that it
+made late (no coordinated omission). Each row is at a part of its own capacity, which the rate at 100 gives.`,
+	X: "% of capacity",
+	Views: []report.View{
+		{Metric: "p50", Title: "Median latency", Unit: "µs"},
+		{Metric: "rate", Title: "Calls sent", Unit: "calls/s"},
+		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", Nominal: true, LogY: true, Keep: true,
+			Drawn: drawn},
+		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
+	},
+	Run: func(ctx context.Context, s *Sheet) error {
+		const workers, looks, flood = 512, 3, 5e6
+		loads := []float64{10, 50, 80}
+		rounds, span := s.turns(3), s.span(1500*time.Millisecond)
+		s.setting("Limit", "%d permits per %s, never reached", never.Permits, never.Per)
+		s.setting("Rounds", "%d of %s for each point, after %d of %s to find the capacity", rounds, span, looks, span/6)
+		s.setting("Workers", "at most %d calls are under way", workers)
+		return s.rivals(ctx, never, rounds, func(_ server.Farm, name string, round int, allow rival.Allow) error {
+			offer := func(rate float64, seed uint64, span time.Duration) (load.OpenSample, error) {
+				return load.Open(ctx, load.OpenPlan{Arrivals: load.Poisson(rate, 1, seed), For: span, Workers: workers},
+					func(ctx context.Context, _ load.Due) (bool, error) { return allow(ctx) })
+			}
+			var rates []float64
+			for range looks {
+				got, err := offer(flood, uint64(round), span/6)
+				if err != nil {
+					return err
+				}
+				rates = append(rates, float64(got.Decisions())/got.Elapsed.Seconds())
+			}
+			capacity := report.Median(rates...)
+			if capacity == 0 {
+				s.Result.Remark("%s made not one decision with %d calls under way.", name, workers)
+				return nil
+			}
+			s.Note(name, 100, figures{"rate": capacity})
+			for i, percent := range loads {
+				got, err := offer(capacity*percent/100, uint64(100*round+i), span)
+				if err != nil {
+					return err
+				}
+				s.Note(name, percent, s.paced(name, got, false))
+			}
+			return nil
+		})
+	},
+}
+
+// paced is what calls found that came at a pace.
+func (s *Sheet) paced(who string, got load.OpenSample, denied bool) figures {
+	n, at := float64(got.Decisions()), got.Times.Percentiles(50, 99)
+	found := figures{"rate": n / got.Elapsed.Seconds(), "p50": micros(at[0]), "p99": micros(at[1])}
+	s.wrong(who, got.Sample, denied, found)
+	if got.Unsent > 0 {
+		s.Result.Remark("%s could not keep the pace: %d of %d calls were not made.", who, got.Unsent,
+			got.Unsent+got.Decisions()+got.Failed)
+	}
+	return found
+}
+
+var lone = Scenario{
+	Name:  "lone",
+	Title: "what a single caller pays for coalescing",
+	Question: `One goroutine, one call at a time: nobody to share a round trip with. Compared are Allow, the same take as
+a bare EVALSHA with ready-made arguments on a connection of its own, and PING, the least a round trip can cost. They
+take turns every hundred calls.`,
+	X:     "percentile",
+	Views: []report.View{{Metric: "latency", Title: "Latency of a lone call", Unit: "µs"}},
+	Run: func(ctx context.Context, s *Sheet) error {
+		const block = 100 // calls in a row before the next one's turn
+		rounds, span := s.turns(7), s.span(3*time.Second)
+		s.setting("Limit", "%d permits per %s, never reached", never.Permits, never.Per)
+		s.setting("Rounds", "%d of %s, in turns of %d calls", rounds, span, block)
+		on, err := s.start(ctx, 1)
+		if err != nil {
+			return err
+		}
+		defer on.Close()
+		ours, err := open(ctx, "shardlimit", func() (rival.Handle, error) {
+			return rival.Shardlimit.Open(ctx, on.Addr(), never)
+		})
+		if err != nil {
+			return err
+		}
+		defer ours.Close()
+		client, err := rueidis.NewClient(server.Option(on.Addr()))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		allow, err := ours.Limiter(ctx, "lone")
+		if err != nil {
+			return err
+		}
+		bare, err := replay.Capture(ctx, client, "lone-bare", never.Permits, never.Per)
+		if err != nil {
+			return err
+		}
+		names := []string{"shardlimit", "EVALSHA", "PING"}
+		calls := []func() error{
+			func() error { return until(ctx, true, allow) },
+			func() error { return client.Do(ctx, client.B().Arbitrary(bare...).Build()).Error() },
+			func() error { return client.Do(ctx, client.B().Ping().Build()).Error() },
+		}
+		for round := range rounds {
+			times := []*load.Latencies{load.NewLatencies(), load.NewLatencies(), load.NewLatencies()}
+			for began := time.Now(); time.Since(began) < span; {
+				for k := range calls {
+					i := (k + round) % len(calls)
+					for range block {
+						asked := time.Now()
+						if err := calls[i](); err != nil {
+							return err
+						}
+						times[i].Add(0, time.Since(asked))
+					}
+				}
+			}
+			for i, name := range names {
+				percents := []float64{50, 90, 99, 99.9}
+				for k, at := range times[i].Percentiles(percents...) {
+					s.Note(name, percents[k], figures{"latency": micros(at)})
+				}
+			}
+			s.Progress("round %d of %d done", round+1, rounds)
+		}
+		return nil
+	},
+}
