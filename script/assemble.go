@@ -45,13 +45,11 @@ type program struct {
 	name string
 	text string
 	sha  string
-	// firstWrite is the line with the first command that can write.
-	firstWrite int
 }
 
 func newProgram(name, text string) program {
 	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
-	return program{name: name, text: text, sha: hex.EncodeToString(sum[:]), firstWrite: firstWrite(text)}
+	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 func (r *recipe) program() program {

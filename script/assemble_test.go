@@ -18,8 +18,7 @@ func TestAssembled(t *testing.T) {
 	if folder == "" {
 		folder = t.TempDir()
 	}
-	texts := map[string]string{"fewer": strings.TrimSuffix(fewerPrograms[dropProgram].text,
-		programs[dropProgram].text)}
+	texts := map[string]string{}
 	for i, p := range programs {
 		texts[recipes[i].file] = p.text
 	}
@@ -33,23 +32,14 @@ func TestAssembled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := programCount + 2; len(texts) != want {
+	if want := programCount + 1; len(texts) != want {
 		t.Errorf("%d texts of %d scripts", len(texts), want)
-	}
-}
-
-// Every script that declares fewer keys is the same script behind fewer.lua.
-func TestFewerKeysComeFirst(t *testing.T) {
-	for i, p := range fewerPrograms {
-		if p.text != "" && !strings.HasSuffix(p.text, "\n"+programs[i].text) {
-			t.Errorf("%s is not %s behind fewer.lua", p.name, programs[i].name)
-		}
 	}
 }
 
 // Every fragment is in a script.
 func TestNoFragmentIsLeftOver(t *testing.T) {
-	used := []string{"fewer", "takes", "takes_each"}
+	used := []string{"takes", "takes_each"}
 	for i := range recipes {
 		_, owners := recipes[i].assemble()
 		used = append(used, owners...)

@@ -20,13 +20,9 @@ var constants = func() map[string]string {
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}
-	all["NOT_HERE"] = notHere
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
 	all["SAVED"] = "redis.pcall('LASTSAVE')"
 	all["STATE"] = "redis.pcall('GET', KEYS[1])"
 	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all
 }()
-
-// notHere is in what servers say to that a script may not touch a key of a slot that is elsewhere.
-const notHere = "non local key"

@@ -1,13 +1,9 @@
---@needs away
 -- Drop, once the state is known to be ours: deletes all keys of a shard, if the ledger is ours,
 -- too.
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
 local ledger = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@ledger.kind.end')
-if type(ledger) == 'table' and away(ledger) then
-  ledger = ''
-end
 if type(ledger) ~= 'string' or (ledger ~= '' and ledger ~= '@ledger.kind.form') then
   return {-1, #KEYS, ledger.err}
 end
@@ -16,7 +12,7 @@ for _, key in ipairs(KEYS) do
   local done = redis.pcall('DEL', key)
   if type(done) ~= 'table' then
     gone = gone + done
-  elseif not away(done) then
+  else
     return {-2, done.err}
   end
 end

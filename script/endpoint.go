@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -22,9 +23,8 @@ const reloads = 3
 // given to an Endpoint must not set it.
 type Endpoint struct {
 	client rueidis.Client
-	loads  [2 * programCount]load // of programs, then of fewerPrograms
-	takes  load                   // of takesProgram
-	moving moving
+	loads  [programCount]load
+	takes  load // of takesProgram
 }
 
 // load is what an endpoint knows of one script.
@@ -52,23 +52,40 @@ func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []s
 	if keys[0] == "" {
 		return nil, errNoKey
 	}
-	var reply []rueidis.RedisMessage
-	err := error(nil)
-	if n := e.moving.known(keys[0]); n > 0 && n < countKeys(keys) {
-		reply, err = e.declaring(ctx, n, number, keys, args)
-	} else {
-		reply, err = e.whole(ctx, number, keys, args)
+	for pause := tornPause; ; pause *= 2 {
+		reply, err := e.sendOne(ctx, &programs[number], &e.loads[number], keys, args)
+		if !isTorn(err) || !rest(ctx, pause) {
+			return reply, err
+		}
 	}
-	if err != nil && isTorn(err) && countKeys(keys) > 1 {
-		return e.moved(ctx, number, keys, args, err)
-	}
-	return reply, err
 }
 
-// whole sends a call that declares all its keys.
-func (e *Endpoint) whole(ctx context.Context, number int, keys [3]string,
-	args []string) ([]rueidis.RedisMessage, error) {
-	return e.sendOne(ctx, &programs[number], &e.loads[number], keys, args)
+// While a slot of a cluster is on its way to another server, a call that declares several keys is
+// answered with TRYAGAIN unless all of them are at the same one. Then it was not executed, and is
+// sent again after a pause, twice as long each time.
+const (
+	tornPause   = time.Millisecond
+	longestTorn = 128 * time.Millisecond
+)
+
+func isTorn(err error) bool {
+	var reply *rueidis.RedisError
+	return errors.As(err, &reply) && reply.IsTryAgain()
+}
+
+// rest waits, and reports whether to try again: a call leaves most of its time to other shards.
+func rest(ctx context.Context, pause time.Duration) bool {
+	if by, ok := ctx.Deadline(); pause > longestTorn || ok && time.Until(by) < 4*pause {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // sendOne makes a call for one shard or record, and turns the statuses below zero into errors.
@@ -245,10 +262,6 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 		return nil
 	}
 	switch {
-	case status == -3 && len(reply) == 1:
-		return errTorn
-	case status == -4 && len(reply) == 1:
-		return errUnsure
 	case len(reply) != 2 && !((status == -1 || status == -5) && len(reply) == 3):
 		return malformed(p, "wrong length")
 	case status == -5:

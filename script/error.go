@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -76,7 +77,7 @@ func NotExecuted(err error) bool {
 	var unsent *unsentError
 	var refused *RefusedError
 	if errors.As(err, &unsent) || errors.As(err, &refused) || errors.Is(err, ErrForeignState) ||
-		errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, errTorn) || errors.Is(err, errUnsure) {
+		errors.Is(err, rueidis.ErrNoSlot) {
 		return true
 	}
 	var dial *net.OpError
@@ -93,4 +94,52 @@ func NotExecuted(err error) bool {
 		}
 	}
 	return false
+}
+
+// What servers put around what they say of a script: Redis 6.2 before it, newer ones behind it.
+var (
+	atLine  = regexp.MustCompile(`@user_script: ?\d+`)
+	framing = regexp.MustCompile(`^(?:(?:ERR )?Error running script \(call to \w+\): )?(?:@user_script: ?\d+: )+-?`)
+	trailer = regexp.MustCompile(` script: (?:[0-9a-f]{40}, )?on @user_script:\d+\.$`)
+)
+
+// raised tells of an error reply that names a line of the script that it comes from the midst of
+// it: the script may have written.
+func (p *program) raised(err error) error {
+	if reply, ok := rueidis.IsRedisErr(err); ok && atLine.MatchString(reply.Error()) {
+		return &brokenError{said: cleaned(reply.Error()), program: p.name}
+	}
+	return err
+}
+
+// brokenError is what ended a script, or a section of one, that may have written.
+type brokenError struct{ said, program string }
+
+func (e *brokenError) Error() string { return "script: " + e.program + " failed: " + e.said }
+
+// Said returns what a server answered in place of a reply, without the "ERR" that begins texts
+// that have no code of their own; ok is false if err is no server's answer.
+func Said(err error) (text string, ok bool) {
+	var refused *RefusedError
+	var broken *brokenError
+	var reply *rueidis.RedisError
+	switch {
+	case errors.As(err, &refused):
+		text = refused.Reason
+	case errors.As(err, &broken):
+		text = broken.said
+	case errors.As(err, &reply):
+		text = cleaned(reply.Error())
+	default:
+		return "", false
+	}
+	return strings.TrimPrefix(text, "ERR "), true
+}
+
+// cleaned is what a server said, without the line of the script that Redis 6.2 puts before it and
+// newer ones behind it, and without the rest of a protocol that Redis 6.2 leaves in it.
+func cleaned(text string) string {
+	text = strings.TrimSpace(text)
+	text = framing.ReplaceAllString(text, "")
+	return strings.TrimSpace(trailer.ReplaceAllString(text, ""))
 }

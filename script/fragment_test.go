@@ -63,9 +63,7 @@ func TestFragmentsSayWhatTheyShare(t *testing.T) {
 		lines, owners := recipes[i].assemble()
 		check(recipes[i].file, lines, owners)
 	}
-	lines, owners := (&recipe{file: "fewer", parts: []string{"fewer"}}).assemble()
-	check("fewer", lines, owners)
-	lines, owners = takesFrame()
+	lines, owners := takesFrame()
 	check("takes", lines, owners)
 	readable(t, "takes", takesProgram.text)
 	for _, name := range fragmentNames(t) {

@@ -5,7 +5,7 @@
 -- Reply status, contended (0, 1), now, window us, permits a window by which participants are paced,
 --       ledger as it is stored
 local contends = contended > 0 and contended + 2 * window > now
-local ledger = contends and redis.pcall('GET', KEYS[#KEYS]) -- else it may be where it cannot be read: see fewer.lua
+local ledger = contends and redis.pcall('GET', KEYS[#KEYS])
 if ledger and type(ledger) ~= 'string' or ledger and sub(ledger, @ledger.kind) ~= '@ledger.kind.form' then
   return {-1, #KEYS, ledger.err}
 end

@@ -41,7 +41,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		add(peekProgram, "peek", with("packed_peek")...)
 		add(clearProgram, "clear", with("packed_clear")...)
 		add(ledgerProgram, "ledger", with("ledger")...)
-		add(dropProgram, "drop", "away", "packed_drop", "drop")
+		add(dropProgram, "drop", "packed_drop", "drop")
 	}
 	return all
 }

@@ -3,20 +3,19 @@
 --
 -- KEYS  1 record: HASH epoch, settled (0, 1), born (us of this node's clock), blob
 --       2 participants: ZSET name, last seen (us)
---       of which the second may not be declared: see fewer.lua. Then nobody is counted.
 -- ARGV  1 participant ('': pure read, nothing is written)  2 participant's time to live us
 --       3 record's time to live ms
 -- Reply status (1; 0 no record; -1 with the number of the foreign key; -2 with the server's
 -- refusal), epoch, settled, now us, age us, participants, blob
 local MOST, STEP = 10000, 64 -- members, and members forgotten in one call
 local age = now > born and now - born or 0
-local kind = KEYS[2] and redis.call('TYPE', KEYS[2]).ok or 'none'
+local kind = redis.call('TYPE', KEYS[2]).ok
 if kind ~= 'none' and kind ~= 'zset' then
   return {-1, 2}
 end
 local ttl = ARGV[2] + 0
 local alive = string.format('(%d', now - ttl)
-if ARGV[1] ~= '' and KEYS[2] then
+if ARGV[1] ~= '' then
   -- One that was seen in the far future was seen before the clock went back: it is forgotten like
   -- one not seen for long.
   local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%d', now - ttl), 'LIMIT', '0', STEP)
@@ -44,4 +43,4 @@ end
 if ARGV[1] ~= '' and status == 1 then
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
 end
-return {status, epoch, settled, now, age, KEYS[2] and redis.call('ZCOUNT', KEYS[2], alive, '+inf') or 0, blob}
+return {status, epoch, settled, now, age, redis.call('ZCOUNT', KEYS[2], alive, '+inf'), blob}

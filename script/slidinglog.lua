@@ -1,6 +1,5 @@
---@gives FORM LAYOUT WRAP as_proposed base before booked closed_until contended entries epoch find
---@gives format head newest now offset oldest opened share start stepped sub target time total
---@gives window wrote
+--@gives FORM LAYOUT WRAP as_proposed base before booked closed_until contended entries epoch format
+--@gives head newest now offset oldest opened share start stepped sub target time total window wrote
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
 -- KEYS[1]  head: a string

@@ -1,7 +1,7 @@
 --@needs FORM LAYOUT WRAP as_proposed available base before booked closed closed_until contended
---@needs crests cut date discard entries epoch find format granted head leave newest now offset
---@needs oldest opened refused renew rewrite room share start status stepped sub target total
---@needs trimmed used window
+--@needs crests cut date discard entries epoch format granted head leave newest now offset oldest
+--@needs opened refused renew rewrite room share start status stepped sub target total trimmed used
+--@needs window
 --@sets available before booked entries newest oldest opened renew rewrite total trimmed used
 --@sets written wrote
 --@gives next_us reply retry
@@ -105,24 +105,15 @@ if granted > 0 or renew or rewrite then
           if sub(done.err, 1, 9) == 'WRONGTYPE' then
             return {-1, 2}
           end
-          -- Where the slot is on its way and there is no log, there can be none. Then the open
-          -- entry is prolonged, and all of it is free later.
-          merged = date == now and newest <= now and date - opened < 1e11 and find(done.err, '@NOT_HERE', 1, true)
-          if not merged then
-            return {-2, done.err}
-          end
-          newest, renew = date, true
-        else
-          logged = true
-          if oldest == 0 then
-            oldest = newest
-          end
-          entries = entries + 1
+          return {-2, done.err}
         end
+        logged = true
+        if oldest == 0 then
+          oldest = newest
+        end
+        entries = entries + 1
       end
-      if not merged then
-        before, opened, newest, renew = total, date, date, true
-      end
+      before, opened, newest, renew = total, date, date, true
     end
     total, used = (total + granted) % WRAP, used + granted
     if newest > now then
@@ -131,7 +122,7 @@ if granted > 0 or renew or rewrite then
   end
   if trimmed then
     local removed = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
-    if type(removed) == 'table' and not find(removed.err, '@NOT_HERE', 1, true) then
+    if type(removed) == 'table' then
       if added then
         redis.pcall('ZREM', KEYS[2], added)
       end

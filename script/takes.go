@@ -84,7 +84,7 @@ func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
 }
 
 // takeEach takes from each shard in a call of its own. So it is done while their slot is on its way
-// to another server: a server then serves those calls only whose keys are all there.
+// to another server: a server then executes those calls only whose keys are all there.
 func (e *Endpoint) takeEach(ctx context.Context, sections []*Section) {
 	var wg sync.WaitGroup
 	for _, s := range sections {

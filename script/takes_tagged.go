@@ -87,13 +87,10 @@ type taggedCall struct {
 	command  rueidis.Completed
 }
 
-// taggedCall returns the command for sections; ok is false if it cannot go in a pipeline: the
-// script was never loaded, or keys of the slot are on their way.
+// taggedCall returns the command for sections; ok is false if the script was never loaded: then it
+// cannot go in a pipeline.
 func (e *Endpoint) taggedCall(sections []*Section) (c taggedCall, ok bool) {
 	first := sections[0]
-	if e.moving.known(first.Ref.head) > 0 {
-		return c, false
-	}
 	if len(sections) > 1 {
 		if !e.takes.known() {
 			return c, false

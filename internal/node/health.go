@@ -62,7 +62,7 @@ func IsAnswer(err error) bool {
 	}
 	text, ok := script.Said(err)
 	for _, unfit := range []string{
-		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
+		"LOADING", "CLUSTERDOWN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
 		"NOAUTH", "WRONGPASS",
 	} {
 		ok = ok && !strings.HasPrefix(text, unfit)
