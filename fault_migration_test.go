@@ -77,8 +77,7 @@ func moveAllSlots(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	}
 }
 
-// moveSlotsUnderLoad moves the slots of a limit in full use to and fro, one after the other. The other
-// shards serve.
+// moveSlotsUnderLoad moves the slots of a limit in full use to and fro, one after the other.
 func moveSlotsUnderLoad(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	limit := shardlimit.Limit{Permits: 300, Per: 300 * time.Millisecond, Shards: 3}
 	limiters := f.group(t, 3, "load", limit, func(c *shardlimit.Config) { c.CallTimeout = time.Second })
