@@ -115,8 +115,7 @@ func (b *bucket) ebb(f *frame) int64 {
 // regrid: how long a retired bucket keeps its share was counted in the old window.
 func (b *bucket) regrid(*frame, int64) { b.retired = false }
 
-func (b *bucket) grant(f *frame, n int64) { b.move(f, n) }
-func (b *bucket) reset(f *frame) int64    { return b.full() - f.now }
+func (b *bucket) reset(f *frame) int64 { return b.full() - f.now }
 
 // used is, of a shard that leaves to another algorithm, all that it keeps back.
 func (b *bucket) used(f *frame) int64 {

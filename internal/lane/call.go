@@ -111,7 +111,7 @@ func (l *Lane) Ready(now int64) bool {
 
 // Usable is ready, and has a node that is away looked at again if it is time for that.
 func (l *Lane) Usable(now int64) bool {
-	if t := l.terms(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {
+	if t := l.Terms.Load(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {
 		return false
 	}
 	return l.Reachable(now)

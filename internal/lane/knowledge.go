@@ -25,7 +25,6 @@ type knowledge struct {
 	sentAt    atomic.Int64 // when the call was sent that the last reply was to
 	answered  atomic.Int64 // when the last reply came
 	usedAt    atomic.Int64 // when a reply last showed permits in the log, as time elapsed; 0 never
-	share     atomic.Int64 // in force
 	free      atomic.Int64 // after the last reply
 	freeAt    atomic.Int64 // if free is 0: when a permit comes back, counted from when the reply came
 	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
@@ -48,7 +47,6 @@ func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r
 		return
 	}
 	k.sentAt.Store(sent)
-	k.share.Store(r.Share)
 	k.free.Store(r.Free)
 	k.resetAt.Store(received + int64(r.Reset))
 	k.heard.Store(true)
@@ -96,7 +94,6 @@ func (k *knowledge) forget(now int64) {
 	defer k.mu.Unlock()
 	k.sentAt.Store(now)
 	k.heard.Store(false)
-	k.share.Store(0)
 	k.free.Store(0)
 	k.unused()
 }

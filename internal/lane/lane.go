@@ -43,9 +43,8 @@ type Lane struct {
 
 	env *Env
 	Way
-	Terms atomic.Pointer[Terms]
-	Gone  atomic.Bool          // the process uses it no more; calls under way may go on
-	heir  atomic.Pointer[Lane] // to the same shard, since the node has moved; nil: it has not
+	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
+	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
 	box   atomic.Pointer[outbox]
 
 	departed  uint64 // batches so far; makes tickets unique
@@ -144,7 +143,7 @@ type News struct {
 
 // New returns the lane that leads there.
 func New(e *Env, w Way, t *Terms) *Lane {
-	l := &Lane{env: e, Way: w}
+	l := &Lane{env: e, Way: w, Terms: &atomic.Pointer[Terms]{}}
 	l.Terms.Store(t)
 	return l
 }
@@ -357,19 +356,7 @@ func (l *Lane) Forget(now int64) {
 // under way on the other lane get the terms of this one.
 func (l *Lane) Follows(old *Lane) {
 	l.known.usedAt.Store(old.known.usedAt.Load())
-	old.heir.Store(l)
-}
-
-// terms are the latest of this lane and of those that took its place: only these are told another
-// layout.
-func (l *Lane) terms() *Terms {
-	latest := l.Terms.Load()
-	for next := l.heir.Load(); next != nil; next = next.heir.Load() {
-		if t := next.Terms.Load(); t.Epoch > latest.Epoch {
-			latest = t
-		}
-	}
-	return latest
+	l.Terms = old.Terms
 }
 
 // notSentError is an ask that surely was not executed.

@@ -70,7 +70,7 @@ func (l *Lane) fence(t *Terms) int64 {
 
 // unfenced reports whether it has to be confirmed first which nodes are in.
 func (l *Lane) unfenced() bool {
-	t := l.terms()
+	t := l.Terms.Load()
 	return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0
 }
 
@@ -99,7 +99,7 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 	for ; ; tries++ {
 		t := fixed
 		if t == nil {
-			t = l.terms()
+			t = l.Terms.Load()
 		}
 		status, at, err := once(t)
 		if err != nil || !unserved(status) || t.Epoch == 0 {
@@ -125,7 +125,7 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 // time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
 func (l *Lane) reassure(ctx context.Context) {
 	if l.unfenced() && l.Node.ServerClock(l.Slot).Heard(l.env.Clock.Elapsed()) {
-		_ = l.terms().Fence.ConfirmSince(ctx, 0)
+		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
 	}
 	if l.Untold && l.Limit.Expired(l.env.Clock.Elapsed()) {
 		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
@@ -150,7 +150,7 @@ func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int)
 	}
 	t := fixed
 	if t == nil {
-		t = l.terms()
+		t = l.Terms.Load()
 	}
 	var err error
 	if before.status == script.Fenced {
