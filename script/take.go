@@ -244,7 +244,7 @@ func status(n []int64) bool {
 
 const (
 	// shortReply is the length of a take's reply if permits were asked for, the layout in force is
-	// what was proposed, nobody contends and there was no quarantine.
+	// what was proposed, nobody contends and no quarantine lasts.
 	shortReply = replyReset + 1
 	// takeNumbers is the length of a take's reply while nobody contends.
 	takeNumbers = replyShare + 1
