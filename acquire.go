@@ -2,7 +2,6 @@ package shardlimit
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -15,76 +14,6 @@ import (
 // first, as WaitN says, it may give back less: they count as used once they are due.
 func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
 	return l.member.wait(ctx, n)
-}
-
-// AcquireWithin is Acquire that waits for at most the time given: 0 or less means not at all. That
-// the permits did not come in time is a denial, not an error. The error is that of ctx, if that
-// ended before, or one of WaitN.
-//
-// Under LeakyBucket a turn that comes later is not taken, so others can have it. RetryAfter
-// tells when it comes.
-func (l *Limiter) AcquireWithin(ctx context.Context, n int64, most time.Duration) (Decision, error) {
-	if most <= 0 && l.Limit().Algorithm == LeakyBucket {
-		var d Decision
-		err := l.member.turnNow(ctx, n, &d)
-		return d, err
-	}
-	if most <= 0 {
-		return l.AllowN(ctx, n)
-	}
-	within, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	d, err := l.Acquire(within, n)
-	switch {
-	case errors.Is(err, ErrUnavailable): // a node that is silent ends a call by a deadline, too
-	case errors.Is(err, ErrWaitTooLong), ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		l.member.timeIsUp(n, &d)
-		return d, nil
-	}
-	return d, err
-}
-
-// turnNow takes no turn but one that has come.
-func (m *member) turnNow(ctx context.Context, n int64, d *Decision) error {
-	c := m.core
-	start := c.client.now()
-	r, _, err := m.admit(ctx, n, false)
-	if err != nil {
-		return err
-	}
-	if err = m.atOnce(ctx, r, n, start, start, d); err == nil && d.Delay > 0 { // of several shards, or while none answers
-		c.handBack(ctx, *d, start)
-		*d = Decision{Limit: d.Limit, Degraded: d.Degraded, RetryAfter: d.Delay, mode: d.mode, source: d.source, core: c}
-	}
-	if err == nil && d.Granted < n {
-		m.noteUnmet(d, n)
-	}
-	c.decided(ctx, d, n, start, err)
-	return err
-}
-
-// timeIsUp fills in the denial of a call for n permits that waited as long as it may: when another
-// try can succeed, as far as this process has heard.
-func (m *member) timeIsUp(n int64, d *Decision) {
-	c := m.core
-	r := c.routes.Load()
-	switch {
-	case c.mode(r) == Closed:
-		m.byMode(r, n, false, d)
-	case r != nil && d.RetryAfter == 0:
-		now := c.client.now()
-		_, reachable, next := m.view(r).shutOut(now)
-		if !reachable {
-			next = now + int64(outageNap)
-		}
-		c.deny(r, now, time.Duration(next-now), d)
-	}
-}
-
-// TryAcquire is AcquireWithin that only reports whether the permits were granted.
-func (l *Limiter) TryAcquire(ctx context.Context, n int64, most time.Duration) (bool, error) {
-	d, err := l.AcquireWithin(ctx, n, most)
-	return d.Allowed, err
 }
 
 // Acquire is WaitN that returns its Decision, so that Set.Refund can give back what was not used.

@@ -109,31 +109,6 @@ func TestAcquireUnderEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// A denial says when to come back, and who does and is alone succeeds.
-func TestAcquireWithinTellsWhenToTryAgain(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			inBubble(t, 1, func(t *testing.T, f fleet) {
-				limit := shardlimit.Limit{Permits: 2, Per: time.Minute, Algorithm: a}
-				l := limiter(t, f.client(t), "l", limit)
-				mustGet(t, l, 2)
-				d, err := l.AcquireWithin(t.Context(), 1, time.Second)
-				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > time.Minute || d.Limit != 2 {
-					t.Fatalf("%+v, %v", d, err)
-				}
-				_, err = l.Acquire(shortly(t, time.Second), 1)
-				if !errors.Is(err, shardlimit.ErrWaitTooLong) {
-					t.Errorf("with a deadline: %v", err)
-				}
-				time.Sleep(d.RetryAfter)
-				if d, err = l.AcquireWithin(t.Context(), 1, 0); err != nil || !d.Allowed {
-					t.Errorf("after that: %+v, %v", d, err)
-				}
-			})
-		})
-	}
-}
-
 func TestErrorsOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubbled(t, 1).client(t)
@@ -148,9 +123,6 @@ func TestErrorsOfAcquire(t *testing.T) {
 		}
 		for name, call := range map[string]func(context.Context, int64) (shardlimit.Decision, error){
 			"Acquire": l.Acquire, "a set's": set.Acquire,
-			"AcquireWithin": func(ctx context.Context, n int64) (shardlimit.Decision, error) {
-				return l.AcquireWithin(ctx, n, time.Hour)
-			},
 		} {
 			for want, try := range map[error]func() (shardlimit.Decision, error){
 				boom:                         func() (shardlimit.Decision, error) { return call(ended(), 2) },

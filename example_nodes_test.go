@@ -115,36 +115,3 @@ func ExampleClient_Ping() {
 	// true
 	// true
 }
-
-// A limit that is changed in part keeps its shards chosen, if they were.
-func ExampleLimiter_ShardsChosen() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	imports, err := client.Limiter(ctx, "imports", shardlimit.PerSecond(2000))
-	if err != nil {
-		log.Fatal(err)
-	}
-	limit := imports.Limit()
-	if imports.ShardsChosen() {
-		limit.Shards = 0
-	}
-	limit.Permits = 2100
-	if err := imports.SetLimit(ctx, limit); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(imports.Limit().Permits, imports.ShardsChosen())
-	// Output: 2100 true
-}
-
-// How long a node that was drained is still needed by the keys of a family.
-func ExampleFamily_MovesWithin() {
-	client, stop := start()
-	defer stop()
-	users, err := client.Family(context.Background(), "users", shardlimit.PerMinute(60))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(users.MovesWithin())
-	// Output: 4m7s
-}

@@ -356,19 +356,6 @@ func ExampleParseNodes() {
 	// b redis-b:6380 true
 }
 
-func ExampleLimiter_TryAcquire() {
-	client, stop := start()
-	defer stop()
-	limiter, _ := client.Limiter(context.Background(), "reports", shardlimit.PerHour(3))
-	for range 2 {
-		ok, err := limiter.TryAcquire(context.Background(), 2, time.Second)
-		fmt.Println(ok, err)
-	}
-	// Output:
-	// true <nil>
-	// false <nil>
-}
-
 func ExampleLimiter_Declared() {
 	client, stop := start()
 	defer stop()

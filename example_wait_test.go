@@ -107,24 +107,6 @@ func ExampleLimiter_Acquire() {
 	// 1 9 <nil>
 }
 
-// Who can wait for a moment only is told when to come back.
-func ExampleLimiter_AcquireWithin() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "exports", shardlimit.PerHour(1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 2 {
-		d, err := limiter.AcquireWithin(ctx, 1, time.Second)
-		fmt.Println(d.Allowed, d.RetryAfter.Round(time.Minute), err)
-	}
-	// Output:
-	// true 0s <nil>
-	// false 1h0m0s <nil>
-}
-
 func ExampleSet_Acquire() {
 	client, stop := start()
 	defer stop()

@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
@@ -107,15 +106,4 @@ func (f *Family) Rebalance(ctx context.Context) error {
 		return ErrClosed
 	}
 	return f.core.register.Rebalance(ctx)
-}
-
-// MovesWithin is how long after Rebalance the nodes on which keys were may still be needed: by then
-// nothing that was used there is in any key's window, as the limits are that this process has heard
-// of. A node that drains can be stopped then. It is 0 before the family could be declared.
-func (f *Family) MovesWithin() time.Duration {
-	layout := f.core.Layout()
-	if layout == nil {
-		return 0
-	}
-	return register.LeftAfter(layout)
 }

@@ -121,24 +121,9 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 
 // Limit is the limit in force, as far as this process has heard. Before the
 // limiter could be declared it is the limit that the code declares. Shards is how many there are,
-// whoever chose that: see ShardsChosen before it is handed to SetLimit.
+// whoever chose that: SetLimit keeps that number, unless Shards is set to 0 before.
 func (l *Limiter) Limit() Limit {
 	return l.core.limitNow()
-}
-
-// ShardsChosen reports whether the number of shards of the limit in force was chosen for it, as far
-// as this process has heard, and so may be chosen anew. Whoever changes a part of Limit sets its
-// Shards to 0 then: SetLimit with any other number has the limit keep that number. It is false for
-// a key of a Family, whose number of shards stays as it is.
-func (l *Limiter) ShardsChosen() bool {
-	c := l.core
-	switch r := c.known(); {
-	case c.family != nil:
-		return false
-	case r != nil:
-		return r.layout.Auto
-	}
-	return c.declaration().Shards == 0
 }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free

@@ -160,19 +160,3 @@ func TestWhoAsksForTooMuchHearsThatTheLimitWasRaised(t *testing.T) {
 		})
 	}
 }
-
-// Whether the number of shards was chosen is known of a stored limit, whatever the code says.
-func TestShardsChosen(t *testing.T) {
-	servers := standalone(t)
-	for name, shards := range map[string]int{"chosen": 0, "fixed": 1} {
-		l := limiter(t, servers.client(t), name, shardlimit.Limit{Permits: 100, Per: time.Second, Shards: shards})
-		other := limiter(t, servers.client(t), name,
-			shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 - shards})
-		if l.ShardsChosen() != (shards == 0) || other.ShardsChosen() != (shards == 0) {
-			t.Errorf("%s: %t, %t", name, l.ShardsChosen(), other.ShardsChosen())
-		}
-	}
-	if keyed(t, servers.client(t), "f", shardlimit.PerSecond(100)).Limiter("k").ShardsChosen() {
-		t.Error("the keys of a family have as many as it had at first")
-	}
-}

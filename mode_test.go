@@ -101,9 +101,6 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 			time.Since(began) < 10*time.Second {
 			t.Errorf("in a set, after %v: %v", time.Since(began), err)
 		}
-		if ok, err := l.TryAcquire(t.Context(), 1, 5*time.Second); ok || err != nil {
-			t.Errorf("acquired: %v, %v", ok, err)
-		}
 		waited := make(chan error, 3)
 		for _, wait := range []func() error{
 			func() error { return other.Wait(t.Context()) },
@@ -142,12 +139,14 @@ func TestCallersWhoWaitForAMomentHearThatTheLimitIsOpened(t *testing.T) {
 		time.Sleep(time.Minute)
 		switchTo(t, shardlimit.Enforced, l)
 		for began := time.Now(); ; {
-			ok, err := other.TryAcquire(t.Context(), 1, 100*time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ok {
+			within, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			err := other.Wait(within)
+			cancel()
+			if err == nil {
 				break
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
 			}
 			if time.Since(began) > 16*time.Second {
 				t.Fatalf("after %v it has not heard", time.Since(began))

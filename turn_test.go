@@ -2,7 +2,6 @@ package shardlimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -16,86 +15,11 @@ import (
 	"github.com/shardlimit/shardlimit/ratelike"
 )
 
-// A yes without waiting is for permits that may be used at once, whatever the algorithm, the shards
-// and the number asked for.
-func TestWhoDoesNotWaitHasAYesOnlyForWhatMayActNow(t *testing.T) {
-	for _, a := range algorithms {
-		for _, shards := range []int{1, 3} {
-			t.Run(fmt.Sprint(a, " on ", shards), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					limit := shardlimit.Limit{Permits: 12, Per: time.Minute, Algorithm: a, Shards: shards}
-					l := limiter(t, bubbled(t, 1).client(t), "l", limit)
-					settled(t, l)
-					want := limit.Permits
-					if a == shardlimit.LeakyBucket { // each shard has a turn
-						want = int64(shards)
-					}
-					for range 3 {
-						yes := int64(0)
-						for range 2 * limit.Permits {
-							if ok, err := l.TryAcquire(t.Context(), 1, 0); err != nil {
-								t.Fatal(err)
-							} else if ok {
-								yes++
-							}
-						}
-						d, err := l.AcquireWithin(t.Context(), 1, 0)
-						if yes != want || err != nil || d.Allowed || d.RetryAfter <= 0 {
-							t.Errorf("%d of %d at once, then %+v, %v", yes, want, d, err)
-						}
-						if a != shardlimit.LeakyBucket {
-							break
-						}
-						time.Sleep(d.RetryAfter)
-						want = int64(shards) // the next turns
-					}
-				})
-			})
-		}
-	}
-}
-
-// So it is on real servers and embedded ones.
-func TestATurnIsTakenOnlyWhenItHasCome(t *testing.T) {
-	t.Parallel()
-	onEither(t, func(t *testing.T, f fleet) {
-		for _, shards := range []int{1, 3} {
-			limit := shardlimit.Limit{
-				Permits: 12, Per: time.Hour, Algorithm: shardlimit.LeakyBucket, Shards: shards}
-			var yes int64
-			for range 2 {
-				l := limiter(t, f.client(t), fmt.Sprint(shards), limit)
-				settled(t, l)
-				for range limit.Permits {
-					ok, err := l.TryAcquire(t.Context(), 1, 0)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if ok {
-						yes++
-					}
-				}
-				if st := peek(t, l); yes != int64(shards) || st.Used != yes {
-					t.Errorf("%d of all on %d shards, %d used", yes, shards, st.Used)
-				}
-			}
-		}
-	})
-}
-
 // Whatever was refused has left no hole: whoever polls a leaky bucket for turns that come soon gets
 // all of them, however many poll.
 func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 	for name, poll := range map[string]func(context.Context, *shardlimit.Limiter) bool{
 		"ratelike.Allow": func(_ context.Context, l *shardlimit.Limiter) bool { return ratelike.New(l).Allow() },
-		"TryAcquire": func(ctx context.Context, l *shardlimit.Limiter) bool {
-			ok, _ := l.TryAcquire(ctx, 1, 0)
-			return ok
-		},
-		"AcquireWithin": func(ctx context.Context, l *shardlimit.Limiter) bool {
-			d, err := l.AcquireWithin(ctx, 1, 5*time.Millisecond)
-			return err == nil && d.Allowed
-		},
 		"Wait": func(ctx context.Context, l *shardlimit.Limiter) bool {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 			defer cancel()
@@ -155,32 +79,6 @@ func polled(t *testing.T, f fleet, limit shardlimit.Limit, long time.Duration,
 	}
 	wg.Wait()
 	return got.Load()
-}
-
-// A turn that comes in time is waited for. RetryAfter tells when one comes.
-func TestATurnThatComesInTimeIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Shards: 1}
-		l := limiter(t, bubbled(t, 1).client(t), "l", limit)
-		mustGet(t, l, 5) // the next turn is in 30 s
-		const within = 10 * time.Second
-		d, err := l.AcquireWithin(t.Context(), 1, within)
-		if err != nil || d.Allowed || d.RetryAfter < 29*time.Second || d.RetryAfter > 31*time.Second {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		time.Sleep(d.RetryAfter - within)
-		began := time.Now()
-		d, err = l.AcquireWithin(t.Context(), 1, within)
-		if took := time.Since(began); err != nil || !d.Allowed || d.Delay != 0 || took < within-time.Second {
-			t.Fatalf("%+v, %v after %s", d, err, took)
-		}
-		if _, err := l.Reserve(shortly(t, time.Second), 1); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Fatal(err)
-		}
-		if st := peek(t, l); st.Used != 1 {
-			t.Errorf("%d turns are taken", st.Used)
-		}
-	})
 }
 
 // A process that rested while the queue of a bucket was made shorter takes no turn farther ahead

@@ -23,8 +23,8 @@ import (
 //     no shard answers, Config.OnOutage decides.
 //   - Times that are given are not looked at: the clocks of the nodes count.
 //   - Limit is a float64, as rate.Limit is of a type of its own.
-//   - Any algorithm counts; TokenBucket is what rate.Limiter does. Under LeakyBucket Allow is true
-//     only for a turn that has come.
+//   - Any algorithm counts; TokenBucket is what rate.Limiter does. Under LeakyBucket Allow waits
+//     for a turn that comes within 100 ms, and is false for a later one.
 //   - Reserve reaches no farther ahead than Limiter.Reserve of shardlimit says, an hour for a
 //     bucket.
 type Limiter struct {
@@ -51,8 +51,17 @@ func (l *Limiter) AllowN(_ time.Time, n int) bool {
 	if n < 1 {
 		return true
 	}
-	allowed, err := l.limiter.TryAcquire(context.Background(), int64(n), 0)
-	return l.heard(err) && allowed
+	if l.limiter.Limit().Algorithm != shardlimit.LeakyBucket {
+		d, err := l.limiter.AllowN(context.Background(), int64(n))
+		return l.heard(err) && d.Allowed
+	}
+	soon, cancel := context.WithTimeout(context.Background(), shardlimit.DefaultCallTimeout)
+	defer cancel()
+	err := l.limiter.WaitN(soon, int64(n))
+	if errors.Is(err, shardlimit.ErrWaitTooLong) {
+		return false
+	}
+	return l.heard(err)
 }
 
 // Wait blocks until one permit was granted. See WaitN.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -118,12 +120,25 @@ func drainedLine(node string, limits int64, families []*shardlimit.Family) strin
 	line := fmt.Sprintf("%s: none of %s is on it any more; ", node, draw.Plural(limits, "limit"))
 	var longest time.Duration
 	for _, f := range families {
-		longest = max(longest, f.MovesWithin())
+		longest = max(longest, movesWithin(f))
 	}
 	if longest > 0 {
 		line += fmt.Sprintf("keys of families may need it for %s more; then ", draw.Span(longest))
 	}
 	return line + "take it out of every list"
+}
+
+// movesWithin is how long after a move the node may still be needed by keys of the family: until all
+// that was used there has left the window of every key, and no process goes by the list before.
+func movesWithin(f *shardlimit.Family) (longest time.Duration) {
+	for _, limit := range append(slices.Collect(maps.Values(f.OwnLimits())), f.Limit()) {
+		fills := time.Duration(0)
+		if limit.Burst > limit.Permits {
+			fills = time.Duration(float64(limit.Per) * float64(limit.Burst) / float64(limit.Permits))
+		}
+		longest = max(longest, 7*time.Second+4*max(limit.Per, fills)+limit.Lease)
+	}
+	return longest
 }
 
 // rebalanceWithin moves what the client has opened.

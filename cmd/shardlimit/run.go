@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"os/signal"
@@ -39,7 +40,7 @@ func runCommand(con console) *cli.Command {
 			keyFlag(),
 			&cli.Int64Flag{Name: "n", Value: 1, Usage: "wait for this `NUMBER` of permits"},
 			&cli.DurationFlag{Name: "timeout", HideDefault: true,
-				Usage: "give up if they do not come within this `TIME`; 0: do not wait; left out: wait for ever"},
+				Usage: "give up if they do not come within this `TIME`; left out: wait for ever"},
 		}, askerFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return runWithPermit(ctx, cmd, con) },
 	}
@@ -54,8 +55,8 @@ func runWithPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	if n := cmd.Int64("n"); n < 1 || n > shardlimit.MaxPermits {
 		return usagef("--n is %d; it must be 1 to %s", n, draw.Count(shardlimit.MaxPermits))
 	}
-	if timeout := cmd.Duration("timeout"); timeout < 0 {
-		return usagef("--timeout is %s; it must not be negative", timeout)
+	if timeout := cmd.Duration("timeout"); cmd.IsSet("timeout") && timeout <= 0 {
+		return usagef("--timeout is %s; it must be positive", timeout)
 	}
 	program, err := exec.LookPath(args[1])
 	if err != nil {
@@ -82,18 +83,15 @@ func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
 		if !cmd.IsSet("timeout") {
 			return explain(limiter.WaitN(ctx, n), limiter.Name())
 		}
-		granted, err := limiter.TryAcquire(ctx, n, cmd.Duration("timeout"))
-		switch {
-		case err != nil:
-			return explain(err, limiter.Name())
-		case !granted && cmd.Duration("timeout") == 0:
-			return fmt.Errorf("%s has not %s free now; the command was not run", draw.Name(limiter.Name()),
-				draw.Plural(n, "permit"))
-		case !granted:
+		within, cancel := context.WithTimeout(ctx, cmd.Duration("timeout"))
+		defer cancel()
+		err := limiter.WaitN(within, n)
+		late := errors.Is(err, shardlimit.ErrWaitTooLong) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+		if late && !errors.Is(err, shardlimit.ErrUnavailable) {
 			return fmt.Errorf("%s has not %s free within %s; the command was not run", draw.Name(limiter.Name()),
 				draw.Plural(n, "permit"), draw.Span(cmd.Duration("timeout")))
 		}
-		return nil
+		return explain(err, limiter.Name())
 	})
 }
 

@@ -81,11 +81,7 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 			return notSet(ctx, client, err, name, "")
 		}
 		before := limiter.Limit()
-		from := before
-		if limiter.ShardsChosen() { // so they are chosen anew, unless --shards says how many
-			from.Shards = 0
-		}
-		if err := limiter.SetLimit(ctx, change(from)); err != nil {
+		if err := limiter.SetLimit(ctx, change(before)); err != nil {
 			return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name))
 		}
 		now := limiter.Limit()

@@ -62,12 +62,12 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	switch {
 	case !keys.Changing():
 		return layout, true, nil
-	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= LeftAfter(layout).Microseconds() &&
+	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= leftAfter(layout).Microseconds() &&
 		keys.Waits():
 		since := *keys
 		since.Since, since.SinceAt, since.Upto = anchor.record.Now, anchor.place.Node, layout.Epoch
 		next.Keys = &since
-	case anchor.record.Now-keys.Since < LeftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
+	case anchor.record.Now-keys.Since < leftAfter(layout).Microseconds() || !r.everywhere(found, layout.Epoch):
 		return layout, true, nil
 	default:
 		next, err = next.Renumber(r.nextEpoch(next))
@@ -93,11 +93,11 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 	return layout
 }
 
-// LeftAfter is how long after a change of a family nothing can be held any more where its keys
+// leftAfter is how long after a change of a family nothing can be held any more where its keys
 // were before. By then no process believes in the layout before, and what it granted last,
 // in a lease or ahead of time, has left the window. The states of shards are gone, too: one that
 // was never told of a later layout would have its share if the key came back to it.
-func LeftAfter(layout *shard.Layout) time.Duration {
+func leftAfter(layout *shard.Layout) time.Duration {
 	lasts := time.Duration(0)
 	for _, s := range layout.Specs() {
 		lasts = max(lasts, lastsUnder(s)+2*s.Window)

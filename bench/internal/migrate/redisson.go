@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -14,8 +15,13 @@ func work(ctx context.Context, client *shardlimit.Client, patience time.Duration
 		return 0, err
 	}
 	for {
-		ok, err := pulls.TryAcquire(ctx, 1, patience)
-		if err != nil || !ok {
+		within, cancel := context.WithTimeout(ctx, patience)
+		err := pulls.Wait(within)
+		cancel()
+		if errors.Is(err, shardlimit.ErrWaitTooLong) {
+			return done, nil
+		}
+		if err != nil {
 			return done, err
 		}
 		pull()
