@@ -200,7 +200,7 @@ func TestRebalanceAndDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(t, flags, []step{{"drain " + servers[0].Addr(), exitOK,
-		[]string{servers[0].Addr() + ": none of 1 limit is on it any more; keys of families may need it for 11m7s " +
+		[]string{servers[0].Addr() + ": none of 1 limit is on it any more; keys of families may need it for 4m7s " +
 			"more; then take it out of every list\n"}}})
 	if on(0) != 0 {
 		t.Errorf("the node that was drained has %d shards", on(0))
