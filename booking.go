@@ -115,7 +115,11 @@ func (m *member) choices(ctx context.Context, r *routes, call bookCall) (choices
 func offerOf(found *lane.Sight) forecast.Offer {
 	l := found.Lane
 	o := forecast.Offer{Weight: l.Most()}
-	o.Add(found.Spare, forecast.Releases(found.Behind(), found.Closed, found.Received, l.Room(&found.PeekReply)))
+	room := l.Room(&found.PeekReply)
+	if found.Closed == 0 {
+		o.Free = max(0, room-found.Used)
+	}
+	o.Releases = forecast.Releases(o.Free, &found.PeekReply, found.Received, room)
 	if found.Status == script.Absent {
 		o.Free = o.Weight
 	} else if last := len(found.Releases); last > 0 && !l.Bursty {

@@ -272,7 +272,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&peek, r.layout, cmp.Or(r.layout.Shards[i].Burst, s.Target))
 			reopens(ln, &peek, r.layout)
-			resets[i], ahead[i] = peek.Reset, forecast.Releases(peek.Beside, peek.Closed, 0, ln.Room(&peek))
+			resets[i], ahead[i] = peek.Reset, forecast.Releases(peek.Free, &peek, 0, ln.Room(&peek))
 		}
 		return err
 	})

@@ -72,7 +72,7 @@ func (o *outlook) include(r *routes, found *lane.Sight) (free int64) {
 	if free = found.Free; found.Status == script.Absent && r.layout.Settled {
 		free = found.Lane.Most() // it begins with its share when it is first asked
 	}
-	o.Add(free, forecast.Releases(found.Beside, found.Closed, found.Received, found.Lane.Room(&found.PeekReply)))
+	o.Add(free, forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply)))
 	return free
 }
 

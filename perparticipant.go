@@ -40,7 +40,7 @@ func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
-	st.releases = forecast.Releases(p.Beside, p.Closed, 0, limit.most())
+	st.releases = forecast.Releases(p.Free, &p, 0, limit.most())
 	if p.Free == 0 && len(st.releases) > 0 {
 		st.RetryAfter = time.Duration(st.releases[0].At)
 	}

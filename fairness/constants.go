@@ -80,8 +80,8 @@ func Constants() map[string]string {
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli, "RECENTLY": recently, "FADING": fading,
 		"HEADROOM_PART": headroomPart, "PAUSE_PART": pausePart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
 		"REACH_PART": reachPart, "FAR_AHEAD": farAhead,
-		"HOLD_PART": holdPart, "HELD_TIMES": heldTimes,
-		"SLICE": slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
+		"HELD_TIMES": heldTimes,
+		"SLICE":      slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
 		"FORGETTING": forgetting, "PASSES": passes, "ANEW": anew,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)

@@ -44,7 +44,7 @@ func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == Algo
 // them.
 var (
 	heads  = [algorithms]string{"h", "c", "w", "t", "q"}
-	magics = [algorithms]string{"SLG2", "SCN1", "FXW1", "TKB3", "LKB1"}
+	magics = [algorithms]string{"SLG3", "SCN1", "FXW2", "TKB3", "LKB1"}
 )
 
 // Twin is a shard of any algorithm in this process, equal to the scripts result for result: the

@@ -74,8 +74,7 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			least := time.Duration(rapid.SampledFrom([]int64{0, 0, 1, p.window / 4, 2 * p.window}).Draw(t,
 				"least")) * time.Microsecond
 			reply = twin.Reserve(now,
-				&ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least,
-					MaxBooked: MaxPermits}).TakeReply
+				&ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least}).TakeReply
 			at += int64(reply.Delay / time.Microsecond)
 		} else {
 			reply = twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})

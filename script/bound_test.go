@@ -208,8 +208,7 @@ func TestMergedEntriesKeepTheBound(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				least := time.Duration(rng.Int64N(20_000)) * time.Microsecond
 				reply = log.Reserve(now,
-					&ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second,
-						MaxBooked: limit}).TakeReply
+					&ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second}).TakeReply
 				at += int64(reply.Delay / time.Microsecond)
 			} else {
 				reply = log.Take(now, ones(p, 1+rng.Int64N(3)))

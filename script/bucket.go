@@ -155,8 +155,6 @@ func (b *bucket) soonestBy(f *frame, retry func(*frame, int64) int64) int64 {
 	return b.reset(f)
 }
 
-func (b *bucket) beside(*frame) []Load { return nil }
-
 // releasesBy is releases, given the algorithm's retry.
 func (b *bucket) releasesBy(f *frame, retry func(*frame, int64) int64) (releases []Release) {
 	step := (b.room - b.level + MaxReleases - 1) / MaxReleases

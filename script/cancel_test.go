@@ -95,7 +95,7 @@ func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal,
 	due = now + int64(p.Window()/time.Microsecond)
 	for range 1 + random.IntN(16) {
 		r := &ReserveRequest{
-			Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * p.Window(), MaxBooked: MaxPermits,
+			Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * p.Window(),
 			MinDelay: time.Microsecond + time.Duration(random.Int64N(int64(p.Window()))),
 		}
 		if a == AlgorithmLeakyBucket {
@@ -130,8 +130,7 @@ func TestCancellationDoesNotFillABucketBeyondItsRoom(t *testing.T) {
 		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
 	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
 	booked := twin.Reserve(now,
-		&ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute,
-			MaxBooked: 10})
+		&ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute})
 	if booked.Granted != 5 || booked.Delay != 300*time.Millisecond {
 		t.Fatalf("%+v", booked)
 	}

@@ -134,7 +134,7 @@ func comeBack(reply TakeReply) time.Duration {
 
 // booker books two permits and comes again when they are due; if it is told to wait, then it does.
 func booker(r *rivals, who int) time.Duration {
-	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
+	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second,
 		Caller: r.caller(who)}
 	req.Caller.Waiting = 2
 	reply, err := r.shard.reserve(r.now, req)
@@ -224,7 +224,7 @@ func TestCancelRestoresCredit(t *testing.T) {
 		r.now += 250_000 // so that credit has come
 		book := func() ReserveReply {
 			return shard.Reserve(r.now,
-				&ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, MaxBooked: rivalShare,
+				&ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second,
 					Caller: r.caller(0)})
 		}
 		var last ReserveReply
@@ -250,8 +250,7 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 			r.Callers[0].Waiting = fairness.MaxReport
 			log.Take(now, r)
 			log.Reserve(now,
-				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute,
-					MaxBooked: 1000 * MaxPermits, Caller: caller(who)})
+				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, Caller: caller(who)})
 		}
 		now += 50
 		if text := log.fair.ledger.Text(); len(text) != 151+225*max((len(text)-151)/225, 0) {

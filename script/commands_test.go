@@ -69,7 +69,6 @@ var commandsOf62 = map[string][]string{
 	"ZRANGE":           {},                // 1.2.0, by rank
 	"ZREVRANGE":        {},                // 1.2.0
 	"ZRANGEBYSCORE":    {"LIMIT"},         // 1.0.5
-	"ZREVRANGEBYSCORE": {"LIMIT"},         // 2.2.0
 	"ZREM":             {},                // 1.2.0, several members 2.4.0
 	"ZREMRANGEBYSCORE": {},                // 1.2.0
 	"ZSCORE":           {},                // 1.2.0

@@ -13,8 +13,8 @@ var constants = func() map[string]string {
 	all := fairness.Constants()
 	for name, value := range map[string]int64{
 		"WRAP": wrap, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
-		"MOST_BOOKED": mostBooked, "MOST_CRESTS": mostCrests, "MAX_RELEASES": MaxReleases,
-		"MAX_CELLS": maxCells, "BOOK_CELLS": bookCells, "CELL_PART": cellPart,
+		"MOST_PENDING": mostPending, "MIN_KEEP": minKeep.Milliseconds(), "MAX_RELEASES": MaxReleases,
+		"MAX_CELLS": maxCells, "CELL_PART": cellPart,
 		"FAR": far, "MOST_NOTES": mostNotes, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {

@@ -29,7 +29,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Absent || late.Granted != 0 {
 				t.Fatalf("%v: late: %+v %v", a, late, err)
 			}
-			book := &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10, Deadline: reply.At}
+			book := &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Minute, Deadline: reply.At}
 			if late, err := endpoint.Reserve(ctx, ref, book); err != nil || late.Status != Absent || late.Granted != 0 {
 				t.Fatalf("%v: late reservation: %+v %v", a, late, err)
 			}
@@ -127,7 +127,7 @@ func TestNothingIsDoneAfterTheFence(t *testing.T) {
 			before, now := command(t, client, "GET", ref.Head()), nodeTime(t, client)
 			next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 			request, book := ones(next,
-				1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute, MaxBooked: 10}
+				1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute}
 			request.Fence, book.Fence = now-second, now-second
 			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Fenced ||
 				late.Granted != 0 ||

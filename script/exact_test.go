@@ -18,7 +18,7 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 		r.run(3)
 		book := func(after time.Duration) ReserveReply {
 			reply, err := shard.reserve(r.now, &ReserveRequest{
-				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute, MaxBooked: rivalShare,
+				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute,
 				Caller: r.caller(0),
 			})
 			if err != nil {

@@ -103,7 +103,7 @@ func ExampleEndpoint_Refund() {
 		log.Fatal(err)
 	}
 	booked, err := endpoint.Reserve(ctx, shard,
-		&script.ReserveRequest{Proposal: proposal, Permits: 2, MaxDelay: time.Hour, MaxBooked: 10})
+		&script.ReserveRequest{Proposal: proposal, Permits: 2, MaxDelay: time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}

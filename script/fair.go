@@ -63,16 +63,15 @@ func (f *fair) charges(t fairness.Term, who *Caller) bool {
 	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
-// due returns the microseconds until the participant's credit can pay for a booking, and until it
-// should try again for the sake of others, given what is booked ahead; then charge must follow,
-// with what was granted and when it is due, or can be paid. It is the twin of fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest,
-	ahead int64) (pay, hold int64, charge func(granted, date int64)) {
+// due returns the microseconds until the participant's credit can pay for a booking; then charge
+// must follow, with what was granted and when it is due, or can be paid. It is the twin of
+// fair_charge.lua.
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, date int64)) {
 	if !open || !f.charges(t, &r.Caller) {
-		return 0, 0, func(int64, int64) {}
+		return 0, func(int64, int64) {}
 	}
-	pay, hold = f.ledger.Due(t, r.Caller, r.Permits, ahead)
-	return pay, hold, func(granted, date int64) { f.ledger.Charge(t, granted, date) }
+	pay, _ = f.ledger.Due(t, r.Caller, r.Permits, 0)
+	return pay, func(granted, date int64) { f.ledger.Charge(t, granted, date) }
 }
 
 // restore makes up for a refund. It is the twin of fair_restore.lua.

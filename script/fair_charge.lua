@@ -1,18 +1,17 @@
---@needs account_of ahead b closed contended everybody fill floor format fresh goal header max min
+--@needs account_of b closed contended everybody fill floor format fresh goal header max min
 --@needs note_claim now roll save window
---@gives charge hold pay permits appointed share
+--@gives charge pay permits appointed share
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, slot or -1, weight in thousandths,
 --       permits that blocked callers wait for
--- `ahead` permits are booked ahead. Gives `pay`, the us until the participant's credit can pay for
--- the `permits`; `hold`, the us until it should try again because too much is booked that is not
--- paid; and, if there is something to write, charge(granted, delay), to be called at the end.
-local permits, pay, hold, charge = ARGV[3] + 0, 0, 0, nil
+-- Gives `pay`, the us until the participant's credit can pay for the `permits`, and, if there is
+-- something to write, charge(granted, delay), to be called at the end.
+local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] then
   --@include fair_header
-  local sound, us, later, finish = pcall(function()
+  local sound, us, finish = pcall(function()
     --@include fair_pace
     local share = goal
     --@include fair_account
@@ -28,18 +27,11 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     note_claim(a, ARGV[10] + 0, own and now - own.filled or window, permits)
     a.seen = now
     local e, limit, capacity = fill(a, permits)
-    local want, pay_in, needed, hold_for =
-      min(permits * @MICRO, limit), 0, min((permits - max(0, share - ahead)) * @MICRO, capacity), 0
+    local want, pay_in = min(permits * @MICRO, limit), 0
     if e > 0 and a.credit < want then
       pay_in = max(0, math.ceil(min((want - a.credit) * window / (e * @MICRO), @FARTHEST)) - (now - a.filled))
     end
-    if e > 0 and a.credit < needed then
-      -- or it would try ever more often
-      hold_for =
-        max(math.ceil(min((needed - a.credit) * window / ((e + share) * @MICRO), @FARTHEST)),
-          floor(window / @HOLD_PART))
-    end
-    return pay_in, hold_for, function(granted, delay)
+    return pay_in, function(granted, delay)
       a.used = max(a.used, min(a.used + granted, @BUSIEST))
       if newcomer then
         newcomer.used = granted
@@ -66,7 +58,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[10] t
     end
   end)
   if sound then
-    pay, hold, charge = us, later, finish
+    pay, charge = us, finish
   else
     redis.pcall('DEL', KEYS[#KEYS])
   end

@@ -1,11 +1,11 @@
 package script
 
 // fixedWindow is the Go twin of fixedwindow.lua: what was granted in the window that began at
-// opened, and what is reserved in the next seven.
+// opened, and what is reserved in the next.
 type fixedWindow struct {
 	opened int64
 	since  int64 // what was granted earlier is forgotten
-	counts [8]int64
+	counts [2]int64
 }
 
 // begin begins the first window, or forgets what is in the one that is.
@@ -32,11 +32,11 @@ func (w *fixedWindow) advance(f *frame) {
 	}
 	w.opened += passed * f.window
 	w.since = w.opened
-	var left [8]int64
-	if passed < int64(len(left)) {
-		copy(left[:], w.counts[passed:])
+	next := w.counts[1]
+	w.counts = [2]int64{}
+	if passed == 1 {
+		w.counts[0] = next
 	}
-	w.counts = left
 }
 
 // regrid keeps what was counted in the window that now holds the beginning of the one in which it
@@ -46,24 +46,19 @@ func (w *fixedWindow) regrid(f *frame, was int64) {
 	*w = fixedWindow{opened: w.opening(f), since: old.since}
 	for i, n := range old.counts {
 		later := floorDiv(old.opened+int64(i)*was-w.opened, f.window)
-		w.counts[min(max(later, 0), 7)] += n
+		w.counts[min(max(later, 0), 1)] += n
 	}
 }
 
 func (w *fixedWindow) retire(*frame)  {}
 func (w *fixedWindow) reshape(*frame) {}
 
-func (w *fixedWindow) held(*frame) (most int64) {
-	for _, n := range w.counts {
-		most = max(most, n)
-	}
-	return most
-}
+func (w *fixedWindow) held(*frame) int64 { return max(w.counts[0], w.counts[1]) }
 
 func (w *fixedWindow) overdraw(f *frame, n, _ int64) (count, turn int64) {
 	return overdrawn(n, f.share, w.counts[0]), 0
 }
-func (w *fixedWindow) used(*frame) int64          { return w.counts[0] }
+func (w *fixedWindow) used(*frame) int64          { return w.counts[0] + w.counts[1] }
 func (w *fixedWindow) free(f *frame) int64        { return max(min(f.share, f.target)-w.counts[0], 0) }
 func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
 func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
@@ -77,28 +72,21 @@ func (w *fixedWindow) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if n > most {
 		return -1, false
 	}
-	for i < 8 && w.counts[i]+n > most {
+	for i < 2 && w.counts[i]+n > most {
 		i++
 	}
-	return max(w.opened+i*f.window-f.now, after), i < 8
+	return max(w.opened+i*f.window-f.now, after), true
 }
 
 func (w *fixedWindow) book(f *frame, n, us int64) (at int64) {
-	w.counts[(f.now+us-w.opened)/f.window] += n
+	w.counts[min((f.now+us-w.opened)/f.window, 1)] += n
 	return f.now + us
-}
-
-func (w *fixedWindow) booked(*frame) (sum int64) {
-	for _, n := range w.counts[1:] {
-		sum += n
-	}
-	return sum
 }
 
 // refund takes permits off the window that holds at.
 func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 	i := floorDiv(at-w.opened, f.window)
-	if at < w.since || i < 0 || i > 7 {
+	if at < w.since || i < 0 || i > 1 {
 		return 0
 	}
 	n = min(n, w.counts[i])
@@ -107,7 +95,7 @@ func (w *fixedWindow) refund(f *frame, n, at int64) int64 {
 }
 
 func (w *fixedWindow) soonest(f *frame) int64 {
-	if w.counts[0] == 0 {
+	if w.used(f) == 0 {
 		return 0
 	}
 	if w.free(f) == 0 {
@@ -123,10 +111,11 @@ func (w *fixedWindow) soonest(f *frame) int64 {
 func (w *fixedWindow) falls(f *frame) int64 { return w.opened + f.window - f.now }
 
 func (w *fixedWindow) reset(f *frame) int64 {
-	for i := int64(7); i >= 0; i-- {
-		if w.counts[i] > 0 {
-			return w.opened + (i+1)*f.window - f.now
-		}
+	switch {
+	case w.counts[1] > 0:
+		return w.opened + 2*f.window - f.now
+	case w.counts[0] > 0:
+		return w.opened + f.window - f.now
 	}
 	return 0
 }
@@ -137,7 +126,7 @@ func (w *fixedWindow) retry(f *frame, n int64) int64 {
 		return -1
 	}
 	i := 0
-	for i < 8 && w.counts[i]+n > most {
+	for i < 2 && w.counts[i]+n > most {
 		i++
 	}
 	if i == 0 {
@@ -146,19 +135,13 @@ func (w *fixedWindow) retry(f *frame, n int64) int64 {
 	return w.opened + int64(i)*f.window - f.now
 }
 
-func (w *fixedWindow) releases(f *frame) []Release {
-	if w.counts[0] == 0 {
-		return nil
+func (w *fixedWindow) releases(f *frame) (releases []Release) {
+	for i, n := range w.counts {
+		if n > 0 {
+			releases = append(releases, Release{In: duration(w.opened + int64(i+1)*f.window - f.now), Permits: n})
+		}
 	}
-	return []Release{{In: duration(w.opened + f.window - f.now), Permits: w.counts[0]}}
-}
-
-// beside is what the windows hold, one after the other.
-func (w *fixedWindow) beside(f *frame) (loads []Load) {
-	for i, n := range append(w.counts[:], 0) {
-		loads = append(loads, Load{duration(max(w.opened+int64(i)*f.window-f.now, 0)), n})
-	}
-	return loads
+	return releases
 }
 
 func floorDiv(a, b int64) int64 {

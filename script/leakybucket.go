@@ -103,8 +103,6 @@ func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 	return f.now + us
 }
 
-func (l *leakyBucket) booked(f *frame) int64 { return l.used(f) }
-
 func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
 	if f.share == 0 || l.retired || at <= f.now || l.whole() != at {
 		return 0

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed back burst date ebb format full level measure move muldiv now part
---@needs payable reset retire_at retired retry room share sub target used wait window
---@sets begin book booked date earliest held lasts overdraw pace part refund reshape retire
+--@needs payable reset retire_at retired retry room share sub target wait window
+--@sets begin book date earliest held lasts overdraw pace part refund reshape retire
 --@sets retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
@@ -125,10 +125,6 @@ if not TAKES then
     grant(n)
     measure()
     return now + us
-  end
-
-  function booked()
-    return used()
   end
 
   -- Only the last turns given can be taken back: the others would leave holes. `at` is when the

@@ -42,14 +42,12 @@ type rule interface {
 	earliest(f *frame, n, after int64) (us int64, room bool)
 	overdraw(f *frame, n, us int64) (count, turn int64)
 	book(f *frame, n, us int64) (at int64)
-	booked(f *frame) int64
 	soonest(f *frame) int64
 	reset(f *frame) int64
 	retry(f *frame, n int64) int64
 	receipt(f *frame) int64
 	pace(f *frame) (us, part int64)
 	releases(f *frame) []Release
-	beside(f *frame) []Load // nil: what the releases leave
 }
 
 type ruleOf[S any] interface {
@@ -83,6 +81,14 @@ func (m *packed[S, R]) store(v *packed[S, R]) {
 // term is what the ledger is told at the operation under way.
 func (f *frame) term() fairness.Term {
 	return paced(f.now, f.window, f.share, f.target)
+}
+
+// ahead is how far ahead permits may be booked, us: a window, or as long as a burst takes to come.
+func (f *frame) ahead() int64 {
+	if f.target == 0 || f.burst <= f.target {
+		return f.window
+	}
+	return int64(float64(f.window) * float64(f.burst) / float64(f.target)) // as the script counts it
 }
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
@@ -191,7 +197,7 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	own := R(&v.own)
 	status, renew := v.adopt(r.take())
 	available, at, granted, retry, delay, paced := v.available(), v.now, int64(0), int64(0), int64(0), int64(0)
-	pay, hold, charge := v.fair.due(v.term(), v.quarantine() == 0, r, own.booked(&v.frame))
+	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
 	} else if r.Charge {
@@ -199,21 +205,19 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		if granted, us = own.overdraw(&v.frame, r.Permits, r.owed()); granted > 0 {
 			at = own.book(&v.frame, granted, us)
 		}
-	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && (us < pay || hold > 0) {
-		paced = max(pay, hold)
+	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
+		paced = pay
 		retry = paced
 	} else if us == 0 ||
-		room && us > 0 && us <= r.maxDelay() && own.booked(&v.frame)+r.Permits <= r.maxBooked() {
+		room && us > 0 && us <= min(r.maxDelay(), v.ahead()) {
 		granted, delay = r.Permits, us
 		at = own.book(&v.frame, granted, us)
 	} else {
 		retry = us
 	}
-	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Booked: own.booked(&v.frame),
-		Paced: duration(paced)}
+	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
-	reply.refuse(r, retry)
 	charge(granted, v.now+reply.date())
 	m.fair = v.fair
 	return reply
@@ -348,7 +352,6 @@ func (m *packed[S, R]) Peek(now int64) PeekReply {
 	if closed == 0 {
 		p.Free = own.free(&v.frame)
 	}
-	p.measure(own.beside(&v.frame))
 	return p
 }
 

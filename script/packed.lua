@@ -1,5 +1,5 @@
 --@needs MAGIC
---@gives FORM as_proposed begin beside book booked burst ceil closed_until contended earliest epoch
+--@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch
 --@gives falls find floor format head held lasts now offset overdraw pace receipt refund regrid
 --@gives releases reshape retire share shifted start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
@@ -36,13 +36,11 @@
 --                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
---   book(n, us)  book them; returns what refund needs as `at`  booked()  permits booked ahead
+--   book(n, us)  book them; returns what refund needs as `at`
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
 --              retry(n)  us until n are, -1 never
 --   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
---   beside(reply)   what stands beside takes from when on, likewise, if it is not what the releases
---                   leave of what is used
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
@@ -54,8 +52,8 @@ local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
-local refund, earliest, book, booked, overdraw, releases -- unless the operation is a take: TAKES
-local receipt, pace, beside, falls                -- where the algorithm has them
+local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
+local receipt, pace, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = @STATE

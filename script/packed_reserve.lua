@@ -1,12 +1,11 @@
---@needs book booked closed free hold most now overdraw pay permits earliest
+--@needs book burst closed earliest floor free most now overdraw pay permits target window
 --@sets renew
 --@gives at available delay granted paced retry_in
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be; -1: they are charged
---       5 how many permits, these included, may be booked ahead; of a charge us: after how many a
---       bucket must be full  6 us: how far ahead they must be
+--       5 of a charge us: after how many a bucket must be full  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
@@ -23,10 +22,12 @@ elseif ARGV[4] == '-1' then
 else
   available = free()
   local us, bookable = earliest(permits, ARGV[6] + 0)
-  if us >= 0 and (us < pay or hold > 0) then
-    paced = math.max(pay, hold)
+  -- a window, or as long as a burst takes to come
+  local most_ahead = target > 0 and burst > target and floor(window * burst / target) or window
+  if us >= 0 and us < pay then
+    paced = pay
     retry_in = paced
-  elseif us == 0 or bookable and us > 0 and us <= ARGV[4] + 0 and booked() + permits <= ARGV[5] + 0 then
+  elseif us == 0 or bookable and us > 0 and us <= ARGV[4] + 0 and us <= most_ahead then
     granted, delay, renew = permits, us, true
     at = book(permits, us)
   else

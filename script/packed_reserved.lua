@@ -1,6 +1,6 @@
---@needs booked delay paced reply
+--@needs delay paced reply
 -- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be
--- used us, permits booked ahead, pay if it is why nothing was booked, else 0.
+-- used us, pay if it is why nothing was booked, else 0.
 --@include packed_rest
 --@include reply_layout
-reply[@reserve.delay], reply[@reserve.booked], reply[@reserve.paced] = delay, booked(), paced
+reply[@reserve.delay], reply[@reserve.paced] = delay, paced

@@ -257,7 +257,7 @@ func TestServerRefusesToWritePacked(t *testing.T) {
 				"take": func() error { _, err := one.take(epoch0+1, ones(p, 1)); return err },
 				"reserve": func() error {
 					_, err := one.reserve(epoch0+1,
-						&ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour, MaxBooked: 99})
+						&ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour})
 					return err
 				},
 				"refund": func() error {

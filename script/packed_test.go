@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,15 +51,7 @@ func (m *packed[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
 func (m *packed[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
 func (w *fixedWindow) text() string {
-	all := []any{w.opened, w.since}
-	for _, n := range w.counts {
-		all = append(all, n)
-	}
-	text, later := columns.FixedWindow.Sprint(all...), 7*13
-	if strings.Trim(text[len(text)-later:], " 0") == "" {
-		text = text[:len(text)-later] + strings.Repeat(" ", later)
-	}
-	return text
+	return columns.FixedWindow.Sprint(w.opened, w.since, w.counts[0], w.counts[1])
 }
 
 func (c *slidingCounter) text() string {

@@ -211,7 +211,6 @@ func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, caller 
 func reserve(t *testing.T, e *Endpoint, ref ShardRef) error {
 	_, err := e.Reserve(t.Context(), ref, &ReserveRequest{
 		Proposal: refusalProposal(t, ref.algorithm, 1, 4, time.Hour), Permits: 2, MaxDelay: 3 * time.Hour,
-		MaxBooked: 100,
 	})
 	return err
 }

@@ -39,7 +39,6 @@ const (
 // Of a reservation.
 const (
 	reserveDelay = replyOwn + iota
-	reserveBooked
 	reservePaced
 	reserveNumbers
 )
@@ -55,9 +54,7 @@ const (
 	peekWindow
 	peekClosed
 	peekReset
-	peekCrests // sliding log: how many; they follow
-	peekLoads  // other algorithms, behind what is free: how many; they follow
-	peekFree   = peekCrests
+	peekFree // the releases follow
 )
 
 // replyNames are the names that scripts write behind "@", for what they count from 1.
@@ -65,8 +62,8 @@ var replyNames = map[string]int{
 	"reply.start": replyStart, "reply.at": replyAt, "reply.next": replyNext, "reply.retry": replyRetry,
 	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
 	"take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
-	"reserve.delay": reserveDelay, "reserve.booked": reserveBooked, "reserve.paced": reservePaced,
-	"peek.reset": peekReset, "peek.crests": peekCrests, "peek.loads": peekLoads,
+	"reserve.delay": reserveDelay, "reserve.paced": reservePaced,
+	"peek.reset": peekReset,
 }
 
 // integers reads the first len(dst) elements of a reply, all of which must be integers within

@@ -2,14 +2,10 @@ package script
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/redis/rueidis"
 )
-
-// MaxBooked is the most permits that a shard may be booked for, so that a column holds them all.
-const MaxBooked = 9 * MaxPermits
 
 // ReserveRequest asks for permits at the first instant at which there is room for them.
 type ReserveRequest struct {
@@ -19,20 +15,17 @@ type ReserveRequest struct {
 	Deadline int64         // as in TakeRequest
 	Fence    int64         // likewise
 	Permits  int64         // 1 to MaxPermits, all or none
-	// MaxDelay is how far ahead the permits may be; 0: now or not at all. More than ten times
-	// MaxWindow counts as that.
+	// MaxDelay is how far ahead the permits may be; 0: now or not at all. They are never farther
+	// ahead than a window of the shard, or than the time in which a burst of a bucket comes.
 	MaxDelay time.Duration
 	// MinDelay is how far ahead they must be at least, for permits of several shards that are to be
 	// used together: whoever uses a permit later than its date has it back too early. More than
 	// MaxDelay is an error.
 	MinDelay time.Duration
-	// MaxBooked is how many permits, these included, may be booked ahead on the shard; more than
-	// the constant of that name counts as that.
-	MaxBooked int64
 	// Charge has permits counted that were used already, whether they are free or not: at once, and
 	// as many as make a difference. Under the algorithms with a window these are no more than the
 	// share; a bucket owes no more than is paid after MaxDelay, from when on it is full. MinDelay
-	// and MaxBooked are not looked at.
+	// is not looked at.
 	Charge bool
 	// Caller is the participant that books: while participants contend, its credit pays for what it
 	// books. Unmet is not looked at; no ID: anonymous.
@@ -53,24 +46,16 @@ type ReserveRequest struct {
 //   - Used counts what is booked ahead, so it may be more than Share.
 type ReserveReply struct {
 	TakeReply
-	Booked int64 // permits booked ahead on the shard now
 	// Paced is set if the request was refused for the sake of others only: so long will it take
 	// until the participant's credit can pay for it. It would be granted with a MinDelay of so
 	// much, as far as there is room, or later.
 	Paced time.Duration
-	// Full tells that the request was refused only because too much is booked ahead, and Again
-	// after how long there may be room, if nobody else books.
-	Full  bool
-	Again time.Duration
 }
 
 // Reserve proposes a share to a shard and takes permits that may be used from an instant on that
 // the reply tells: now, if they are free, else the earliest one at which there is room for them
-// behind everything that is booked before. They are in the log under that date, so every window
-// that holds it counts them. (Under FixedWindow there may be room in an earlier window than what
-// others booked, but in none after the next seven; a SlidingCounter has room for 24 bookings, a
-// TokenBucket for 512, and for more that are no more than its burst two by two. A LeakyBucket gives
-// turns behind its queue.) Like a take it is executed at most once: a lost reply means that they
+// behind everything that is booked before. Every window that holds that date counts them. (A
+// FixedWindow has room in the next window, a LeakyBucket gives turns.) Like a take it is executed at most once: a lost reply means that they
 // may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
 	if err := r.check(s); err != nil {
@@ -90,10 +75,8 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("no proposal")
 	case r.Proposal.algorithm != s.algorithm:
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
-	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay && !r.Charge ||
-		r.MaxBooked < 0:
-		return invalid("a reservation of %d permits in %v to %v, %d booked", r.Permits, r.MinDelay, r.MaxDelay,
-			r.MaxBooked)
+	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay && !r.Charge:
+		return invalid("a reservation of %d permits in %v to %v", r.Permits, r.MinDelay, r.MaxDelay)
 	case r.Caller.ID != "" && !r.Caller.Valid():
 		return invalid("a reservation on a caller %+v", r.Caller)
 	}
@@ -110,7 +93,7 @@ func (r *ReserveRequest) arguments(args []string) []string {
 	if r.Charge {
 		args = append(args, number(r.owed()), "0")
 	} else {
-		args = append(args, number(r.maxBooked()), number(r.after()))
+		args = append(args, "0", number(r.after()))
 	}
 	if r.Caller.ID != "" {
 		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.Caller.Weight),
@@ -138,8 +121,6 @@ func (r *ReserveRequest) after() int64 {
 	return min(int64((min(r.MinDelay, 10*MaxWindow)+time.Microsecond-1)/time.Microsecond), r.maxDelay())
 }
 
-func (r *ReserveRequest) maxBooked() int64 { return min(r.MaxBooked, MaxBooked) }
-
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
 	var n [reserveNumbers]int64
@@ -161,27 +142,11 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
 	n[replyStart] = 0 // see TakeReply.Start
-	booking := ReserveReply{TakeReply: common(n[:]), Booked: n[reserveBooked], Paced: duration(n[reservePaced])}
+	booking := ReserveReply{TakeReply: common(n[:]), Paced: duration(n[reservePaced])}
 	booking.Delay = duration(n[reserveDelay])
-	if !absent {
-		booking.refuse(r, n[replyRetry])
-	}
 	return booking, nil
-}
-
-// refuse tells whether a request that was refused, and would have had this delay, us, would have
-// been granted with more room. There may be room once that delay is one in which no more is granted
-// than may be booked ahead.
-func (b *ReserveReply) refuse(r *ReserveRequest, delay int64) {
-	if b.Granted == 0 && b.Paced == 0 && delay >= 0 && delay <= r.maxDelay() {
-		ahead := math.Floor(float64(r.maxBooked()) * float64(r.Proposal.window) / float64(max(b.Share, 1)))
-		b.Full, b.Again = true, duration(max(0, delay-int64(min(ahead, farthest))))
-	}
 }
 
 // date returns in how many microseconds the participant has what it booked, or should come back for
 // it.
-func (b *ReserveReply) date() int64 { return int64((b.Delay + b.Paced + b.Again) / time.Microsecond) }
-
-// farthest is more than any delay, us.
-const farthest = 1e15
+func (b *ReserveReply) date() int64 { return int64((b.Delay + b.Paced) / time.Microsecond) }

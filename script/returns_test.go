@@ -143,7 +143,7 @@ func TestRefundAfterABookingIsDueLeavesItUsed(t *testing.T) {
 	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
 	before := twin.Take(now, ones(p, 2))
 	booked := twin.Reserve(now,
-		&ReserveRequest{Proposal: p, Permits: 45, MinDelay: time.Microsecond, MaxDelay: time.Second, MaxBooked: 400})
+		&ReserveRequest{Proposal: p, Permits: 45, MinDelay: time.Microsecond, MaxDelay: time.Second})
 	one := twin.Take(now, ones(p, 1))
 	if booked.Delay != time.Microsecond || one.Granted != 1 {
 		t.Fatalf("%+v %+v", booked, one)
@@ -172,8 +172,7 @@ func TestRefundLeavesRoomForWhatIsBooked(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	p := terms(t,
 		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
-	booking := &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 200 * time.Millisecond, MaxDelay: time.Minute,
-		MaxBooked: 10}
+	booking := &ReserveRequest{Proposal: p, Permits: 5, MinDelay: 200 * time.Millisecond, MaxDelay: time.Minute}
 	for name, shard := range map[string]cancelShard{
 		"twin":  NewTwin(AlgorithmTokenBucket),
 		"redis": served{t, clockedPacked{clocked{client: client, ref: AlgorithmTokenBucket.Keys("", "room", "limit")}}},

@@ -41,16 +41,17 @@ const (
 // recipes are what the programs are made of.
 var recipes = withPacked([programCount]recipe{
 	takeProgram: {name: "take", file: "slidinglog_take", parts: []string{
-		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_take", "fair",
+		"slidinglog", "fenced", "slidinglog_due", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle",
+		"slidinglog_take", "fair",
 		"slidinglog_enter", "slidinglog_taken", "fair_settle", "reply",
 	}},
 	reserveProgram: {name: "reserve", file: "slidinglog_reserve", parts: []string{
-		"slidinglog", "fenced", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle", "slidinglog_ahead",
+		"slidinglog", "fenced", "slidinglog_due", "slidinglog_adopt", "slidinglog_trim", "slidinglog_settle",
 		"fair_charge",
 		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
 	}},
 	refundProgram: {name: "refund", file: "slidinglog_refund",
-		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
+		parts: []string{"slidinglog", "slidinglog_due", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
 	peekProgram: {name: "peek", file: "slidinglog_peek",
 		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
 	clearProgram: {name: "clear", file: "slidinglog_clear",

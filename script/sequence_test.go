@@ -239,8 +239,6 @@ func (s *stage) bookings() (steps []step) {
 				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,
 				100 * s.window}).Draw(s.t, "most delay"),
-			MaxBooked: rapid.SampledFrom([]int64{0, s.target / 2, s.target, 3 * s.target, 1 << 60}).Draw(s.t,
-				"most booked"),
 		}
 		book.Caller = s.somebody()
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
@@ -313,6 +311,6 @@ func (s *stage) saw(r *TakeRequest, reply TakeReply) {
 
 func (l *SlidingLog) clone() *SlidingLog {
 	twin := *l
-	twin.closed, twin.fair.ledger = slices.Clone(l.closed), l.fair.ledger.Clone()
+	twin.closed, twin.queue, twin.fair.ledger = slices.Clone(l.closed), slices.Clone(l.queue), l.fair.ledger.Clone()
 	return &twin
 }

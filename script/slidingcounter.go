@@ -1,9 +1,8 @@
 package script
 
 const (
-	maxCells  = 32 // with so many, no cell opens any more
-	bookCells = 24 // with so many, nothing is booked
-	cellPart  = 16 // a cell takes grants for a window divided by this
+	maxCells = 32 // with so many, no cell opens any more
+	cellPart = 16 // a cell takes grants for a window divided by this
 )
 
 // slidingCounter is the Go twin of slidingcounter.lua.
@@ -63,13 +62,6 @@ func (c *slidingCounter) past(f *frame) int {
 	return n
 }
 
-func (c *slidingCounter) booked(f *frame) (sum int64) {
-	for _, cell := range c.cells[c.past(f):c.count] {
-		sum += cell.permits
-	}
-	return sum
-}
-
 func (c *slidingCounter) grant(f *frame, n int64) {
 	c.total += n
 	past, full := c.past(f), c.count == maxCells
@@ -101,11 +93,11 @@ func (c *slidingCounter) earliest(f *frame, n, after int64) (us int64, room bool
 	if c.count > 0 {
 		us = max(us, c.cells[c.count-1].date-f.now)
 	}
-	return max(us, after), c.count < bookCells
+	return max(us, after), true
 }
 
 // book takes permits for later. Bookings closer than the resolution share a cell, dated like the
-// later one.
+// later one, and so do all for which there is no cell.
 func (c *slidingCounter) book(f *frame, n, us int64) (at int64) {
 	date := f.now + us
 	if us == 0 {
@@ -115,7 +107,7 @@ func (c *slidingCounter) book(f *frame, n, us int64) (at int64) {
 	c.total += n
 	if c.count > 0 {
 		newest := &c.cells[c.count-1]
-		if newest.date > f.now && (date-newest.date)*cellPart < f.window {
+		if c.count == maxCells || newest.date > f.now && (date-newest.date)*cellPart < f.window {
 			newest.date = date
 			newest.permits += n
 			return date
@@ -188,8 +180,6 @@ func (c *slidingCounter) retry(f *frame, n int64) int64 {
 	}
 	return c.reset(f)
 }
-
-func (c *slidingCounter) beside(*frame) []Load { return nil }
 
 func (c *slidingCounter) releases(f *frame) (releases []Release) {
 	for _, cell := range c.cells[:c.count] {

@@ -1,5 +1,5 @@
 --@needs TAKES as_proposed format now share sub target window
---@sets begin book booked earliest falls held lasts overdraw refund regrid releases reshape retire
+--@sets begin book earliest falls held lasts overdraw refund regrid releases reshape retire
 --@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
 -- been granted with its newest.
@@ -131,14 +131,6 @@ if not as_proposed then
 end
 
 if not TAKES then
-  function booked()
-    local sum = 0
-    for from = past() + 1, #cells, @cell.bytes do
-      sum = sum + sub(cells, @cell.permits[from])
-    end
-    return sum
-  end
-
   -- How many of n permits make a difference: with the share, nothing is free for a window.
   function overdraw(n)
     local most = share < @MOST_USED - used_now and share or @MOST_USED - used_now
@@ -178,10 +170,11 @@ if not TAKES then
       return us, false
     end
     local newest = cells ~= '' and sub(cells, @cell.date[..#cells]) - now or 0
-    return math.max(us, after, newest), #cells < @cell.bytes[@BOOK_CELLS]
+    return math.max(us, after, newest), true
   end
 
-  -- Bookings closer than the resolution share a cell, dated like the later one.
+  -- Bookings closer than the resolution share a cell, dated like the later one, and so do all for
+  -- which there is no cell.
   function book(n, us)
     local size, date = #cells, now + us
     if us == 0 then
@@ -189,7 +182,7 @@ if not TAKES then
     else
       used_now = used_now + n
       local newest = size > 0 and sub(cells, @cell.date[..size]) + 0 or 0
-      if newest > now and (date - newest) * @CELL_PART < window then
+      if size == @cell.bytes[@MAX_CELLS] or newest > now and (date - newest) * @CELL_PART < window then
         cells = sub(cells, 1, size - @cell.bytes) .. format('@cell.form', date, sub(cells, @cell.permits[..size]) + n)
       else
         cells = cells .. format('@cell.form', date, n)

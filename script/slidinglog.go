@@ -45,10 +45,17 @@ type SlidingLog struct {
 	before                      int64 // total before it
 	newest                      int64 // its date
 	total                       int64
-	booked                      int64 // as mark says, when more than the open entry was last written
+	queue                       []pending // what is booked ahead, by date
 
 	fair fair
 }
+
+// pending is a number of permits booked for dates from opened to date. base is the total of what has
+// left the window that ends with it.
+type pending struct{ date, opened, permits, base int64 }
+
+// mostPending is with how many entries of the queue further bookings share the last one.
+const mostPending = 256
 
 // closedEntry is a number of permits granted from opened to date, and dated at date.
 type closedEntry struct {
@@ -81,11 +88,7 @@ func (l *SlidingLog) clock(now int64) view {
 		return view{now: now}
 	}
 	v := view{now: now + l.offset, offset: l.offset}
-	last := l.touched
-	if l.booked == 0 { // a date ahead of the clock was booked there; else it tells that the clock went back
-		last = max(last, l.newest)
-	}
-	if v.now < last {
+	if last := max(l.touched, l.newest); v.now < last {
 		v.offset += last - v.now
 		v.now = last
 		v.stepped = true
@@ -110,9 +113,46 @@ func (l *SlidingLog) trim(v view, cut int64) view {
 	return v
 }
 
-// look is what every operation but take begins with.
+// fallDue moves what is due from the queue into the log.
+func (l *SlidingLog) fallDue(v *view) {
+	due := 0
+	for due < len(l.queue) && l.queue[due].date <= v.now {
+		b := l.queue[due]
+		if l.total != l.before {
+			l.closed = append(l.closed, closedEntry{date: l.newest, before: l.before, opened: l.opened})
+		}
+		l.before, l.opened, l.newest = l.total, max(b.opened, l.newest+1), b.date
+		l.total = mod(l.total + b.permits)
+		due++
+	}
+	if due > 0 {
+		l.queue = slices.Delete(l.queue, 0, due)
+		l.touched, l.offset, v.stepped = v.now, v.offset, false
+	}
+}
+
+// ahead returns how many permits are booked ahead.
+func (l *SlidingLog) ahead() (sum int64) {
+	for _, b := range l.queue {
+		sum += b.permits
+	}
+	return sum
+}
+
+// peak returns the most permits that a window holds which ends now or with what is booked.
+func (l *SlidingLog) peak(v view) int64 {
+	most, sum := v.used, int64(0)
+	for _, b := range l.queue {
+		sum += b.permits
+		most = max(most, mod(l.total-b.base)+sum)
+	}
+	return most
+}
+
+// look is what refunds and peeks begin with.
 func (l *SlidingLog) look(now int64) view {
 	v := l.clock(now)
+	l.fallDue(&v)
 	return l.trim(v, v.now-l.window)
 }
 
@@ -135,7 +175,7 @@ func (l *SlidingLog) lowered(v view) int64 { return l.loweredTo(l.target, v) }
 
 func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
 	if l.falls(goal, v) {
-		return max(goal, min(l.share, v.used))
+		return max(goal, min(l.share, l.peak(v)))
 	}
 	return l.share
 }
@@ -154,19 +194,25 @@ func (l *SlidingLog) free(v view) int64 {
 	if l.quarantine(v) > 0 {
 		return 0
 	}
-	return l.vacant(v)
+	return max(min(l.share, l.target)-l.peak(v), 0)
 }
 
 // first returns the date of the oldest entry; there must be one.
-func (l *SlidingLog) first(live int) int64 {
-	if live < len(l.closed) {
-		return l.closed[live].date
+func (l *SlidingLog) first(v view) int64 {
+	switch {
+	case v.used == 0:
+		return l.queue[0].date
+	case v.live < len(l.closed):
+		return l.closed[v.live].date
 	}
 	return l.newest
 }
 
 // last returns the date of the newest entry that holds anything; there must be one.
 func (l *SlidingLog) last() int64 {
+	if n := len(l.queue); n > 0 {
+		return l.queue[n-1].date
+	}
 	if l.total == l.before && len(l.closed) > 0 {
 		return l.closed[len(l.closed)-1].date
 	}
@@ -182,7 +228,7 @@ func (l *SlidingLog) Clear(now int64) ClearReply {
 	l.share = min(l.share, l.target)
 	l.closedUntil, l.offset, l.touched = 0, v.offset, v.now
 	l.base, l.before, l.closed = l.total, l.total, l.closed[:0]
-	l.opened, l.newest, l.booked = v.now, v.now, 0
+	l.opened, l.newest, l.queue = v.now, v.now, nil
 	l.fair.contended = 0
 	return ClearReply{Status: OK, Epoch: l.epoch, Share: l.share}
 }
@@ -193,23 +239,39 @@ func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
 		return RefundReply{}
 	}
 	v := l.look(now)
-	refunded, holder := l.holder(v, r)
-	after := v
-	after.used -= refunded
-	share := l.lowered(after)
+	refunded, holder := int64(0), 0
+	if r.At > v.now {
+		refunded = l.cancel(r)
+	} else if refunded, holder = l.holder(v, r); refunded > 0 {
+		l.take(holder, refunded)
+		v.used -= refunded
+	}
+	share := l.lowered(v)
 	if refunded > 0 || share != l.share {
 		l.share = share
-		l.take(holder, refunded)
 		l.forget(v)
-		after.live = 0
-		if l.newest > v.now && l.total == l.before {
-			l.reopen(v.now)
-		}
-		l.touched, l.booked = v.now, l.mark(after)
+		l.touched = v.now
 	}
 	l.fair.restore(l.term(v), &r, refunded)
 	l.offset = v.offset
-	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(after), Epoch: l.epoch, Share: l.share}
+	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(v), Epoch: l.epoch, Share: l.share}
+}
+
+// cancel takes permits out of the queue, and returns how many.
+func (l *SlidingLog) cancel(r RefundRequest) int64 {
+	if r.At < l.closedUntil {
+		return 0
+	}
+	i := slices.IndexFunc(l.queue, func(b pending) bool { return b.date >= r.At })
+	if i < 0 || l.queue[i].opened > r.At {
+		return 0
+	}
+	b := &l.queue[i]
+	n := min(b.permits, r.Permits)
+	if b.permits -= n; b.permits == 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	return n
 }
 
 // holder finds the entry that holds the grant (len(closed): the open one) and how much of the
@@ -246,10 +308,17 @@ func (l *SlidingLog) after(i int) int64 {
 	return l.before
 }
 
-// take removes permits from entry i and closes the gap in the totals.
+// take removes permits from entry i and closes the gap in the totals. Windows that end with what is
+// booked, and may have begun after them, keep what they hold.
 func (l *SlidingLog) take(i int, permits int64) {
-	if permits == 0 {
-		return
+	place := l.before
+	if i < len(l.closed) {
+		place = l.closed[i].before
+	}
+	for j := range l.queue {
+		if b := &l.queue[j]; mod(l.total-b.base) < mod(l.total-place) {
+			b.base = mod(b.base - permits)
+		}
 	}
 	l.total = mod(l.total - permits)
 	if i == len(l.closed) {
@@ -265,71 +334,50 @@ func (l *SlidingLog) take(i int, permits int64) {
 	}
 }
 
-// reopen makes the entry before it the newest again, after what was booked last is cancelled.
-func (l *SlidingLog) reopen(now int64) {
-	last := len(l.closed) - 1
-	if last < 0 {
-		l.opened, l.newest = now, now
-		return
-	}
-	l.newest, l.before, l.opened = l.closed[last].date, l.closed[last].before, l.closed[last].opened
-	l.closed = l.closed[:last]
-}
-
-// mark returns what `booked` is: newest if that is ahead of the clock, or if the log holds more
-// than the share, as it may by what was charged, or was booked ahead under a shorter window;
-// else 0.
-func (l *SlidingLog) mark(v view) int64 {
-	if l.newest > v.now || v.used > l.share {
-		return l.newest
-	}
-	return 0
-}
-
 // Peek looks, as [Endpoint.Peek] does.
 func (l *SlidingLog) Peek(now int64) PeekReply {
 	if l.epoch == 0 {
 		return PeekReply{}
 	}
-	v := l.look(now)
-	closed := l.quarantine(v)
+	seen := *l // what is due is moved in it
+	seen.closed, seen.queue = slices.Clone(l.closed), slices.Clone(l.queue)
+	v := seen.look(now)
+	closed := seen.quarantine(v)
 	p := PeekReply{
-		Status: OK, Epoch: l.epoch, Target: l.target, Share: l.lowered(v), Start: l.start,
-		Used: v.used, Window: duration(l.window), Closed: duration(closed),
+		Status: OK, Epoch: l.epoch, Target: l.target, Share: seen.lowered(v), Start: l.start,
+		Used: v.used + seen.ahead(), Window: duration(l.window), Closed: duration(closed),
 	}
+	seen.share = p.Share
+	p.Free = seen.free(v)
 	reset := int64(0)
-	if v.used > 0 {
-		p.Releases = l.releases(v)
-		reset = l.last() + l.window - v.now
+	if p.Used > 0 {
+		p.Releases = seen.releases(v)
+		reset = seen.last() + l.window - v.now
 	}
 	p.Reset = duration(max(reset, closed))
-	var crests []crest
-	if l.newest > v.now {
-		crests = l.crests(v)
-		for i := range crests {
-			crests[i].start = max(crests[i].start-v.now, 0)
-		}
-	}
-	p.weigh(crests)
 	return p
 }
 
 // releases lists the entries in at most MaxReleases steps.
 func (l *SlidingLog) releases(v view) (releases []Release) {
-	count := len(l.closed) - v.live
-	if l.total != l.before {
-		count++
+	type dated struct{ date, permits int64 }
+	var all []dated
+	for i := v.live; i < len(l.closed); i++ {
+		all = append(all, dated{l.closed[i].date, l.held(i)})
 	}
-	step := (count + MaxReleases - 1) / MaxReleases
-	from := v.base
-	for i := step; i < count+step; i += step {
-		last := v.live + min(i, count) - 1
-		date, after := l.newest, l.total
-		if last < len(l.closed) {
-			date, after = l.closed[last].date, l.after(last)
+	if n := mod(l.total - l.before); n > 0 && v.used > 0 {
+		all = append(all, dated{l.newest, n})
+	}
+	for _, b := range l.queue {
+		all = append(all, dated{b.date, b.permits})
+	}
+	step := (len(all) + MaxReleases - 1) / MaxReleases
+	for i := 0; i < len(all); i += step {
+		r := Release{}
+		for _, e := range all[i:min(i+step, len(all))] {
+			r.In, r.Permits = duration(e.date+l.window-v.now), r.Permits+e.permits
 		}
-		releases = append(releases, Release{In: duration(date + l.window - v.now), Permits: mod(after - from)})
-		from = after
+		releases = append(releases, r)
 	}
 	return releases
 }

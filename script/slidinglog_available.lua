@@ -1,10 +1,5 @@
---@needs closed newest now room share used
+--@needs as_proposed closed peak share target
 --@gives available
--- Sliding log, take and reserve: what can be granted now.
-local available = 0
-if closed == 0 and newest > now then
-  --@include slidinglog_crests
-  available = room
-elseif closed == 0 and used < share then
-  available = share - used
-end
+-- Sliding log: what can be granted now, and what a window may hold.
+local ceiling = (as_proposed or share < target) and share or target
+local available = closed == 0 and peak < ceiling and ceiling - peak or 0

@@ -11,10 +11,10 @@ end
 if share > target then
   share = target
 end
-local done = redis.pcall('SETRANGE', KEYS[1], '0',
+local done = redis.pcall('SET', KEYS[1],
   format(FORM, format(LAYOUT, epoch, target, share), start, window, 0, offset, now, 0, total, 0, now, total, now, total,
-  0, 0))
-if type(done) == 'table' then
+    0), 'KEEPTTL')
+if done.err then
   return {-2, done.err}
 end
 if logged then

@@ -1,9 +1,17 @@
---@needs WRAP base before entries newest now oldest sub used window
+--@needs WRAP base before entries newest now oldest queue sub used window
 --@gives leave
 -- The time until `gone` permits have left: until the earliest closed entry leaves after which they
--- have. Bisection over the ranks, expired entries included.
+-- have. Bisection over the ranks, expired entries included. What is booked leaves last.
 local function leave(gone)
   local last = newest + window - now
+  if gone > used then
+    for from = 1, #queue, @pending.bytes do
+      if gone > used then
+        last, gone = sub(queue, @pending.date[from]) + window - now, gone - sub(queue, @pending.permits[from])
+      end
+    end
+    return last
+  end
   if oldest == 0 or gone > (before - base) % WRAP then
     return last
   end

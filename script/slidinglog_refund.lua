@@ -1,10 +1,10 @@
---@needs FORM LAYOUT WRAP base before booked closed closed_until contended cut damaged entries epoch
---@needs format head newest now offset oldest opened room share start stepped sub target total
---@needs trimmed used window
---@sets before booked entries newest oldest opened share total used
+--@needs FORM LAYOUT WRAP available base before closed closed_until contended cut damaged entries
+--@needs epoch format head newest now offset oldest opened peak queue share start stepped sub target
+--@needs total trimmed used window
+--@sets before entries oldest queue share total used
 --@gives refunded
--- Refund: give back permits of the entry that holds the grant made at shard time `at`. Keeps every
--- date and the time to live.
+-- Refund: give back permits of the entry that holds the grant made at shard time `at`, or of the
+-- booking that is due then. Keeps every date and the time to live.
 --
 -- ARGV  1 permits  2 at us
 --       3, 4 of whom: see fair_restore.lua
@@ -17,7 +17,22 @@ if damaged then
 end
 local want, at = ARGV[1] + 0, ARGV[2] + 0
 local refunded, later, emptied = 0, nil, false
-if at >= opened then
+if at > now then
+  local from = 1
+  while from < #queue and sub(queue, @pending.date[from]) + 0 < at do
+    from = from + @pending.bytes
+  end
+  if from < #queue and sub(queue, @pending.opened[from]) + 0 <= at then
+    local held = sub(queue, @pending.permits[from]) + 0
+    refunded = held < want and held or want
+    local rest =
+      refunded < held
+        and sub(queue, @pending.date..opened[from]) .. format('@pending.permits.form', held - refunded)
+          .. sub(queue, @pending.base[from])
+        or ''
+    queue = sub(queue, 1, from - 1) .. rest .. sub(queue, from + @pending.bytes)
+  end
+elseif at >= opened then
   if at <= newest then
     refunded = (total - before) % WRAP
     if refunded > want then
@@ -44,10 +59,23 @@ elseif oldest > 0 then
   end
 end
 
+if refunded > 0 and at <= now then
+  -- Windows that end with what is booked, and may have begun after it, keep what they hold.
+  local place, bases = (total - (later and sub(later[1], @entry.before) or before)) % WRAP, ''
+  for from = 1, #queue, @pending.bytes do
+    local left = sub(queue, @pending.base[from]) + 0
+    if (total - left) % WRAP < place then
+      left = (left - refunded) % WRAP
+    end
+    bases = bases .. sub(queue, @pending.date..permits[from]) .. format('@pending.base.form', left)
+  end
+  queue, used, total = bases, used - refunded, (total - refunded) % WRAP
+end
 --@include quarantine
+--@include slidinglog_peak
 local lowered = false
 if share > target and closed == 0 then
-  local held = used - refunded
+  local held = peak
   if held < target then
     held = target
   end
@@ -66,10 +94,6 @@ if refunded > 0 or lowered then
   if trimmed then
     local removed = redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', cut))
     entries = newest > cut and entries - removed or 0 -- the log may have expired before the head
-  end
-  if refunded > 0 then
-    used = used - refunded
-    total = (total - refunded) % WRAP
   end
   if later and refunded > 0 then
     -- Later totals shrink. New members go in before the old ones leave: an empty ZSET would lose
@@ -100,39 +124,12 @@ if refunded > 0 or lowered then
       end
     end
   end
-  if newest > now and total == before then
-    -- What was booked last is cancelled: the entry before it is the newest again.
-    local last = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
-    if last then
-      newest, before = sub(last, @entry.date) + 0, sub(last, @entry.before) + 0
-      opened = newest - sub(last, @entry.span)
-      redis.call('ZREM', KEYS[2], last)
-      entries = entries - 1
-      if oldest == newest then
-        oldest = 0
-      end
-    else
-      opened, newest = now, now
-    end
-  end
-  booked = (newest > now or (booked > 0 and used > share)) and newest or 0
-  redis.call('SETRANGE', KEYS[1], '0',
+  redis.call('SET', KEYS[1],
     format(FORM, format(LAYOUT, epoch, target, share), start, window, closed_until, offset, now, entries, base, oldest,
-    opened, before, newest, total, contended, booked))
+      opened, before, newest, total, contended) .. queue, 'KEEPTTL')
 elseif stepped then
   --@include stepped
 end
 --@include fair_restore
-local free = 0
-if closed == 0 and newest > now then
-  -- Never an error from here on, as it is done: of a log that cannot be read, nothing is free.
-  local function vacant()
-    --@include slidinglog_crests
-    return room
-  end
-  local room = vacant()
-  free = type(room) == 'number' and room or 0
-elseif closed == 0 and used < share then
-  free = share - used
-end
-return {1, refunded, free, epoch, share}
+--@include slidinglog_available
+return {1, refunded, available, epoch, share}

@@ -1,8 +1,5 @@
 package script
 
-// mostBooked is the number of closed entries with which nothing is booked any more.
-const mostBooked = 512
-
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
 // does. In quarantine nothing is booked: there is no telling what has room yet.
 func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
@@ -13,36 +10,35 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		return ReserveReply{TakeReply: TakeReply{At: now}}
 	}
 	v := l.clock(now)
+	l.fallDue(&v)
 	take := r.take()
 	status, write := l.settle(&v, r.Proposal, r.Seen, take.known())
 
-	free, booked := l.free(v), l.bookedAhead(v)
-	pay, hold, charge := l.fair.due(l.term(v), l.quarantine(v) == 0, r, booked)
+	free := l.free(v)
+	pay, charge := l.fair.due(l.term(v), l.quarantine(v) == 0, r)
 	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
 	case r.Charge: // what was used already counts, as far as it makes a difference
 		if l.quarantine(v) == 0 {
 			granted = overdrawn(r.Permits, l.share, v.used)
 		}
-	case r.Permits <= free && r.after() == 0 && pay == 0 && hold == 0:
+	case r.Permits <= free && r.after() == 0 && pay == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):
 		refused = r.Permits
 	default:
 		date = l.room(v, r.Permits, r.after())
-		if date-v.now < pay || hold > 0 {
-			paced = max(pay, hold)
+		if date-v.now < pay {
+			paced = pay
 			date, refused = v.now+paced, r.Permits
-		} else if l.quarantine(v) == 0 && date-v.now <= r.maxDelay() && booked+r.Permits <= r.maxBooked() &&
-			len(l.closed) < mostBooked {
+		} else if l.quarantine(v) == 0 && date-v.now <= min(r.maxDelay(), l.window) {
 			granted = r.Permits
-			booked += granted
 		} else {
 			refused = r.Permits
 		}
 	}
 
-	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Booked: booked, Paced: duration(paced)}
+	reply := ReserveReply{TakeReply: l.enter(&v, write, granted, date), Paced: duration(paced)}
 	if granted > 0 && date > v.now { // what is booked leaves room before it
 		reply.Free = l.free(v)
 		free = reply.Free + granted
@@ -54,7 +50,6 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		reply.At, reply.Delay = date, duration(date-v.now)
 	case reply.Retry >= 0:
 		reply.Retry = duration(date - v.now)
-		reply.refuse(r, date-v.now)
 	}
 	charge(granted, v.now+reply.date())
 	return reply
@@ -70,22 +65,12 @@ func overdrawn(n, share, used int64) int64 { return max(0, min(n, share, mostUse
 // room returns the earliest instant, not before so many microseconds, at which permits have room
 // behind what is booked, and not in quarantine.
 func (l *SlidingLog) room(v view, permits, after int64) int64 {
-	date := max(v.now+after, l.newest, l.closedUntil)
-	if gone := v.used + permits - min(l.share, l.target); gone > 0 {
+	date := max(v.now+after, l.closedUntil)
+	if n := len(l.queue); n > 0 {
+		date = max(date, l.queue[n-1].date)
+	}
+	if gone := v.used + l.ahead() + permits - min(l.share, l.target); gone > 0 {
 		date = max(date, v.now+l.leave(v, gone))
 	}
 	return date
-}
-
-// bookedAhead returns how many permits are dated ahead of the clock.
-func (l *SlidingLog) bookedAhead(v view) int64 {
-	if l.newest <= v.now {
-		return 0
-	}
-	for i := v.live; i < len(l.closed); i++ {
-		if l.closed[i].date > v.now {
-			return mod(l.total - l.closed[i].before)
-		}
-	}
-	return mod(l.total - l.before)
 }

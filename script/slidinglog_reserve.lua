@@ -1,19 +1,16 @@
---@needs ahead as_proposed available closed closed_until entries hold leave newest now pay permits
---@needs share target used
---@sets ahead
+--@needs as_proposed available closed closed_until leave now pay permits queue share sub target used
+--@needs waits window
 --@gives date granted paced refused
 -- Reserve: take permits, all or none, at the first instant at which there is room for them: now, or
--- behind everything that is booked. In quarantine nothing is: there is no telling what has room
--- yet.
+-- behind everything that is booked, at most a window ahead. In quarantine nothing is booked: there
+-- is no telling what has room yet.
 --
 -- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us, -1: they
 --       are charged
---       5 most permits that may be booked ahead  6 least delay us
+--       6 least delay us
 --       7.. the caller, as fair_charge.lua says, which comes before
--- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, permits
--- booked ahead, and pay if it is why nothing was booked, else 0. Refused: retry is the delay there
--- would be.
-local MOST = @MOST_BOOKED -- closed entries with which nothing is booked any more
+-- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, and pay if
+-- it is why nothing was booked, else 0. Refused: retry is the delay there would be.
 local paced = 0
 --@include slidinglog_available
 local date, granted, refused = now, 0, nil
@@ -26,7 +23,7 @@ if ARGV[4] == '-1' then -- what was used already counts, as far as it makes a di
   if granted > @MOST_USED - used then
     granted = used < @MOST_USED and @MOST_USED - used or 0
   end
-elseif permits <= available and ARGV[6] == '0' and pay == 0 and hold == 0 then
+elseif permits <= available and ARGV[6] == '0' and pay == 0 then
   granted = permits
 elseif permits > most then
   refused = permits
@@ -34,21 +31,21 @@ else
   --@include slidinglog_rest
   --@include slidinglog_leave
   date = now + ARGV[6]
-  if date < newest then
-    date = newest
+  if queue ~= '' and date < sub(queue, @pending.date[..#queue]) + 0 then
+    date = sub(queue, @pending.date[..#queue]) + 0
   end
   if date < closed_until then
     date = closed_until
   end
-  local gone = used + permits - most
+  local gone = used + waits + permits - most
   if gone > 0 and date < now + leave(gone) then
     date = now + leave(gone)
   end
-  if date - now < pay or hold > 0 then
-    paced = math.max(pay, hold)
+  if date - now < pay then
+    paced = pay
     date, refused = now + paced, permits
-  elseif closed == 0 and date - now <= ARGV[4] + 0 and ahead + permits <= ARGV[5] + 0 and entries < MOST then
-    granted, ahead = permits, ahead + permits
+  elseif closed == 0 and date - now <= ARGV[4] + 0 and date - now <= window then
+    granted = permits
   else
     refused = permits
   end

@@ -1,4 +1,4 @@
---@needs ahead as_proposed date granted now paced reply retry sub
+--@needs as_proposed date granted now paced reply retry sub
 --@sets date epoch target
 -- Reserve, after the permits were entered.
 if granted > 0 then
@@ -13,4 +13,4 @@ if as_proposed then
   epoch, target = sub(ARGV[1], @proposal.epoch) + 0, sub(ARGV[1], @proposal.target) + 0
 end
 --@include reply_layout
-reply[@reserve.delay], reply[@reserve.booked], reply[@reserve.paced] = date - now, ahead, paced
+reply[@reserve.delay], reply[@reserve.paced] = date - now, paced

@@ -1,5 +1,4 @@
---@needs WRAP as_proposed before befores closed damaged dates entitled epoch newest now proposed
---@needs share sub target total used window
+--@needs as_proposed closed damaged entitled epoch now peak proposed share sub target total window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
 --@gives written
@@ -25,30 +24,14 @@ if damaged then
   end
 end
 --@include quarantine
+--@include slidinglog_peak
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
 -- the layout before did not leave to the shard is not its own: drivers count a shard in quarantine
 -- with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
-  local held = used
-  if newest > now and used > bottom then
-    -- What is booked ahead is in use only when it is due: the most that any window from now on
-    -- holds.
-    --@include slidinglog_dates
-    local count, first = #dates + 1, 1
-    dates[count], befores[count], befores[count + 1] = newest, before, total
-    held = 0
-    for i = 1, count do
-      while dates[first] <= dates[i] - window do
-        first = first + 1
-      end
-      local sum = (befores[i + 1] - befores[first]) % WRAP
-      if sum > held and (i == count or dates[i + 1] > now) then
-        held = sum
-      end
-    end
-  end
+  local held = peak
   if held < bottom then
     held = bottom
   end

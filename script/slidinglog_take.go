@@ -13,6 +13,7 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 		return TakeReply{At: now, Grants: grants}
 	}
 	v := l.clock(now)
+	l.fallDue(&v)
 	status, write := l.settle(&v, r.Proposal, r.Seen, r.known())
 
 	free := l.free(v)
@@ -27,7 +28,7 @@ func (l *SlidingLog) Take(now int64, r *TakeRequest) TakeReply {
 	l.foresee(v, refused, &reply)
 	l.fair.settle(term, r, &reply)
 	if len(r.Groups) == 0 && l.share > l.target && l.quarantine(v) == 0 && v.used > 0 {
-		reply.Next = duration(l.first(v.live) + l.window - v.now) // when the share falls next
+		reply.Next = duration(l.first(v) + l.window - v.now) // when the share falls next
 	}
 	return reply
 }
@@ -44,7 +45,7 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 			goal = min(goal, target)
 		}
 	}
-	if share := l.settled(*v, goal); share != l.share {
+	if share := l.loweredTo(goal, *v); share != l.share {
 		l.share, write = share, true
 	}
 	if goal < l.target {
@@ -57,44 +58,21 @@ func (l *SlidingLog) settle(v *view, p *Proposal, seen bool, known int64) (statu
 	return status, write
 }
 
-// settled is lowered to goal, but of what is booked ahead it counts only what one window holds: the
-// rest is not in use at the same time.
-func (l *SlidingLog) settled(v view, goal int64) int64 {
-	if l.falls(goal, v) && l.newest > v.now {
-		v.used = l.fullest(v)
-	}
-	return l.loweredTo(goal, v)
-}
-
-// fullest returns the most that any window from now on holds.
-func (l *SlidingLog) fullest(v view) (most int64) {
-	entries := append(slices.Clone(l.closed[v.live:]), closedEntry{date: l.newest, before: l.before},
-		closedEntry{before: l.total})
-	first := 0
-	for i, entry := range entries[:len(entries)-1] {
-		for entries[first].date <= entry.date-l.window {
-			first++
-		}
-		if i == len(entries)-2 || entries[i+1].date > v.now {
-			most = max(most, mod(entries[i+1].before-entries[first].before))
-		}
-	}
-	return most
-}
-
 // enter writes down what changed and what was granted at date, now or ahead.
 func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 	if granted > 0 || write {
-		write = write || v.live > 0 || v.stepped || l.booked > 0
+		write = write || v.live > 0 || v.stepped
 		l.forget(*v)
 		v.live = 0
 		partial := false
 		if granted > 0 {
-			partial = l.grant(*v, granted, date) && l.newest == v.now
-			v.used += granted
+			if date > v.now {
+				l.book(*v, granted, date)
+			} else {
+				partial = l.grant(*v, granted)
+				v.used += granted
+			}
 		}
-		write = write || v.used > l.share
-		l.booked = l.mark(*v)
 		if write || !partial {
 			l.touched = v.now
 		}
@@ -102,7 +80,7 @@ func (l *SlidingLog) enter(v *view, write bool, granted, date int64) TakeReply {
 	l.offset = v.offset
 	return TakeReply{
 		Epoch: l.epoch, Target: l.target, Share: l.share,
-		Granted: granted, Used: v.used, At: v.now,
+		Granted: granted, Used: v.used + l.ahead(), At: v.now,
 	}
 }
 
@@ -138,23 +116,17 @@ func (l *SlidingLog) create(now int64, p *Proposal, seen bool, known int64) Stat
 	return Fresh
 }
 
-// grant writes permits granted at date into the open entry (merged), or closes it and opens
-// another.
-func (l *SlidingLog) grant(v view, granted, date int64) (merged bool) {
-	if date < l.newest {
-		l.insert(granted, date)
-		return false
-	}
-	merged = date == l.newest ||
-		l.near(date, l.opened) && (len(l.closed) >= exactLive || v.used*lump < l.share) &&
-			(date == v.now || l.newest > v.now)
+// grant writes permits granted now into the open entry (merged), or closes it and opens another.
+func (l *SlidingLog) grant(v view, granted int64) (merged bool) {
+	merged = v.now == l.newest ||
+		l.near(v.now, l.opened) && (len(l.closed) >= exactLive || v.used*lump < l.share)
 	if !merged {
 		if l.total != l.before {
 			l.closed = append(l.closed, closedEntry{date: l.newest, before: l.before, opened: l.opened})
 		}
-		l.before, l.opened = l.total, date
+		l.before, l.opened = l.total, v.now
 	}
-	l.newest = date
+	l.newest = v.now
 	l.total = mod(l.total + granted)
 	return merged
 }
@@ -164,45 +136,46 @@ func (l *SlidingLog) near(date, opened int64) bool {
 	return l.share > exactShare && (date-opened)*resolution < l.window
 }
 
-// insert writes permits granted at date behind which others have booked: into the log, where the
-// date belongs. It prolongs no entry that holds much: who has booked for the instant at which that
-// is free again would have it in one window with what is granted now, and leave no room for anybody
-// else.
-func (l *SlidingLog) insert(granted, date int64) {
-	i, _ := slices.BinarySearchFunc(l.closed, date+1, byDate)
-	switch {
-	case i > 0 && (l.closed[i-1].date == date || len(l.closed) >= exactLive &&
-		l.near(date, l.closed[i-1].opened) && l.held(i-1)*lump < l.share):
-		l.closed[i-1].date = date
-	case i < len(l.closed):
-		l.closed = slices.Insert(l.closed, i, closedEntry{date: date, before: l.closed[i].before, opened: date})
-		i++
-	default:
-		l.closed = append(l.closed, closedEntry{date: date, before: l.before, opened: date})
-		i++
+// book writes permits booked for a date, no earlier than what is booked already, into the queue.
+func (l *SlidingLog) book(v view, permits, date int64) {
+	if n := len(l.queue); n > 0 {
+		if b := &l.queue[n-1]; date == b.date || n >= mostPending || l.near(date, b.opened) {
+			b.date, b.permits = date, b.permits+permits
+			return
+		}
 	}
-	for ; i < len(l.closed); i++ {
-		l.closed[i].before = mod(l.closed[i].before + granted)
+	base, from := l.total, date-l.window
+	if i, _ := slices.BinarySearchFunc(l.closed, from+1, byDate); from <= v.cut {
+		base = v.base
+	} else if i < len(l.closed) {
+		base = l.closed[i].before
+	} else if l.newest > from {
+		base = l.before
 	}
-	l.before = mod(l.before + granted)
-	l.total = mod(l.total + granted)
+	l.queue = append(l.queue, pending{date, date, permits, base})
 }
 
 // foresee fills in when permits come back.
 func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	next, reset, closed := int64(0), int64(0), l.quarantine(v)
-	if v.used > 0 {
-		next = l.first(v.live) + l.window - v.now
+	most := l.target
+	if closed == 0 { // else the share is put in force afterwards
+		most = min(l.share, l.target)
+	}
+	if v.used > 0 || len(l.queue) > 0 {
+		next = l.first(v) + l.window - v.now
 		reset = l.last() + l.window - v.now
-		if most := min(l.share, l.target); closed == 0 && l.vacant(v) == 0 {
+		if closed == 0 && l.free(v) == 0 {
 			next = reset
 			if most > 0 {
 				next = l.until(v, 1, most)
 			}
 		}
 	}
-	if refused > 0 {
-		reply.Retry = wait(l.retry(v, refused, closed))
+	if refused > most {
+		reply.Retry = -1
+	} else if refused > 0 {
+		reply.Retry = duration(max(l.until(v, refused, most), closed))
 	}
 	if closed > 0 {
 		next, reset = closed, max(reset, closed)
@@ -210,20 +183,24 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 	reply.Next, reply.Reset, reply.Closed = duration(next), duration(reset), duration(closed)
 }
 
-// retry returns the microseconds until an ask of size permits can be granted if nobody else takes
-// any, or -1.
-func (l *SlidingLog) retry(v view, size, closed int64) int64 {
-	most := l.target
-	if closed == 0 { // else the share is put in force afterwards
-		most = min(l.share, l.target)
+// until returns in how many microseconds permits can be granted, if no window may hold more than
+// most: when that leaves room for them beside all that is booked, or behind the last booking beside
+// which it does not.
+func (l *SlidingLog) until(v view, permits, most int64) (us int64) {
+	sum, before := int64(0), int64(0)
+	for _, b := range l.queue {
+		sum += b.permits
+		if mod(l.total-b.base)+sum+permits > most {
+			us, before = b.date-v.now, sum
+		}
 	}
-	if size > most {
-		return -1
+	if gone := v.used + before + permits - most; gone > 0 {
+		us = max(us, l.leave(v, gone))
 	}
-	return max(l.until(v, size, most), closed)
+	return us
 }
 
-// leave returns the microseconds until so many permits have left.
+// leave returns the microseconds until so many permits have left, those included that are booked.
 func (l *SlidingLog) leave(v view, permits int64) int64 {
 	date := l.newest
 	for i := v.live; i < len(l.closed); i++ {
@@ -231,6 +208,12 @@ func (l *SlidingLog) leave(v view, permits int64) int64 {
 			date = l.closed[i].date
 			break
 		}
+	}
+	for _, b := range l.queue {
+		if permits <= v.used {
+			break
+		}
+		date, permits = b.date, permits-b.permits
 	}
 	return date + l.window - v.now
 }

@@ -59,8 +59,7 @@ func (r *restorable) takes(terms Terms, n int64) TakeReply {
 }
 
 func (r *restorable) books(terms Terms, n int64) ReserveReply {
-	reply, err := r.reserve(r.now, &ReserveRequest{Proposal: r.proposal(terms), Permits: n, MaxDelay: time.Minute,
-		MaxBooked: 30})
+	reply, err := r.reserve(r.now, &ReserveRequest{Proposal: r.proposal(terms), Permits: n, MaxDelay: time.Minute})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -82,8 +83,10 @@ func TestForeignState(t *testing.T) {
 			"no beginning":  {ref.head, []string{"SET", ref.head, with(50, "x")}, "look refund peek clear"},
 			"opened later":  {ref.head, []string{"SET", ref.head, with(170, "9")}, "look refund peek clear"},
 			"epoch 0":       {ref.head, []string{"SET", ref.head, with(19, "0")}, "take look refund peek clear"},
-			"booked else":   {ref.head, []string{"SET", ref.head, with(248, "7")}, "take look refund peek clear"},
-			"over its used": {ref.head, []string{"SET", ref.head, with(215, "11")}, "take look refund peek clear"},
+			"booked others": {ref.head, []string{"SET", ref.head, good + strings.Repeat("x", columns.Pending.Bytes())},
+				"take look refund peek clear"},
+			"booked nothing": {ref.head, []string{"SET", ref.head, good + columns.Pending.Sprint(1, 1, 0, 0)},
+				"take look refund peek clear"},
 			"log a string":  {ref.log, []string{"SET", ref.log, "x"}, "take look drop"},
 			"other members": {ref.log, []string{"ZADD", ref.log, "1", "somebody"}, "take look drop"},
 		} {

@@ -1,6 +1,6 @@
 --@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs payable receipt retire_at retired retry room share span sub target wait window
---@sets begin book booked date earliest held lasts overdraw part receipt refund reshape
+--@sets begin book date earliest held lasts overdraw part receipt refund reshape
 --@sets retire retry
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
@@ -337,8 +337,6 @@ if not TAKES then
     end
     return at
   end
-
-  booked = sum_booked
 
   -- Takes up to n permits off the bookings with this receipt, which are several only within a
   -- microsecond, and returns how many.

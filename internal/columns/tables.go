@@ -2,21 +2,26 @@ package columns
 
 // tables are those that scripts know by name.
 var tables = []*Table{
-	&Head, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
+	&Head, &Pending, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Note, &Booking,
 	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
 var (
 	Head = Table{Name: "head", Columns: []Column{
-		{Name: "magic", Fixed: "SLG2"},
+		{Name: "magic", Fixed: "SLG3"},
 		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
 		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
 		{Name: "touched", Width: 16},
 		{Name: "entries", Width: 4}, {Name: "base", Width: 15}, {Name: "oldest", Width: 16},
 		{Name: "opened", Width: 16}, {Name: "before", Width: 15}, {Name: "newest", Width: 16},
 		{Name: "total", Width: 15},
-		{Name: "contended", Width: 16}, {Name: "booked", Width: 16},
+		{Name: "contended", Width: 16},
+	}}
+	// Pending, behind the head: what is booked ahead. Its date, when the first of it is due, how much
+	// it is, and the total before the window that ends with it.
+	Pending = Table{Name: "pending", Columns: []Column{
+		{Name: "date", Width: 16}, {Name: "opened", Width: 16}, {Name: "permits", Width: 13}, {Name: "base", Width: 15},
 	}}
 	// Entry: its date, the total before it, and its date less when it was opened.
 	Entry = Table{Name: "entry", Columns: []Column{
@@ -34,10 +39,10 @@ var (
 		{Name: "burst", Width: 13}, {Name: "contended", Width: 16}, {Name: "own"},
 	}}
 	// FixedWindow: when the window began, since when grants are known, and the permits of it and of
-	// each of the next seven.
+	// the next.
 	FixedWindow = Table{Name: "windows", Before: own, Columns: []Column{
 		{Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "count", Width: 13},
-		{Name: "later", Width: 13, Times: 7},
+		{Name: "later", Width: 13},
 	}}
 	// SlidingCounter: the cells follow it.
 	SlidingCounter = Table{Name: "counter", Before: own, Columns: []Column{

@@ -5,7 +5,6 @@ package forecast
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/script"
@@ -17,26 +16,23 @@ type Outlook struct {
 	Releases []Release // in order of time
 }
 
-// Release is permits that come back at a time. Below 0 they are free no more: what is reserved
-// comes into one window with them.
+// Release is permits that come back at a time.
 type Release struct{ At, Permits int64 }
 
-// Releases lists how what a shard has free changes from now on beside the loads, and when, on the
-// clock on which the look at it was at received. closed is what is left of its quarantine, room
-// what it holds at the most.
-func Releases(loads []script.Load, closed time.Duration, received, room int64) (releases []Release) {
-	free := int64(0)
-	for i, load := range loads {
-		if i+1 < len(loads) && loads[i+1].In <= closed {
-			continue // over when the shard opens
+// Releases lists what comes back on a shard beside what is free, and when, on the clock on which the
+// look at it was at received. room is what it holds at the most.
+func Releases(free int64, found *script.PeekReply, received, room int64) (releases []Release) {
+	left, at := found.Used, found.Closed
+	for i := 0; ; i++ {
+		if over := i < len(found.Releases) && found.Releases[i].In <= at; !over && room-left > free && at > 0 {
+			releases = append(releases, Release{received + int64(at), room - left - free})
+			free = room - left
 		}
-		was := free
-		free = max(0, room-load.Permits)
-		if at := max(load.In, closed); at > 0 && free != was { // else it is free now
-			releases = append(releases, Release{received + int64(at), free - was})
+		if i == len(found.Releases) {
+			return releases
 		}
+		left, at = left-found.Releases[i].Permits, max(at, found.Releases[i].In)
 	}
-	return releases
 }
 
 // Add puts in what one more shard has. Sort follows the last of them.

@@ -9,48 +9,38 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// What is free can fall again, on one shard while it rises on another: n permits come when so many
-// are free together after all that happens then.
-func TestOutlookFollowsWhatIsFreeUpAndDown(t *testing.T) {
-	loads := func(steps ...int64) (loads []script.Load) {
+// n permits come when so many are free together after all that comes back then. What is booked may
+// leave more free now than behind it.
+func TestOutlookFollowsWhatComesBack(t *testing.T) {
+	look := func(free int64, closed int64, steps ...int64) script.PeekReply {
+		p := script.PeekReply{Free: free, Closed: time.Duration(closed) * time.Second}
 		for i, permits := range steps {
-			loads = append(loads, script.Load{In: time.Duration(i) * time.Second, Permits: permits})
+			p.Used += permits
+			p.Releases = append(p.Releases, script.Release{In: time.Duration(i+1) * time.Second, Permits: permits})
 		}
-		return loads
+		return p
 	}
 	for name, c := range map[string]struct {
-		shards [][]script.Load
-		closed time.Duration
-		want   map[int64]time.Duration
+		shards []script.PeekReply
+		want   map[int64]int64 // in seconds
 	}{
-		"one shard": {[][]script.Load{loads(6, 10, 5, 8, 0)}, 0,
-			map[int64]time.Duration{4: 0, 5: 2, 6: 4, 10: 4}},
-		"over its share": {[][]script.Load{loads(15, 12, 9)}, 0, map[int64]time.Duration{1: 2, 2: 9}},
-		"at the same instant": {[][]script.Load{loads(10, 0, 0), loads(0, 10, 0)}, 0,
-			map[int64]time.Duration{10: 0, 11: 2, 20: 2}},
-		"in quarantine": {[][]script.Load{loads(0, 9, 7, 4)}, 2500 * time.Millisecond,
-			map[int64]time.Duration{1: 25, 3: 25, 4: 3, 6: 3, 7: 9}},
+		"one shard":      {[]script.PeekReply{look(4, 0, 1, 5)}, map[int64]int64{4: 0, 5: 1, 6: 2, 10: 2}},
+		"over its share": {[]script.PeekReply{look(0, 0, 3, 3, 9)}, map[int64]int64{1: 2, 2: 3, 10: 3}},
+		"beside a booking": {[]script.PeekReply{look(4, 0, 2, 3, 7)},
+			map[int64]int64{4: 0, 5: 3, 10: 3}},
+		"two shards":    {[]script.PeekReply{look(0, 0, 10), look(0, 0, 10)}, map[int64]int64{1: 1, 20: 1}},
+		"in quarantine": {[]script.PeekReply{look(0, 2, 2, 3, 4)}, map[int64]int64{1: 2, 6: 2, 7: 3, 10: 3}},
 	} {
 		const made = 7
 		var o Outlook
-		for _, shard := range c.shards {
-			free := int64(0)
-			if c.closed == 0 {
-				free = max(0, 10-shard[0].Permits)
-			}
-			o.Add(free, Releases(shard, c.closed, made, 10))
+		for _, p := range c.shards {
+			o.Add(p.Free, Releases(p.Free, &p, made, 10))
 		}
 		o.Sort()
 		for n, want := range c.want {
-			if want *= time.Second; want == 25*time.Second {
-				want = c.closed
-			}
 			at, ok := o.When(n)
-			if !ok {
-				at = made + int64(9*time.Second)
-			}
-			if got := time.Duration(max(at-made, 0)); got != want {
-				t.Errorf("%s: %d permits in %s, want %s", name, n, got, want)
+			if got := max(at-made, 0); !ok || got != want*int64(time.Second) {
+				t.Errorf("%s: %d permits in %s, %v, want %d s", name, n, time.Duration(got), ok, want)
 			}
 		}
 	}

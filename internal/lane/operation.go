@@ -115,7 +115,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		}
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
-			MaxDelay: b.Ahead, MaxBooked: script.MaxBooked, Charge: b.Charge,
+			MaxDelay: b.Ahead, Charge: b.Charge,
 			Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}

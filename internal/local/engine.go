@@ -163,9 +163,7 @@ func (e *Engine) Book(n, deadline int64) (g Grant, due int64, late time.Duration
 	if e.log == nil { // no limit could be enforced yet
 		return g, 0, 0
 	}
-	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxBooked: script.MaxBooked}
-	fills := float64(e.limit.Most) / float64(e.limit.Permits)
-	req.MaxDelay = time.Duration(max(1, fills)*float64(e.limit.Window)) + 2*time.Microsecond
+	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: script.MaxFill}
 	if deadline != 0 {
 		req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(deadline-e.Clock.Now())))
 	}
