@@ -1,5 +1,5 @@
---@gives FORM LAYOUT WRAP as_proposed base before closed_until contended entries epoch find format
---@gives head newest now offset oldest opened queue share start stepped sub target time total window
+--@gives FORM LAYOUT WRAP as_proposed base before closed_until contended entries epoch format head
+--@gives newest now offset oldest opened queue share start stepped sub target time total window
 -- Sliding log, part 1 of every operation: read the clock and the state.
 --
 -- KEYS[1]  head: a string
@@ -74,7 +74,7 @@ if head then
     end)
     queue = sub(head, @head.bytes + 1)
     local last, whole = 0, true
-    sound = sound and pcall(function()
+    local read = pcall(function()
       for from = 1, #queue, @pending.bytes do
         local date, first, left = sub(queue, @pending.date[from]) + 0, sub(queue, @pending.opened[from]) + 0,
           sub(queue, @pending.base[from]) + 0
@@ -83,7 +83,8 @@ if head then
           and left < WRAP
         last = date
       end
-    end) and whole
+    end)
+    sound = sound and read and whole
     --@include slidinglog_rest
   end
   -- Also false for NaN and infinity, which strtod accepts.

@@ -1,7 +1,6 @@
 --@needs FORM LAYOUT WRAP as_proposed available base before closed closed_until contended cut date
---@needs discard entries epoch find format granted head leave newest now offset oldest opened peak
---@needs queue refused renew rewrite share start status stepped sub target total trimmed used waits
---@needs window
+--@needs discard entries epoch format granted head leave newest now offset oldest opened peak queue
+--@needs refused renew rewrite share start status stepped sub target total trimmed used waits window
 --@sets available before entries newest oldest opened renew rewrite total trimmed used waits written
 --@gives next_us reply retry
 -- Sliding log, after the grants: write them down, foresee what comes back, reply.
