@@ -14,12 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
 )
 
-// stored is the folder of the results that are committed, and pages that of README.md and docs,
-// which show them.
-const (
-	stored = "results"
-	pages  = ".."
-)
+// stored is the folder of the results that are committed.
+const stored = "results"
 
 func (j *job) do(ctx context.Context) error {
 	if err := j.heed(ctx); err != nil {
@@ -39,7 +35,7 @@ func (j *job) do(ctx context.Context) error {
 		failed = append(failed, drawStored(j.results))
 	}
 	if j.results == stored {
-		failed = append(failed, report.Pages(pages, stored))
+		failed = append(failed, report.Pages("..", stored)) // README.md and docs
 	}
 	return errors.Join(failed...)
 }

@@ -121,7 +121,7 @@ func (j *job) complete(name, goroutines, rivals string) (err error) {
 	case j.env.Smoke && j.results == stored:
 		return errors.New("--smoke needs --out: its figures mean nothing")
 	}
-	if j.env.Lineup, err = rival.Named(rivals); err != nil {
+	if j.env.Rivals, err = rival.Named(rivals); err != nil {
 		return fmt.Errorf("--rivals: %w", err)
 	}
 	for word := range strings.SplitSeq(goroutines, ",") {
@@ -162,12 +162,8 @@ func usage(flags *flag.FlagSet) {
 	for _, s := range scenario.All() {
 		fmt.Fprintf(out, "  %-11s %s\n", s.Name, s.Title)
 	}
-	fmt.Fprintf(out, "  %-11s %s\n  %-11s %s\n\nrivals:\n", "all", "all of them, one after the other", "report",
+	fmt.Fprintf(out, "  %-11s %s\n  %-11s %s\n\nflags:\n", "all", "all of them, one after the other", "report",
 		"draw the pictures and write the figures in README.md and docs from the stored results")
-	for _, r := range rival.All() {
-		fmt.Fprintf(out, "  %-15s %s\n", r.Name, r.Algorithm)
-	}
-	fmt.Fprintf(out, "  %-15s %s\n\nflags:\n", rival.RedissonName, "its real RRateLimiter, in a JVM")
 	flags.PrintDefaults()
 	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64,1024 --out /tmp/bench\n")
 }

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(j.scenarios) != 2 || j.scenarios[1].Name != "exact" || j.env.Rounds != 3 || j.env.Redisson ||
+	if len(j.scenarios) != 2 || j.scenarios[1].Name != "exact" || j.env.Rounds != 3 ||
 		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 || j.results != "results" ||
 		!slices.Equal(j.env.Cases, []string{"1", "50k few"}) {
 		t.Errorf("parsed %+v", j)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -219,7 +220,7 @@ func (a *admission) rehearse(ctx context.Context, all []ways) error {
 	ctx, cancel := context.WithTimeout(ctx, a.Life/2)
 	defer cancel()
 	var calls sync.WaitGroup
-	failed := make(chan error, 1)
+	var failed atomic.Pointer[error]
 	for i, m := range a.Members {
 		for range m.Callers {
 			calls.Go(func() {
@@ -228,19 +229,15 @@ func (a *admission) rehearse(ctx context.Context, all []ways) error {
 					err = all[i].wait(ctx)
 				}
 				if err != nil {
-					select {
-					case failed <- fmt.Errorf("first call of %s: %w", m.Name, err):
-					default:
-					}
+					err = fmt.Errorf("first call of %s: %w", m.Name, err)
+					failed.Store(&err)
 				}
 			})
 		}
 	}
 	calls.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
+	if err := failed.Load(); err != nil {
+		return *err
 	}
+	return nil
 }

@@ -65,20 +65,6 @@ type Member struct {
 	Index int `json:"index"` // in the whole crowd; set by Gather
 }
 
-// Demand is how many permits a second a member wants, of so many that there are: all
-// of them, if it has callers that do not work in between. Of callers that do, the
-// time that a permit takes to come, even if there are enough of them, is left out: they ask for a
-// little less.
-func (m Member) Demand(limit float64) float64 {
-	switch {
-	case m.Callers == 0:
-		return m.Rate
-	case m.Work == 0:
-		return limit
-	}
-	return float64(m.Callers) / m.Work.Seconds()
-}
-
 // arrivals are the instants of a member's calls since it came, the same ones for
 // the same seed of the crowd.
 func (m Member) arrivals(seed uint64) load.Arrivals {

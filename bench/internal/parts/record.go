@@ -4,6 +4,7 @@
 package parts
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -43,12 +44,10 @@ func (r *Record) Add(i int, window, asked, answered time.Duration, wanted, got i
 
 // Verdict is how fairly, and how well, a limit was shared.
 type Verdict struct {
-	Jain        float64 // of got/entitlement over all the time
-	Least       float64 // got/entitlement of the participant with the least
-	Most        float64 // and with the most
-	LeastWindow float64 // the least of Jain's indices of single windows
-	MeanWindow  float64 // and their mean
-	Used        float64 // got by all, over what they could have got at most
+	Jain  float64 // of got/entitlement over all the time
+	Least float64 // got/entitlement of the participant with the least
+	Most  float64 // and with the most
+	Used  float64 // got by all, over what they could have got at most
 }
 
 // blockWindows is over how many windows demand is taken together: a random demand
@@ -63,7 +62,6 @@ func (r *Record) Judge() Verdict {
 		entitled = make([]float64, n)
 		got      = make([]float64, n)
 		v        Verdict
-		windows  []float64
 	)
 	for from := 0; from < bins; from += blockWindows * r.PerWindow {
 		part, had := r.Between(from, min(from+blockWindows*r.PerWindow, bins))
@@ -72,16 +70,10 @@ func (r *Record) Judge() Verdict {
 			got[i] += had[i]
 		}
 	}
-	for from := 0; from+r.PerWindow <= bins; from += r.PerWindow {
-		windows = append(windows, fairness.Jain(ratios(r.Between(from, from+r.PerWindow))))
-	}
 	xs := ratios(entitled, got)
 	v.Jain = fairness.Jain(xs)
 	if len(xs) > 0 {
 		v.Least, v.Most = slices.Min(xs), slices.Max(xs)
-	}
-	if len(windows) > 0 {
-		v.LeastWindow, v.MeanWindow = slices.Min(windows), total(windows)/float64(len(windows))
 	}
 	if all := total(entitled); all > 0 {
 		v.Used = total(got) / all
@@ -155,3 +147,23 @@ func total(xs []float64) (sum float64) {
 	}
 	return sum
 }
+
+// fine is how many units a permit is divided into: entitlements are not whole, and
+// a permit is some per cent of what a small participant gets in a window.
+const fine = 1000
+
+// Entitled divides a capacity by weighted max-min, as package fairness does, to a
+// thousandth of a permit.
+func Entitled(weights, demands []float64, capacity float64) []float64 {
+	claims := make([]fairness.Claim, len(demands))
+	for i := range claims {
+		claims[i] = fairness.Claim{Demand: units(demands[i]), Weight: units(weights[i])}
+	}
+	entitled := make([]float64, len(demands))
+	for i, share := range fairness.Shares(nil, units(capacity), claims) {
+		entitled[i] = float64(share) / fine
+	}
+	return entitled
+}
+
+func units(x float64) int64 { return int64(math.Round(fine * x)) }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // excerpt is what a page shows of a result: what stands between these two comments. There are
@@ -117,33 +116,12 @@ func (r *Result) run(within bool) string {
 	}
 	line := fmt.Sprintf("`%s`, %s", r.Command, when)
 	if why := r.warning(); why != "" {
-		return line + "\\\n" + fill("🔴 **"+why+"**") + "\n"
+		return line + "\\\n🔴 **" + why + "**\n"
 	}
 	if r.Noise != nil {
-		line += "\\\n" + fill("others meanwhile: "+r.Noise.String())
+		line += "\\\nothers meanwhile: " + r.Noise.String()
 	}
 	return line + "\n"
-}
-
-// fill breaks a text into lines of at most a hundred letters.
-func fill(text string) string {
-	const most = 100
-	var b strings.Builder
-	width := 0
-	for word := range strings.FieldsSeq(text) {
-		switch n := utf8.RuneCountInString(word); {
-		case width == 0:
-			width = n
-		case width+1+n > most:
-			b.WriteByte('\n')
-			width = n
-		default:
-			b.WriteByte(' ')
-			width += 1 + n
-		}
-		b.WriteString(word)
-	}
-	return b.String()
 }
 
 // within is a figure in a sentence: a median, or how many times one is another.
@@ -160,8 +138,7 @@ func (r *Result) within(metric, label, series string) (string, error) {
 
 // value is the median of a series at an X, or the least or the most of those at all.
 func (r *Result) value(metric, label, series string) (float64, error) {
-	pick := map[string]func(...float64) float64{"least of all": least, "most of all": most}[label]
-	if pick == nil {
+	if label != "least of all" && label != "most of all" {
 		return r.at(metric, label, series)
 	}
 	var values []float64
@@ -173,11 +150,11 @@ func (r *Result) value(metric, label, series string) (float64, error) {
 	if len(values) == 0 {
 		return 0, fmt.Errorf("%q has no %q", series, metric)
 	}
-	return pick(values...), nil
+	if label == "least of all" {
+		return slices.Min(values), nil
+	}
+	return slices.Max(values), nil
 }
-
-func least(values ...float64) float64 { return slices.Min(values) }
-func most(values ...float64) float64  { return slices.Max(values) }
 
 // at is the median of a series at an X as it is shown.
 func (r *Result) at(metric, label, series string) (float64, error) {

@@ -21,7 +21,6 @@ import (
 var redisRate = Rival{
 	Name:      "redis_rate",
 	Module:    "github.com/go-redis/redis_rate/v10",
-	Algorithm: "GCRA, one script",
 	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client := goRedis(addr)
@@ -44,7 +43,6 @@ func goRedis(addr string) redis.UniversalClient {
 var rueidisLimiter = Rival{
 	Name:      "rueidislimiter",
 	Module:    "github.com/redis/rueidis/rueidislimiter",
-	Algorithm: "fixed window by the client's clock, one script",
 	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		var client rueidis.Client
@@ -70,7 +68,6 @@ var rueidisLimiter = Rival{
 var ulule = Rival{
 	Name:      "ulule",
 	Module:    "github.com/ulule/limiter/v3",
-	Algorithm: "fixed window, one script",
 	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client := goRedis(addr)
@@ -97,9 +94,8 @@ func init() {
 // goZero is its PeriodLimit. Its TokenLimiter goes on locally when the server
 // is slow, which would be measured as speed.
 var goZero = Rival{
-	Name:      "go-zero",
-	Module:    "github.com/zeromicro/go-zero",
-	Algorithm: "fixed window (PeriodLimit), one script",
+	Name:   "go-zero",
+	Module: "github.com/zeromicro/go-zero",
 	Open: func(_ context.Context, addr string, l Limit) (Handle, error) {
 		store, err := zeroredis.NewRedis(zeroredis.RedisConf{Host: addr, Type: zeroredis.NodeType})
 		if err != nil {

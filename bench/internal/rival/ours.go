@@ -16,7 +16,6 @@ import (
 // from coalescing and none from more servers.
 var Shardlimit = Rival{
 	Name:      "shardlimit",
-	Algorithm: "sliding log, one script a batch",
 	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		return Sharded{Addrs: []string{addr}}.Open(limit)
@@ -76,7 +75,6 @@ func Config(addrs ...string) shardlimit.Config {
 // left of shardlimit's speed without coalescing.
 var scriptRival = Rival{
 	Name:      "script",
-	Algorithm: "shardlimit's sliding log without coalescing",
 	Clustered: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := rueidis.NewClient(server.Option(addr))

@@ -35,47 +35,31 @@ type Handle struct {
 type Rival struct {
 	Name      string // short, for flags and legends
 	Module    string // path of the Go module it comes from; "" is this one
-	Algorithm string
-	Clustered bool // Open can be given the addresses of a cluster, with a comma between
+	Clustered bool   // Open can be given the addresses of a cluster, with a comma between
 	// Open connects to the server at addr for limits of this size.
 	Open func(ctx context.Context, addr string, limit Limit) (Handle, error)
 }
 
-// All lists every rival but Redisson, ours first.
+// All lists every rival, ours first.
 func All() []Rival {
 	return []Rival{Shardlimit, scriptRival, redisRate, rueidisLimiter, ulule, goZero}
 }
 
-// Lineup is who takes part in a scenario.
-type Lineup struct {
-	Rivals   []Rival // of All
-	Redisson bool    // where a scenario has a place for it
-}
-
-// Has reports whether one of the rivals has this name.
-func (l Lineup) Has(name string) bool {
-	return slices.ContainsFunc(l.Rivals, func(r Rival) bool { return r.Name == name })
-}
-
 // Named picks rivals by name, separated by commas; "" is all of them.
-func Named(names string) (Lineup, error) {
-	if names == "" {
-		return Lineup{Rivals: All(), Redisson: true}, nil
-	}
-	var picked Lineup
-	known := []string{RedissonName}
-	for _, r := range All() {
+func Named(names string) (picked []Rival, err error) {
+	all, known := All(), []string{}
+	for _, r := range all {
 		known = append(known, r.Name)
 	}
+	if names == "" {
+		return all, nil
+	}
 	for name := range strings.SplitSeq(names, ",") {
-		switch i := slices.Index(known, strings.TrimSpace(name)); i {
-		case -1:
-			return Lineup{}, fmt.Errorf("no rival is named %q; there are %s", name, strings.Join(known, ", "))
-		case 0:
-			picked.Redisson = true
-		default:
-			picked.Rivals = append(picked.Rivals, All()[i-1])
+		i := slices.Index(known, strings.TrimSpace(name))
+		if i < 0 {
+			return nil, fmt.Errorf("no rival is named %q; there are %s", name, strings.Join(known, ", "))
 		}
+		picked = append(picked, all[i])
 	}
 	return picked, nil
 }

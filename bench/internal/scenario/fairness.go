@@ -35,7 +35,7 @@ its permits, in fractions, by weighted max-min; nothing is carried over to the n
 
 "shardlimit" is called once for each permit. "script" is our own script without a word about who asks, so that permits
 go to who comes first; it is asked for all the permits that a participant wants within 10 ms at once, and meets the
-smallest limit only. Redisson's RRateLimiter meets the hog only. Those with one shard have a server each, and run at the
+smallest limit only. Those with one shard have a server each, and run at the
 same time; eight shards are spread over four servers.`,
 	X:   "participants",
 	Run: runFairness,
@@ -46,7 +46,6 @@ const (
 	fairnessLead   = 2  // windows before anything counts
 	fairnessStep   = 2  // windows that count before something changes
 	fairnessCourse = fairnessBins / 2
-	fairnessTries  = 3
 	fairnessStill  = 10 // a window divided by this is how long the generator may come late
 	// perfectDivision is the series of parts.Record.Perfect.
 	perfectDivision = "perfect division"
@@ -55,7 +54,6 @@ const (
 // sharer is a way to share a limit.
 type sharer struct {
 	name    string
-	rival   string // by which it can be asked for
 	kind    fleet.Kind
 	shards  int
 	nodes   int
@@ -81,12 +79,10 @@ type fairnessRun struct {
 	limits                  []int64
 	populations             []population
 	sharers                 []*sharer
-	jvm                     *rival.Redisson // or nil
-	behind                  server.Farm     // its server
 }
 
 func runFairness(ctx context.Context, s *Sheet) error {
-	run := &fairnessRun{Sheet: s, participants: 50, processes: 5, window: time.Second, tries: fairnessTries,
+	run := &fairnessRun{Sheet: s, participants: 50, processes: 5, window: time.Second, tries: 3,
 		windows: min(max(4, s.windows(20)), 10), limits: []int64{2000, 20_000}, populations: populations()}
 	if s.Smoke {
 		run.participants, run.processes, run.window, run.tries = 6, 2, 200*time.Millisecond, 1
@@ -150,11 +146,11 @@ func fairnessMetric(name string, limit int64) string { return fmt.Sprintf("%s-%d
 // open starts servers and processes for each sharer.
 func (run *fairnessRun) open(ctx context.Context) (err error) {
 	for _, s := range []*sharer{
-		{name: "shardlimit, 1 shard", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 1, nodes: 1},
-		{name: "shardlimit, 8 shards", rival: rival.Shardlimit.Name, kind: fleet.Coalesced, shards: 8, nodes: 4},
-		{name: "script", rival: "script", kind: fleet.FirstCome, shards: 1, nodes: 1},
+		{name: "shardlimit, 1 shard", kind: fleet.Coalesced, shards: 1, nodes: 1},
+		{name: "shardlimit, 8 shards", kind: fleet.Coalesced, shards: 8, nodes: 4},
+		{name: "script", kind: fleet.FirstCome, shards: 1, nodes: 1},
 	} {
-		if !run.Has(s.rival) {
+		if !slices.ContainsFunc(run.Rivals, func(r rival.Rival) bool { return strings.HasPrefix(s.name, r.Name) }) {
 			continue
 		}
 		if s.servers, err = run.start(ctx, s.nodes); err != nil {
@@ -165,23 +161,10 @@ func (run *fairnessRun) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if !run.Redisson || !slices.ContainsFunc(run.populations, func(p population) bool { return p.name == hog }) {
-		return nil
-	}
-	if run.behind, err = run.start(ctx, 1); err != nil {
-		return err
-	}
-	const clients = 10 // shared by the participants: a client of Redisson's has dozens of connections
-	limit := rival.Limit{Permits: int64(float64(run.limits[0]) * run.window.Seconds()), Per: run.window}
-	run.jvm, err = run.redisson(ctx, run.behind[0].Addr(), limit, clients)
-	return err
+	return nil
 }
 
 func (run *fairnessRun) close() {
-	if run.jvm != nil {
-		run.jvm.Close()
-	}
-	run.behind.Close()
 	for _, s := range run.sharers {
 		if s.crowd != nil {
 			s.crowd.Close()
@@ -202,11 +185,6 @@ func (run *fairnessRun) measureAll(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-			}
-		}
-		if p.name == hog && run.jvm != nil {
-			if err := run.measureRedisson(ctx, p, at, run.limits[0]); err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", rival.RedissonName, err))
 			}
 		}
 		run.Progress("%s done, %d of %d", p.name, at+1, len(run.populations))
@@ -336,7 +314,7 @@ func (run *fairnessRun) note(p population, at int, limit int64, s *sharer, done 
 		run.Result.Remark("%s, %s, %d/s: %d calls failed, for example: %s; %d were never sent.", s.name, p.name, limit,
 			g.Failed, g.Err, g.Unsent)
 	}
-	if p.name == hog && limit == run.limits[0] && s.name != "shardlimit, 1 shard" && s.name != rival.RedissonName {
+	if p.name == hog && limit == run.limits[0] && s.name != "shardlimit, 1 shard" {
 		run.Result.Charts = append(run.Result.Charts, course(s.name, c, g))
 	}
 }
@@ -385,45 +363,4 @@ func course(sharer string, c fleet.Crowd, g fleet.Gathering) report.Chart {
 		chart.Lines = append(chart.Lines, line)
 	}
 	return chart
-}
-
-// measureRedisson has the JVM make the calls of all participants.
-func (run *fairnessRun) measureRedisson(ctx context.Context, p population, at int, limit int64) error {
-	s := &sharer{name: rival.RedissonName, servers: run.behind, shards: 1}
-	c := run.crowd(p, limit, s, 0)
-	rates := make([]float64, len(c.Members))
-	for i, m := range c.Members {
-		rates[i] = m.Rate
-	}
-	before, err := s.servers.Usage(ctx)
-	if err != nil {
-		return err
-	}
-	o, err := run.jvm.Offer(ctx, "fairness", c.Seed, c.For, rates)
-	if err != nil {
-		return err
-	}
-	after, err := s.servers.Usage(ctx)
-	if err != nil {
-		return err
-	}
-	g := fleet.Gathering{Trails: make([]fleet.Trail, len(rates)), Failed: o.Failed,
-		Err: "Redisson gave up waiting, or did not say why"}
-	begin := int64(math.MaxInt64)
-	for _, call := range o.Answered {
-		begin = min(begin, call.Start)
-	}
-	for _, call := range o.Answered {
-		t := fleet.Take{At: (call.Start - begin) / 1000, End: (call.End-begin)/1000 + 1, Wanted: 1}
-		if call.Allowed {
-			t.Granted = 1
-		}
-		trail := &g.Trails[call.Who]
-		trail.Index, trail.Takes = call.Who, append(trail.Takes, t)
-	}
-	used := after.Since(before)
-	// of the windows that count, about
-	used.Scripts = used.Scripts * int64(run.windows) / int64(run.windows+fairnessLead)
-	run.note(p, at, limit, s, share{crowd: c, gathered: g, used: used})
-	return nil
 }

@@ -99,7 +99,7 @@ func TestGroups(t *testing.T) {
 		{population{name: "equal"}, 10, [][]*sharer{{one, other}, {eight}}},
 		{population{name: batch, waits: true}, 10, [][]*sharer{{one}, {eight}, {other}}},
 		{population{name: batch, waits: true}, 100, [][]*sharer{{one}, {eight}}},
-		{population{name: weightedBatch, waits: true}, 10, [][]*sharer{{one}, {eight}}},
+		{population{name: "workers, weights", waits: true}, 10, [][]*sharer{{one}, {eight}}},
 	} {
 		if got := run.groups(c.population, c.limit); !slices.EqualFunc(got, c.want, slices.Equal) {
 			t.Errorf("%s at %d: %d groups, want %d", c.population.name, c.limit, len(got), len(c.want))
@@ -112,8 +112,8 @@ func TestGroups(t *testing.T) {
 func TestFairnessKeepsWhatItHas(t *testing.T) {
 	servertest.Require(t)
 	run := &fairnessRun{Sheet: newSheet(t), participants: 2, processes: 1, window: 100 * time.Millisecond, windows: 2,
-		tries: 1, limits: []int64{1000}, populations: []population{{name: "one", members: equalMembers},
-			{name: "two", members: equalMembers}}}
+		tries: 1, limits: []int64{1000}, populations: []population{{name: "one", members: populations()[1].members},
+			{name: "two", members: populations()[1].members}}}
 	run.describe()
 	defer run.close()
 	for _, kind := range []fleet.Kind{"odd", fleet.FirstCome} {
@@ -152,8 +152,8 @@ func TestPopulations(t *testing.T) {
 			var sum float64
 			for _, m := range members {
 				if m.From <= at && (m.To == 0 || at < m.To) {
-					weights, demands = append(weights, m.Weight), append(demands, m.Demand(limit))
-					sum += m.Demand(limit)
+					weights, demands = append(weights, m.Weight), append(demands, demandOf(m, limit))
+					sum += demandOf(m, limit)
 				}
 			}
 			if sum < 1.15*limit {
@@ -200,7 +200,7 @@ func TestWorkers(t *testing.T) {
 	entitled := func(members []fleet.Member, limit float64) []float64 {
 		var weights, demands []float64
 		for _, m := range members {
-			weights, demands = append(weights, m.Weight), append(demands, m.Demand(limit))
+			weights, demands = append(weights, m.Weight), append(demands, demandOf(m, limit))
 		}
 		return parts.Entitled(weights, demands, limit)
 	}
@@ -238,4 +238,18 @@ func TestParetoIsSkewed(t *testing.T) {
 		members[0].Rate < members[1].Rate && members[1].Rate < members[2].Rate && members[2].Rate < members[3].Rate {
 		t.Errorf("%v wanted in all, from %v to %v, in order", sum, least, most)
 	}
+}
+
+// demandOf is how many permits a second a member wants, of so many that there are: all
+// of them, if it has callers that do not work in between. Of callers that do, the
+// time that a permit takes to come, even if there are enough of them, is left out: they ask for a
+// little less.
+func demandOf(m fleet.Member, limit float64) float64 {
+	switch {
+	case m.Callers == 0:
+		return m.Rate
+	case m.Work == 0:
+		return limit
+	}
+	return float64(m.Callers) / m.Work.Seconds()
 }

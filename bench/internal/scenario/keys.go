@@ -20,8 +20,7 @@ var keys = Scenario{
 	Name:  "keys",
 	Title: "a limit for each of many keys",
 	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers call in a loop,
-each for a key that it draws at random: any with the same probability, or ("zipf") the key of rank n with one that
-falls with the power 1.1 of n. A limit is never reached ("few": it has 100 permits an hour, so that our sliding log is
+each for a key that it draws at random. A limit is never reached ("few": it has 100 permits an hour, so that our sliding log is
 exact to each), or ("denied") used up and known to be so. Each rival has a new client and an empty server in each
 round. Every key was called once before, of "denied" twice, of a million keys none. The latency is that of every
 eighth call.`,
@@ -91,7 +90,6 @@ type keysCase struct {
 	name    string
 	keys    int
 	limit   rival.Limit // none: never reached
-	zipf    bool
 	callers []int
 }
 
@@ -109,7 +107,6 @@ func (e Env) keysCases() (cases []keysCase, err error) {
 		{name: "1", keys: 1, callers: []int{1000}},
 		{name: "50k", keys: 50_000, callers: []int{1, 64, 1000}},
 		{name: "1M", keys: 1_000_000, callers: []int{1000}},
-		{name: "50k zipf", keys: 50_000, zipf: true, callers: []int{64, 1000}},
 		{name: "50k few", keys: 50_000, limit: keysFew, callers: []int{64, 1000}},
 		{name: "50k denied", keys: 50_000, limit: keysUsedUp, callers: []int{64, 1000}},
 	}
@@ -151,7 +148,7 @@ func (s *Sheet) keys(ctx context.Context, on server.Farm, rivals []rival.Rival, 
 		rates := make(map[point]float64) // of a round
 		err := s.inTurns(rounds, len(rivals), func(round, i int) error {
 			t := keysTurn{Sheet: s, kind: c, on: on, rival: rivals[i], span: span, names: names[:c.keys],
-				draws: newDraws(c.keys, c.zipf, uint64(round))}
+				draws: draws{c.keys, uint64(round)}}
 			err := t.play(ctx, func(k int, found figures) {
 				t.Note(t.rival.Name, float64(first+k), found)
 				rates[point{t.rival.Name, float64(first + k), ""}] = found["rate"]
@@ -222,7 +219,7 @@ func (t keysTurn) loads(ctx context.Context, o opened, denied bool, note func(k 
 	for k, callers := range t.kind.callers {
 		found, err := t.closed(ctx, t.on, loop{who: t.rival.Name + " in case " + t.kind.name, callers: callers,
 			span: t.span, timed: 8, denied: denied, each: func(caller int) load.Call {
-				next := t.draws.of(caller, callers)
+				next := t.draws.of(caller)
 				return func(ctx context.Context) (bool, error) { return allow(ctx, t.names[next()]) }
 			}})
 		if err != nil {
@@ -262,39 +259,14 @@ func callOnce(ctx context.Context, allow rival.AllowKey, names []string, want bo
 	return errors.Join(errs...)
 }
 
-const (
-	zipfPower = 1.1
-	zipfTable = 1 << 20 // draws that are made before: one costs as much as some decisions
-)
-
 // draws chooses keys at random, the same ones for the same seed.
 type draws struct {
-	keys  int
-	seed  uint64
-	table []uint32 // nil: every key is as probable
-}
-
-func newDraws(keys int, zipf bool, seed uint64) draws {
-	d := draws{keys: keys, seed: seed}
-	if zipf {
-		z := rand.NewZipf(rand.New(rand.NewPCG(seed, 0)), zipfPower, 1, uint64(keys-1))
-		d.table = make([]uint32, zipfTable)
-		for i := range d.table {
-			d.table[i] = uint32(z.Uint64())
-		}
-	}
-	return d
+	keys int
+	seed uint64
 }
 
 // of returns what one of several callers draws, for one goroutine.
-func (d draws) of(caller, callers int) func() int {
-	if d.table != nil {
-		at := caller * (len(d.table) / callers)
-		return func() int {
-			at = (at + 1) % len(d.table)
-			return int(d.table[at])
-		}
-	}
+func (d draws) of(caller int) func() int {
 	random := rand.New(rand.NewPCG(d.seed, uint64(caller)))
 	return func() int { return random.IntN(d.keys) }
 }

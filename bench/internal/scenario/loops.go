@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -64,8 +63,9 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 			got.Err)
 		return nil, nil
 	}
-	found := figures{"rate": n / got.Elapsed.Seconds(), "cpu": micros(cpu) / n, "server-cpu": used.CPU * 1e6 / n,
-		"calls": float64(used.Scripts) / n, "script": float64(used.ScriptMicro) / n,
+	found := figures{"rate": n / got.Elapsed.Seconds(), "cpu": micros(cpu) / n, "cpu-ns": float64(cpu) / n,
+		"server-cpu": used.CPU * 1e6 / n,
+		"calls":      float64(used.Scripts) / n, "script": float64(used.ScriptMicro) / n,
 		"allocs": float64(after.Mallocs-before.Mallocs) / n}
 	if l.timed > 0 {
 		at := got.Times.Percentiles(50, 99)
@@ -177,21 +177,4 @@ func (s *Sheet) rivals(ctx context.Context, limit rival.Limit, rounds int,
 		}
 		return nil
 	})
-}
-
-// redisson opens Redisson if it takes part. Where it cannot run it returns nil,
-// and the result says why. A smoke run has no time for a JVM.
-func (s *Sheet) redisson(ctx context.Context, addr string, limit rival.Limit, clients int) (*rival.Redisson, error) {
-	if !s.Redisson || s.Smoke {
-		return nil, nil
-	}
-	r, err := rival.OpenRedisson(ctx, addr, limit, clients)
-	if errors.Is(err, rival.ErrMissing) {
-		s.Result.Remark("%s is left out: it %v.", rival.RedissonName, err)
-		return nil, nil
-	}
-	if err == nil {
-		s.Result.Software = append(s.Result.Software, report.Pair{Name: rival.RedissonName, Value: r.Version})
-	}
-	return r, err
 }

@@ -21,8 +21,8 @@ var accuracy = Scenario{
 	Name:  "accuracy",
 	Title: "what is admitted, against the limit",
 	Question: `Is the limit kept, and is it used? Several clients with connections of their own call at random (Poisson)
-at a rate that is a multiple of the limit. All limiters run at the same time and get the same arrivals; Redisson's
-arrivals are its own. "Most" is the window, wherever it begins, that wholly contains the most calls that were admitted:
+at a rate that is a multiple of the limit. All limiters run at the same time and get the same arrivals.
+"Most" is the window, wherever it begins, that wholly contains the most calls that were admitted:
 more than 100 % is a broken limit, and there is no false alarm. "Mean" counts in consecutive windows after the first.`,
 	X: "demand, times the limit",
 	Views: []report.View{
@@ -100,12 +100,6 @@ type crew struct {
 	members []opened
 }
 
-func (c crew) close() {
-	for _, m := range c.members {
-		m.Close()
-	}
-}
-
 // limiters returns each client's view of the limit with this name. Crews that
 // share a server do not share limits.
 func (c crew) limiters(ctx context.Context, name string) ([]rival.Allow, error) {
@@ -156,7 +150,9 @@ func (s *Sheet) crews(ctx context.Context, f server.Farm, limit rival.Limit, cli
 
 func closeCrews(all []crew) {
 	for _, c := range all {
-		c.close()
+		for _, m := range c.members {
+			m.Close()
+		}
 	}
 }
 
@@ -179,19 +175,12 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 		return err
 	}
 	defer closeCrews(crews)
-	redisson, err := s.redisson(ctx, on[0].Addr(), limit, clients)
-	if err != nil {
-		return err
-	}
-	if redisson != nil {
-		defer redisson.Close()
-	}
 	return s.inTurns(rounds, len(demands), func(round, i int) error {
 		d := demand{rate: demands[i] * float64(limit.Permits), clients: clients,
 			seed: uint64(round*len(demands) + i + 1),
 			// The first window, and a rest for those that began late.
 			span: time.Duration(windows+1)*limit.Per + limit.Per/10, workers: 64}
-		outcomes, err := d.offerAll(ctx, crews, redisson, fmt.Sprintf("accuracy-%d-%d", round, i))
+		outcomes, err := d.offerAll(ctx, crews, fmt.Sprintf("accuracy-%d-%d", round, i))
 		if err != nil {
 			return err
 		}
@@ -219,8 +208,7 @@ func (s *Sheet) lost(name string, times float64, o outcome) {
 }
 
 // offerAll lets all limiters meet the same demand at the same time.
-func (d demand) offerAll(ctx context.Context, crews []crew, redisson *rival.Redisson,
-	name string) (map[string]outcome, error) {
+func (d demand) offerAll(ctx context.Context, crews []crew, name string) (map[string]outcome, error) {
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex
@@ -241,16 +229,6 @@ func (d demand) offerAll(ctx context.Context, crews []crew, redisson *rival.Redi
 			o, err := d.offer(ctx, allows)
 			note(c.name, o, err)
 		})
-	}
-	if redisson != nil {
-		rates := make([]float64, d.clients)
-		for i := range rates {
-			rates[i] = d.rate / float64(d.clients)
-		}
-		got, err := redisson.Offer(ctx, name, d.seed, d.span, rates)
-		o := outcome{admitted: got.Admitted}
-		o.Failed = got.Failed
-		note(rival.RedissonName, o, err)
 	}
 	wg.Wait()
 	return outcomes, failed

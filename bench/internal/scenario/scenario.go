@@ -51,38 +51,35 @@ type Env struct {
 	Redis      string  // the redis-server program
 	Smoke      bool    // try everything once, as quickly as possible
 	Rounds     int     // how often each point is measured
-	Time       float64 // factor on how long each point is measured; 0 is 1
+	Time       float64 // factor on how long each point is measured
 	Goroutines []int
 	Cases      []string // of a scenario that has named ones
-	rival.Lineup
-	Progress func(format string, a ...any) // tells a waiting person what happens
+	Rivals     []rival.Rival
+	Progress   func(format string, a ...any) // tells a waiting person what happens
 }
 
 // turns is how many rounds there are, of so many usually.
-func (e Env) turns(usual int) int { return choose(e.Rounds, e.Smoke, 1, usual) }
+func (e Env) turns(usual int) int {
+	switch {
+	case e.Rounds > 0:
+		return e.Rounds
+	case e.Smoke:
+		return 1
+	}
+	return usual
+}
 
 // span is how long a point is measured, for so long usually.
 func (e Env) span(usual time.Duration) time.Duration {
 	if e.Smoke {
 		return 50 * time.Millisecond
 	}
-	return time.Duration(choose(e.Time, false, 0, 1) * float64(usual))
+	return time.Duration(e.Time * float64(usual))
 }
 
 // windows is how many windows of a second a point is measured for, at least one.
 func (e Env) windows(usual int) int {
 	return max(1, int(e.span(time.Duration(usual)*time.Second)/time.Second))
-}
-
-func choose[T comparable](asked T, small bool, smoke, usual T) T {
-	var zero T
-	switch {
-	case asked != zero:
-		return asked
-	case small:
-		return smoke
-	}
-	return usual
 }
 
 // numbers are those of goroutines.

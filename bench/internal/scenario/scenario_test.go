@@ -45,7 +45,7 @@ func TestSmoke(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: c.Name}
-			env := Env{Redis: "redis-server", Smoke: true, Lineup: everybody(), Progress: t.Logf}
+			env := Env{Redis: "redis-server", Smoke: true, Rivals: everybody(), Progress: t.Logf}
 			if err := c.Measure(t.Context(), env, result); err != nil {
 				t.Fatal(err)
 			}
@@ -65,10 +65,8 @@ func TestSmoke(t *testing.T) {
 // everybody is all rivals, but go-zero if the race detector watches: when calls take too long, its
 // breaker tells of it and counts errors without the lock that it has for that (errorWindow.String
 // in 1.10.3), and the test would fail by that on a slow machine.
-func everybody() rival.Lineup {
-	all := rival.All()
-	all = slices.DeleteFunc(all, func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
-	return rival.Lineup{Rivals: all, Redisson: true}
+func everybody() []rival.Rival {
+	return slices.DeleteFunc(rival.All(), func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
 }
 
 func check(t *testing.T, result *report.Result, v report.View) {
@@ -160,49 +158,29 @@ func TestALoopIsAccountedFor(t *testing.T) {
 	}
 }
 
-// TestDraws: the same seed draws the same keys, callers draw differently, and ranks are as probable
-// as they are meant to be.
+// TestDraws: the same seed draws the same keys, callers draw differently, and keys are as probable.
 func TestDraws(t *testing.T) {
-	const keys, calls, callers = 1000, 200_000, 4
-	for name, zipf := range map[string]bool{"uniform": false, "zipf": true} {
-		t.Run(name, func(t *testing.T) {
-			draw := func(seed uint64, caller int) []int {
-				next, drawn := newDraws(keys, zipf, seed).of(caller, callers), make([]int, calls)
-				for i := range drawn {
-					drawn[i] = next()
-				}
-				return drawn
-			}
-			first := draw(1, 0)
-			if !slices.Equal(first, draw(1, 0)) {
-				t.Error("the same seed drew other keys")
-			}
-			if slices.Equal(first, draw(2, 0)) || slices.Equal(first, draw(1, 1)) {
-				t.Error("another seed or caller drew the same keys")
-			}
-			var counts [keys]float64
-			for _, key := range first {
-				counts[key]++
-			}
-			sum := 0.0
-			for rank := range keys {
-				sum += weight(rank, zipf)
-			}
-			for _, rank := range []int{0, 1, 9, keys - 1} {
-				want := calls * weight(rank, zipf) / sum
-				if math.Abs(counts[rank]-want) > 6*math.Sqrt(want)+1 {
-					t.Errorf("key %d was drawn %v times, want about %.0f", rank, counts[rank], want)
-				}
-			}
-		})
+	const keys, calls = 100, 100_000
+	draw := func(seed uint64, caller int) []int {
+		next, drawn := draws{keys, seed}.of(caller), make([]int, calls)
+		for i := range drawn {
+			drawn[i] = next()
+		}
+		return drawn
 	}
-}
-
-func weight(rank int, zipf bool) float64 {
-	if !zipf {
-		return 1
+	first := draw(1, 0)
+	if !slices.Equal(first, draw(1, 0)) || slices.Equal(first, draw(2, 0)) || slices.Equal(first, draw(1, 1)) {
+		t.Error("the same seed drew other keys, or another seed or caller the same")
 	}
-	return math.Pow(float64(rank+1), -zipfPower)
+	var counts [keys]float64
+	for _, key := range first {
+		counts[key]++
+	}
+	for key, n := range counts {
+		if math.Abs(n-calls/keys) > 6*math.Sqrt(calls/keys) {
+			t.Errorf("key %d was drawn %v times, want about %d", key, n, calls/keys)
+		}
+	}
 }
 
 func TestEveryKeyIsCalledOnce(t *testing.T) {
@@ -240,9 +218,9 @@ func TestEveryKeyIsCalledOnce(t *testing.T) {
 }
 
 func TestKeysCases(t *testing.T) {
-	picked, err := Env{Cases: []string{"50k zipf", "1"}, Goroutines: []int{7}}.keysCases()
-	if err != nil || len(picked) != 2 || picked[0].name != "1" || picked[1].name != "50k zipf" ||
-		!slices.Equal(picked[0].callers, []int{7}) || !picked[1].zipf {
+	picked, err := Env{Cases: []string{"50k few", "1"}, Goroutines: []int{7}}.keysCases()
+	if err != nil || len(picked) != 2 || picked[0].name != "1" || picked[1].name != "50k few" ||
+		!slices.Equal(picked[0].callers, []int{7}) || picked[1].limit != keysFew {
 		t.Errorf("picked %+v, err %v", picked, err)
 	}
 	if _, err := (Env{Cases: []string{"1", "nobody"}}).keysCases(); err == nil {

@@ -260,7 +260,7 @@ func (t serviceTurn) next(c column, seed uint64, caller int) func() string {
 	if c.one {
 		return func() string { return t.names[0] }
 	}
-	draw := newDraws(len(t.names), false, seed).of(caller, c.callers)
+	draw := draws{len(t.names), seed}.of(caller)
 	return func() string { return t.names[draw()] }
 }
 

@@ -42,17 +42,22 @@ which is our own script called once for each decision through rueidis, coalescin
 		s.setting("Limit", "%d permits per %s, never reached", never.Permits, never.Per)
 		s.setting("Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
 		return s.rivals(ctx, never, rounds, func(on server.Farm, name string, _ int, allow rival.Allow) error {
-			for _, g := range s.numbers(64, 1, 4, 16, 64, 256, 1024, 8192) {
-				found, err := s.closed(ctx, on, loop{who: name, callers: g, span: span,
-					each: func(int) load.Call { return allow }})
-				if err != nil {
-					return err
-				}
-				s.Note(name, float64(g), found)
-			}
-			return nil
+			return s.grown(ctx, on, loop{who: name, span: span}, allow, s.numbers(64, 1, 4, 16, 64, 256, 1024, 8192))
 		})
 	},
+}
+
+// grown runs a loop of a limiter with ever more callers.
+func (s *Sheet) grown(ctx context.Context, on server.Farm, l loop, allow rival.Allow, callers []int) error {
+	l.each = func(int) load.Call { return allow }
+	for _, l.callers = range callers {
+		found, err := s.closed(ctx, on, l)
+		if err != nil {
+			return err
+		}
+		s.Note(l.who, float64(l.callers), found)
+	}
+	return nil
 }
 
 var denial = Scenario{
@@ -62,7 +67,7 @@ var denial = Scenario{
 allocations are those of the whole process. A denial that is already known to the process needs no call at all.`,
 	X: "goroutines",
 	Views: []report.View{
-		{Metric: "denial", Title: "Client CPU of a denial", Unit: "ns"},
+		{Metric: "cpu-ns", Title: "Client CPU of a denial", Unit: "ns"},
 		{Metric: "rate", Title: "Denials per second", Unit: "denials/s"},
 		{Metric: "allocs", Title: "Allocations of a denial", Unit: "allocations"},
 	},
@@ -84,18 +89,7 @@ allocations are those of the whole process. A denial that is already known to th
 					return fmt.Errorf("%d calls have not used up %d permits", n, empty.Permits)
 				}
 			}
-			for _, g := range s.numbers(64, 1, 64) {
-				found, err := s.closed(ctx, on, loop{who: name, callers: g, span: span, denied: true,
-					each: func(int) load.Call { return allow }})
-				if err != nil {
-					return err
-				}
-				if found != nil {
-					found["denial"] = 1e3 * found["cpu"]
-				}
-				s.Note(name, float64(g), found)
-			}
-			return nil
+			return s.grown(ctx, on, loop{who: name, span: span, denied: true}, allow, s.numbers(64, 1, 64))
 		})
 	},
 }
@@ -109,7 +103,7 @@ allocations are those of the whole process, the loop included.`,
 	X: "lease, ms",
 	Views: []report.View{
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s"},
-		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
+		{Metric: "cpu-ns", Title: "Client CPU per decision", Unit: "ns"},
 		{Metric: "allocs", Title: "Allocations per decision", Unit: "allocations"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
@@ -138,13 +132,12 @@ allocations are those of the whole process, the loop included.`,
 				if err != nil {
 					return err
 				}
-				series := fmt.Sprintf("%d goroutines", g)
 				found, err := s.closed(ctx, on, loop{who: "a lease of " + lengths[i].String(), callers: g, span: span,
 					each: func(int) load.Call { return allow }})
 				if err != nil {
 					return err
 				}
-				s.Note(series, lengths[i].Seconds()*1e3, found)
+				s.Note(fmt.Sprintf("%d goroutines", g), lengths[i].Seconds()*1e3, found)
 			}
 			return nil
 		})
