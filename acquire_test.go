@@ -9,12 +9,12 @@ import (
 
 // Who waits through an outage is served as soon as Redis is back, alone and in a Set; who does not
 // hears of it at once.
-func TestWaitThroughAnOutage(t *testing.T) {
+func TestWaitOutAnOutage(t *testing.T) {
 	t.Parallel()
-	for name, waits := range map[string]bool{"waits": true, "does not": false} {
+	for name, waits := range map[string]shardlimit.OutagePolicy{"waits": shardlimit.WaitOut, "does not": shardlimit.FailClosed} {
 		t.Run(name, func(t *testing.T) {
 			f, posts := proxied(t, 1)
-			c := f.client(t, func(cfg *shardlimit.Config) { cfg.WaitThroughOutage = waits })
+			c := f.client(t, func(cfg *shardlimit.Config) { cfg.OnOutage = waits })
 			l := limiter(t, c, "l", shardlimit.PerHour(1000))
 			posts[0].proxy.Stall(true)
 			awaitThat(t, "the node is away", func() bool {
@@ -24,7 +24,7 @@ func TestWaitThroughAnOutage(t *testing.T) {
 			done := make(chan error, 2)
 			go func() { done <- l.Wait(t.Context()) }()
 			go func() { done <- shardlimit.All(l).Wait(t.Context()) }()
-			if !waits {
+			if waits != shardlimit.WaitOut {
 				for range 2 {
 					if err := <-done; !errors.Is(err, shardlimit.ErrUnavailable) {
 						t.Errorf("%v", err)

@@ -17,18 +17,23 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
+// rememberedKeys is how many keys of a Family a process remembers: those used last, and some more up
+// to a tenth. A key that was called once takes about a kilobyte and a half.
+const rememberedKeys = 65_536
+
 // Client holds the connections to the nodes and everything that is known of
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	cfg      Config
-	clock    clock.Clock
-	who      participant // the process itself
-	nodes    *node.Fleet
-	lanes    *lane.Env     // what all lanes share
-	records  *register.Env // what all registers share
-	tel      *telemetry.Telemetry
-	visitors *memory.Visitors // other participants that are remembered
+	cfg        Config
+	familyKeys int // that each Family remembers
+	clock      clock.Clock
+	who        participant // the process itself
+	nodes      *node.Fleet
+	lanes      *lane.Env     // what all lanes share
+	records    *register.Env // what all registers share
+	tel        *telemetry.Telemetry
+	visitors   *memory.Visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -50,13 +55,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg:      cfg,
-		clock:    clock.Clock{Base: time.Now()},
-		who:      newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
-		visitors: memory.NewVisitors(),
-		limiters: make(map[string]*core),
-		revived:  make(map[*core]bool),
-		families: make(map[string]*Family),
+		cfg:        cfg,
+		familyKeys: rememberedKeys,
+		clock:      clock.Clock{Base: time.Now()},
+		who:        newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
+		visitors:   memory.NewVisitors(),
+		limiters:   make(map[string]*core),
+		revived:    make(map[*core]bool),
+		families:   make(map[string]*Family),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if c.tel, err = telemetry.New(&c.clock, cfg.MeterProvider, cfg.TracerProvider, c.gauges); err != nil {
@@ -67,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
-	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cfg.Failover, Changed: c.reconsider})
+	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cfg.NodeTimeout, Changed: c.reconsider})
 	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed, Fences: fences}
 	return c, nil
 }

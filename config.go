@@ -21,8 +21,7 @@ import (
 const (
 	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
 	DefaultCallTimeout = 100 * time.Millisecond
-	DefaultFailover    = 5 * time.Second
-	DefaultFamilyKeys  = 65_536
+	DefaultNodeTimeout = 5 * time.Second
 	DefaultKeyPrefix   = "shardlimit:"
 )
 
@@ -41,6 +40,9 @@ const (
 	// are marked as Degraded. A process that has not yet heard of the others goes by
 	// Config.Participants; if that is 0 it takes the whole limit for itself.
 	FailLocal
+	// WaitOut is FailClosed for calls that answer at once. Wait, WaitN and Acquire wait until a
+	// shard answers or their context ends.
+	WaitOut
 )
 
 // LossPolicy says what a shard does whose node came back without its memory
@@ -98,12 +100,6 @@ type Config struct {
 	// admit no more than the limit together, or one permit each if that is more, even those
 	// that started during the outage. With 0 each of those admits up to the whole limit.
 	Participants int64
-	// FamilyKeys is for how many keys each Family remembers what this process knows: those used
-	// last, and some more, of 65,536 up to a tenth. A key that was forgotten works as before, and
-	// its next call asks Redis again; but where this process decides by itself, with Scope
-	// PerParticipant or under FailLocal, it has the whole limit again. 0 means 65,536. A key that
-	// was called once takes about a kilobyte and a half.
-	FamilyKeys int
 	// Weight is this process' part of a contended limit relative to the other
 	// participants, MinWeight to MaxWeight; 0 means 1.
 	Weight float64
@@ -115,14 +111,10 @@ type Config struct {
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy
-	// Failover is for how long a node must not have answered this process for it to be lost, and
+	// NodeTimeout is for how long a node must not have answered this process for it to be lost, and
 	// for how long a lost one must answer to be back, of limits with Limit.Failover; 0 means
-	// DefaultFailover, and at least a second.
-	Failover time.Duration
-	// WaitThroughOutage has Wait and WaitN go on while no shard answers, until their context ends.
-	// Else they return ErrUnavailable then, as AllowN does. It is for FailClosed: the other
-	// policies answer.
-	WaitThroughOutage bool
+	// DefaultNodeTimeout, and at least a second.
+	NodeTimeout time.Duration
 	// AfterLoss is what a shard does after its node lost its memory; 0 means Quarantine for windows
 	// up to a minute, Resume above.
 	AfterLoss LossPolicy
@@ -143,9 +135,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Participant == "" {
 		c.Participant = defaultParticipant()
 	}
-	c.FamilyKeys = cmp.Or(c.FamilyKeys, DefaultFamilyKeys)
 	c.Weight = cmp.Or(c.Weight, 1)
-	c.Failover = cmp.Or(c.Failover, DefaultFailover)
+	c.NodeTimeout = cmp.Or(c.NodeTimeout, DefaultNodeTimeout)
 	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, DefaultKeyPrefix)
 	if c.MeterProvider == nil {
@@ -172,19 +163,16 @@ func (c *Config) check() error {
 	if c.Participants < 0 {
 		bad("Participants is %d; it must not be negative", c.Participants)
 	}
-	if c.FamilyKeys < 0 {
-		bad("FamilyKeys is %d; it must not be negative", c.FamilyKeys)
-	}
 	if !fairWeight(c.Weight) {
 		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
 	}
-	if c.Failover < time.Second {
-		bad("Failover is %s; it must be at least 1s", c.Failover)
+	if c.NodeTimeout < time.Second {
+		bad("NodeTimeout is %s; it must be at least 1s", c.NodeTimeout)
 	}
 	if c.CallTimeout < time.Millisecond {
 		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)
 	}
-	if c.OnOutage > FailLocal {
+	if c.OnOutage > WaitOut {
 		bad("OnOutage %d is not a policy", c.OnOutage)
 	}
 	if c.AfterLoss > Resume {

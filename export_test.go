@@ -27,6 +27,10 @@ func (c *Client) Suspend(d time.Duration) { c.clock.Suspend(d) }
 // of its clocks stood still.
 func (c *Client) Stop(d time.Duration) { c.clock.Stop(d) }
 
+// RememberKeys is for how many keys the families that are opened next remember what this process
+// knows.
+func (c *Client) RememberKeys(n int) { c.familyKeys = n }
+
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {
 	if lease := l.member.leases.current.Load(); lease != nil {

@@ -81,7 +81,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := memory.NewKeys(c.cfg.FamilyKeys, func(c *core) {
+	keys, err := memory.NewKeys(c.familyKeys, func(c *core) {
 		c.members.close()
 		if r := c.seldom.Load(); r != nil {
 			for _, name := range r.perParticipant.Others() {
@@ -129,7 +129,7 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
 // a shard without state starts with the family's limit. A process remembers the
-// Config.FamilyKeys keys used last; others cost no memory. Calls on an invalid key return
+// 65,536 keys used last, and some more up to a tenth; others cost no memory. Calls on an invalid key return
 // ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
 	if c := f.keys.Get(key); c != nil {

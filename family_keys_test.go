@@ -1,7 +1,6 @@
 package shardlimit_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -17,7 +16,8 @@ import (
 // for. What a key used is not forgotten with it.
 func TestAProcessRemembersAsManyKeysAsItIsTold(t *testing.T) {
 	fl := standalone(t)
-	c := fl.client(t, func(c *shardlimit.Config) { c.FamilyKeys = 1000 })
+	c := fl.client(t)
+	c.RememberKeys(1000)
 	users := keyed(t, c, "users", shardlimit.PerHour(2))
 	call := func(from, to int) int64 {
 		for i := from; i < to; i++ {
@@ -40,20 +40,14 @@ func TestAProcessRemembersAsManyKeysAsItIsTold(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-func TestFamilyKeysMustNotBeNegative(t *testing.T) {
-	_, err := shardlimit.New(shardlimit.Config{Nodes: standalone(t).nodes, FamilyKeys: -1})
-	if !errors.Is(err, shardlimit.ErrInvalidConfig) {
-		t.Error(err)
-	}
-}
-
 // churnKeys is how many keys TestMemoryStaysWhileKeysComeAndGo calls for. Ten million take some
 // minutes: go test -run TestMemoryStaysWhileKeysComeAndGo -churn 10000000 -v .
 var churnKeys = flag.Int64("churn", 40_000, "keys that come and go")
 
 // Keys that come and go leave nothing in the process.
 func TestMemoryStaysWhileKeysComeAndGo(t *testing.T) {
-	c := standalone(t).client(t, func(c *shardlimit.Config) { c.FamilyKeys = 2_000 })
+	c := standalone(t).client(t)
+	c.RememberKeys(2_000)
 	users := keyed(t, c, "users", shardlimit.PerSecond(10))
 	var next atomic.Int64
 	call := func(upTo int64) (bytes int64) {

@@ -136,7 +136,7 @@ func TestWhatWasBookedAheadOutlivesItsNode(t *testing.T) {
 		var far []*shardlimit.Limiter
 		for range 2 {
 			far = append(far, limiter(t, fl.cutBy(&cut).client(t, wary, func(c *shardlimit.Config) {
-				c.WaitThroughOutage = true
+				c.OnOutage = shardlimit.WaitOut
 			}), "l", limit))
 		}
 		near := limiter(t, fl.client(t, wary), "l", limit)

@@ -19,7 +19,7 @@ const takenOverWithin = 3 * (failoverAfter + 6*time.Second + 4*time.Second)
 const failoverAfter = time.Second
 
 // wary has nodes put out that are silent for a second.
-func wary(c *shardlimit.Config) { c.Failover = failoverAfter }
+func wary(c *shardlimit.Config) { c.NodeTimeout = failoverAfter }
 
 // What a lost node has of a limit is served by the others, whatever it is that it does, and no
 // window is ever over. When it is back, whether it remembers or not, it has a part again.

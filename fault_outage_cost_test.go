@@ -19,9 +19,8 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, posts := proxied(t, 3)
-			c := f.client(t, func(c *shardlimit.Config) {
-				c.OnOutage, c.FamilyKeys = shardlimit.FailOpen, 1000
-			})
+			c := f.client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
+			c.RememberKeys(1000)
 			l, users := limiter(t, c, "l", shardlimit.PerSecond(1000)), keyed(t, c, "users", shardlimit.PerSecond(10))
 			for _, p := range posts {
 				down(p)

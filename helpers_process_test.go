@@ -76,7 +76,7 @@ func work(text string, stop io.Reader, out io.Writer) error {
 		cfg.Nodes = append(cfg.Nodes, n.node())
 	}
 	if j.Dying {
-		cfg.Failover, cfg.AfterLoss = failoverAfter, shardlimit.Quarantine
+		cfg.NodeTimeout, cfg.AfterLoss = failoverAfter, shardlimit.Quarantine
 	}
 	client, err := shardlimit.New(cfg)
 	if err != nil {

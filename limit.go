@@ -95,7 +95,7 @@ type Limit struct {
 	// what is stored.
 	Revision int64
 	// Failover has what a lost node has of the limit taken over by the others. A node is lost to
-	// all once one process had no answer from it for Config.Failover and a majority of three nodes
+	// all once one process had no answer from it for Config.NodeTimeout and a majority of three nodes
 	// (of five where there are eight or more) agrees; what it granted must have left the window,
 	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
 	// where no such majority can be reached for five seconds the outage policy answers, although

@@ -96,7 +96,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // first served. One that wants more than one permit and is denied reserves them, as Reserve does,
 // so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
 // come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
-// AllowN; with Config.WaitThroughOutage it waits on instead of returning ErrUnavailable.
+// AllowN; under WaitOut it waits on instead of returning ErrUnavailable.
 // Acquire is the same, and returns the Decision.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	_, err := l.member.wait(ctx, n)

@@ -127,7 +127,7 @@ func (q *queue) hopeless(r *routes, err error) (d Decision) {
 
 // waitsOn reports whether callers wait on after a call that ended so.
 func (c *core) waitsOn(err error) bool {
-	return c.client.cfg.WaitThroughOutage && errors.Is(err, ErrUnavailable)
+	return c.client.cfg.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx

@@ -170,7 +170,7 @@ func TestALostNodeIsTakenOverInABubble(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer servers.Close()
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), Failover: time.Second})
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), NodeTimeout: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func withAsker(ctx context.Context, cmd *cli.Command, do func(*shardlimit.Limite
 	if err != nil {
 		return err
 	}
-	p.config.CallTimeout, p.config.WaitThroughOutage = adminCall, true
+	p.config.CallTimeout, p.config.OnOutage = adminCall, shardlimit.WaitOut
 	client, closeAll, err := p.start()
 	if err != nil {
 		return err
