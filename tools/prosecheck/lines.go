@@ -2,99 +2,135 @@ package main
 
 import (
 	"fmt"
+	"go/scanner"
+	"go/token"
+	"regexp"
 	"strings"
 )
 
-// A source says of each line what it is.
-type source struct {
-	lines  []string
-	marker string
-	remark []bool // holds nothing but a comment
-	after  []int  // where the comment behind the code begins; -1 without one
-	fixed  []bool // inside of a long string, a long comment or a remark that continues one behind code
+// A kind is what a line is.
+type kind int
+
+const (
+	code  kind = iota
+	prose      // of a Markdown file, or nothing but a comment
+	free       // as wide as it likes: a table, what a program reads, a picture
+)
+
+// A line of a file.
+type line struct {
+	kind
+	text string
 }
 
-func newSource(text, marker string) *source {
-	s := &source{lines: strings.Split(text, "\n"), marker: marker}
-	s.remark = make([]bool, len(s.lines))
-	s.fixed = make([]bool, len(s.lines))
-	s.after = make([]int, len(s.lines))
-	for i := range s.after {
-		s.after[i] = -1
-	}
-	return s
+// languages tell what the lines of a file are, by the ending of its name.
+var languages = map[string]func(text string) []line{
+	".md":  markdown,
+	".go":  golang,
+	".lua": func(text string) []line { return comments(text, "--", nil) },
+	".sh":  func(text string) []line { return comments(text, "#", nil) },
 }
 
-// comment notes that one begins in line i at that byte.
-func (s *source) comment(i, at int) {
-	if strings.TrimSpace(s.lines[i][:at]) != "" {
-		s.after[i] = at
-		return
+// golang knows lines inside of texts, which may look like comments.
+func golang(text string) []line {
+	inside := map[int]bool{}
+	set := token.NewFileSet()
+	file := set.AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), func(token.Position, string) {}, 0)
+	for pos, tok, lit := s.Scan(); tok != token.EOF; pos, tok, lit = s.Scan() {
+		for n := range strings.Count(lit, "\n") {
+			if tok == token.STRING {
+				inside[file.PositionFor(pos, false).Line+n] = true
+			}
+		}
 	}
-	s.remark[i] = true
-	if i > 0 && (s.after[i-1] >= 0 || s.fixed[i-1] && s.remark[i-1]) {
-		s.fixed[i] = len(indentOf(s.lines[i])) > len(indentOf(s.lines[i-1]))+8
-	}
+	return comments(text, "//", inside)
 }
 
-func (s *source) long(path string) (found []finding) {
-	output := false // of an example: a program reads it
-	for i, line := range s.lines {
-		n := columns(line)
-		output = s.remark[i] && (output || shows.MatchString(strings.TrimLeft(line, "\t /")))
+var (
+	directive = regexp.MustCompile(`^(//|--@|--\S|#!)\S`)
+	output    = regexp.MustCompile(`(?i)^//\s*(unordered )?output:`)
+)
+
+// comments tells comments from code. What an example shows a program reads.
+func comments(text, marker string, inside map[int]bool) (lines []line) {
+	shows := false
+	for i, text := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(text)
+		l := line{code, text}
+		if strings.HasPrefix(trimmed, marker) && !inside[i] {
+			l.kind = prose
+		}
+		shows = l.kind == prose && (shows || output.MatchString(trimmed))
+		if shows || l.kind == prose && (directive.MatchString(trimmed) || len(strings.Fields(trimmed)) <= 2) {
+			l.kind = free
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+var (
+	fence   = regexp.MustCompile("^\\s*(```+|~~~+)")
+	item    = regexp.MustCompile(`^(\s*)([-*+]|\d+[.)])(\s+)(\S.*)$`)
+	picture = regexp.MustCompile(`^\s*(!\[[^\]]*\]\([^)]*\)|<!--.*-->)$`)
+	quoted  = regexp.MustCompile("`[^`]*`")
+)
+
+// markdown knows blocks of code: between fences, or indented behind an empty line.
+func markdown(text string) (lines []line) {
+	content := 0 // the column at which the text of the list item begins that we are in
+	blank, indented, until := true, false, ""
+	for _, text := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(text)
+		indent := len(text) - len(strings.TrimLeft(text, " \t"))
+		l := line{prose, text}
+		opening := fence.FindStringSubmatch(text)
 		switch {
-		case output:
-		case s.remark[i] && n > proseColumns && len(words(strings.TrimSpace(line))) > 2:
-			found = append(found, finding{path, i + 1, false, fmt.Sprintf("comment of %d columns", n)})
-		case !s.remark[i] && n > codeColumns:
+		case until != "":
+			l.kind = code
+			if strings.HasPrefix(trimmed, until) {
+				until = ""
+			}
+		case trimmed == "":
+		case (blank || indented) && indent >= content+4:
+			l.kind, indented = code, true
+		case opening != nil:
+			l.kind, until = code, opening[1]
+		default:
+			if m := item.FindStringSubmatch(text); m != nil {
+				content = len(m[1] + m[2] + m[3])
+			} else if blank && indent < content {
+				content = 0
+			}
+			indented = false
+			words := strings.Fields(quoted.ReplaceAllString(trimmed, "x"))
+			if strings.HasPrefix(trimmed, "|") || picture.MatchString(text) || len(words) == 1 {
+				l.kind = free
+			}
+		}
+		blank = trimmed == ""
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// tooLong are the lines that are wider than they may be.
+func tooLong(path string, lines []line) (found []finding) {
+	for i, l := range lines {
+		n := 0
+		for _, r := range l.text {
+			if n++; r == '\t' {
+				n += tabColumns - 1 - (n-1)%tabColumns
+			}
+		}
+		switch {
+		case l.kind == prose && n > proseColumns:
+			found = append(found, finding{path, i + 1, false, fmt.Sprintf("prose of %d columns", n)})
+		case l.kind == code && n > codeColumns:
 			found = append(found, finding{path, i + 1, true, fmt.Sprintf("code of %d columns", n)})
 		}
 	}
 	return found
-}
-
-// rewrap wraps every remark of the source.
-func (s *source) rewrap() string {
-	var out []string
-	for i := 0; i < len(s.lines); {
-		if !s.remark[i] || s.fixed[i] {
-			out = append(out, s.lines[i])
-			i++
-			continue
-		}
-		r := remark{indent: indentOf(s.lines[i]), marker: s.marker}
-		for ; i < len(s.lines) && s.remark[i] && !s.fixed[i] && indentOf(s.lines[i]) == r.indent; i++ {
-			r.lines = append(r.lines, s.lines[i][len(r.indent)+len(s.marker):])
-		}
-		out = append(out, r.wrapped()...)
-	}
-	return strings.Join(out, "\n")
-}
-
-// unload moves the comment behind a long line of code to a line of its own: below what opens a
-// block, else above.
-func (s *source) unload(opens func(code string) bool) string {
-	var out []string
-	for i, line := range s.lines {
-		if s.after[i] < 0 || columns(line) <= codeColumns || i+1 < len(s.lines) && s.fixed[i+1] {
-			out = append(out, line)
-			continue
-		}
-		code, text := strings.TrimRight(line[:s.after[i]], " \t"), line[s.after[i]:]
-		indent, first := indentOf(line), strings.TrimSpace(code)
-		switch {
-		case opens(first):
-			inner := indent + "\t"
-			if s.marker == "--" {
-				inner = indent + "  "
-			}
-			out = append(out, code, inner+text)
-		case strings.HasPrefix(text, s.marker+"nolint"), strings.ContainsAny(first[:1], "})"),
-			strings.HasPrefix(first, "end"):
-			out = append(out, line) // there it would belong to something else
-		default:
-			out = append(out, indent+text, code)
-		}
-	}
-	return strings.Join(out, "\n")
 }

@@ -12,57 +12,31 @@ import (
 
 var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	// part is how a file says that it is put into another one, from where its links lead.
-	part = regexp.MustCompile(`(?m)^<!-- part of (\S+) -->$`)
-	code = regexp.MustCompile("`[^`]*`")
 	// shown is a link, and what a reader sees of it.
 	shown = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// deadLinks are those of Markdown files to files and headings that are not there. Links to other
+// anchors are the names under which the headings of Markdown files can be linked to, by file.
+type anchors map[string]map[string]bool
+
+// dead are the links of a Markdown file to files and headings that are not there. Links to other
 // sites are not followed.
-func deadLinks(root string, paths []string) (found []finding, err error) {
-	known := map[string]map[string]bool{}
-	for _, path := range paths {
-		if filepath.Ext(path) != ".md" {
+func (a anchors) dead(path, name string, lines []line) (found []finding) {
+	for i, l := range lines {
+		if l.kind == code {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return found, err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			name = path
-		}
-		from := path
-		if m := part.FindSubmatch(text); m != nil {
-			from = filepath.Join(root, filepath.FromSlash(string(m[1])))
-		}
-		for _, b := range blocks(string(text)) {
-			if b.code {
-				continue
-			}
-			joined := strings.Join(b.lines, "\n")
-			for _, m := range link.FindAllStringSubmatchIndex(blank(joined), -1) {
-				target := joined[m[2]:m[3]]
-				if why := dead(from, target, known); why != "" {
-					at := b.at + strings.Count(joined[:m[2]], "\n")
-					found = append(found, finding{name, at, false, fmt.Sprintf("link to %s: %s", target, why)})
-				}
+		for _, m := range link.FindAllStringSubmatch(quoted.ReplaceAllString(l.text, "x"), -1) {
+			if why := a.why(path, m[1]); why != "" {
+				found = append(found, finding{name, i + 1, false, fmt.Sprintf("link to %s: %s", m[1], why)})
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
-// blank hides what stands between backticks.
-func blank(text string) string {
-	return code.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("x", len(s)) })
-}
-
-// dead says why a link leads nowhere, or "".
-func dead(from, target string, known map[string]map[string]bool) string {
+// why says why a link leads nowhere, or "".
+func (a anchors) why(from, target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
 		return err.Error()
@@ -80,28 +54,27 @@ func dead(from, target string, known map[string]map[string]bool) string {
 	if u.Fragment == "" || filepath.Ext(path) != ".md" {
 		return ""
 	}
-	if known[path] == nil {
+	if a[path] == nil {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err.Error()
 		}
-		known[path] = anchors(string(text))
+		a[path] = headings(string(text))
 	}
-	if !known[path][u.Fragment] {
+	if !a[path][u.Fragment] {
 		return "no such heading"
 	}
 	return ""
 }
 
-// anchors are the names under which the headings of a Markdown file can be linked to.
-func anchors(text string) map[string]bool {
+// headings are the names of those of a Markdown file.
+func headings(text string) map[string]bool {
 	names := map[string]bool{}
-	for _, b := range blocks(text) {
-		line := b.lines[0]
-		if b.code || !strings.HasPrefix(line, "#") {
+	for _, l := range markdown(text) {
+		if l.kind == code || !strings.HasPrefix(l.text, "#") {
 			continue
 		}
-		name := slug(strings.TrimLeft(line, "#"))
+		name := slug(strings.TrimLeft(l.text, "#"))
 		unique := name
 		for n := 1; names[unique]; n++ {
 			unique = fmt.Sprintf("%s-%d", name, n)

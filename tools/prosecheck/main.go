@@ -2,12 +2,11 @@
 // Go, Lua and shell) above 100 columns, code above 120, and links between Markdown files that lead
 // nowhere.
 //
-//	prosecheck [-fix] [-code 60] [-kinds md,go,lua,sh] [-root DIR] [FILE...]
+//	prosecheck [-code 60] [-root DIR]
 //
-// With -fix it first wraps what can be wrapped by rule: paragraphs, lists and comments that have a
-// long line, and code after a comma or an operator. Tables, code blocks, headings, directives and
-// output of examples stay as they are, and so do testdata and generated files. -code is how many
-// lines of code may be longer. The exit code is 1 if something is left to report.
+// Tables, directives and output of examples may be wider, and testdata and generated files are not
+// looked at. -code is how many lines of code may be longer. The exit code is 1 if something is left
+// to report.
 package main
 
 import (
@@ -15,10 +14,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 )
 
 const (
@@ -45,13 +45,11 @@ func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("prosecheck", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	root := flags.String("root", ".", "the folder that is checked")
-	mend := flags.Bool("fix", false, "wrap what can be wrapped by rule")
-	kinds := flags.String("kinds", "md,go,lua,sh", "which kinds of files are checked")
-	code := flags.Int("code", 60, "how many lines of code may be longer")
+	most := flags.Int("code", 60, "how many lines of code may be longer")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	found, err := check(*root, flags.Args(), strings.Split(*kinds, ","), *mend)
+	found, err := check(*root)
 	if err != nil {
 		fmt.Fprintln(errs, "prosecheck:", err)
 		return 2
@@ -64,63 +62,56 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	left := 0
 	for _, f := range found {
-		if f.code && long <= *code {
-			continue
+		if !f.code || long > *most {
+			fmt.Fprintln(out, f)
+			left++
 		}
-		fmt.Fprintln(out, f)
-		left++
 	}
 	fmt.Fprintf(out, "prosecheck: %d lines of code above %d columns (at most %d), %d findings\n",
-		long, codeColumns, *code, left)
+		long, codeColumns, *most, left)
 	if left > 0 {
 		return 1
 	}
 	return 0
 }
 
-// check looks at the files named, or at all below root, of these kinds.
-func check(root string, paths, kinds []string, mend bool) ([]finding, error) {
-	if len(paths) == 0 {
-		all, err := files(root)
-		if err != nil {
-			return nil, err
+var generated = regexp.MustCompile(`(?m)^(//|--|#|<!--) Code generated .* DO NOT EDIT\.`)
+
+// check looks at all files below root that a person writes. Folders of golden files and what git
+// keeps for itself are left out.
+func check(root string) (found []finding, err error) {
+	known := anchors{}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "testdata", "vendor", "node_modules"}, d.Name()):
+			return filepath.SkipDir
+		case !d.Type().IsRegular():
+			return nil
 		}
-		paths = all
-	} else {
-		for i, path := range paths {
-			paths[i] = filepath.Join(root, path)
+		look := languages[filepath.Ext(path)]
+		if look == nil && filepath.Ext(path) != "" {
+			return nil
 		}
-	}
-	var found []finding
-	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		lang := language(path, text)
-		if lang == nil || !slices.Contains(kinds, lang.kind) || generated(text) {
-			continue
+		if first, _, _ := bytes.Cut(text, []byte("\n")); look == nil && bytes.HasPrefix(first, []byte("#!")) &&
+			bytes.HasSuffix(first, []byte("sh")) {
+			look = languages[".sh"]
 		}
-		if mend {
-			better := lang.fix(text)
-			for range 3 { // what was moved may be wrapped now
-				better = lang.fix(better)
-			}
-			if !bytes.Equal(better, text) {
-				if err := os.WriteFile(path, better, 0o644); err != nil {
-					return nil, err
-				}
-			}
-			text = better
+		if look == nil || generated.Match(text[:min(len(text), 1000)]) {
+			return nil
 		}
 		name, err := filepath.Rel(root, path)
-		if err != nil {
-			name = path
+		lines := look(string(text))
+		found = append(found, tooLong(name, lines)...)
+		if filepath.Ext(path) == ".md" {
+			found = append(found, known.dead(path, name, lines)...)
 		}
-		found = append(found, lang.long(name, text)...)
-	}
-	dead, err := deadLinks(root, paths)
-	found = append(found, dead...)
-	slices.SortStableFunc(found, func(a, b finding) int { return bytes.Compare([]byte(a.path), []byte(b.path)) })
+		return err
+	})
 	return found, err
 }
