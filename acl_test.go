@@ -111,7 +111,7 @@ func useAll(t *testing.T, f fleet) {
 	if err != nil || !d.Allowed || d.Degraded {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Refund(t.Context(), d); err != nil {
+	if err := l.Settle(t.Context(), d, 0); err != nil {
 		t.Error(err)
 	}
 	if _, err := l.AllowUpTo(t.Context(), 20); err != nil {
@@ -159,7 +159,7 @@ func useEveryAlgorithm(t *testing.T, f fleet) {
 		if err != nil || !d.Allowed {
 			t.Fatalf("%s: %+v, %v", algorithm, d, err)
 		}
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Errorf("%s: %v", algorithm, err)
 		}
 		if _, err := l.AllowUpTo(t.Context(), 20); err != nil {

@@ -53,7 +53,7 @@ func TestWhatWasWaitedForIsGivenBackOnce(t *testing.T) {
 					}
 					remaining[d.Remaining] = true
 					for range 2 {
-						if err := l.Refund(t.Context(), d); err != nil {
+						if err := once(l.Settle(t.Context(), d, 0)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -86,7 +86,7 @@ func TestAcquireUnderEveryAlgorithm(t *testing.T) {
 							t.Fatalf("%+v, %v after %s", d, err, time.Since(began))
 						}
 						used := peek(t, l).Used
-						if err := errors.Join(l.Refund(t.Context(), d), l.Refund(t.Context(), d)); err != nil {
+						if err := errors.Join(l.Settle(t.Context(), d, 0), once(l.Settle(t.Context(), d, 0))); err != nil {
 							t.Error(err)
 						}
 						back := used - peek(t, l).Used
@@ -155,7 +155,7 @@ func TestASetGivesBackWhatItAcquired(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		for range 2 {
-			if err := set.Refund(t.Context(), d); err != nil {
+			if err := once(set.Settle(t.Context(), d, 0)); err != nil {
 				t.Error(err)
 			}
 		}

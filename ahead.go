@@ -36,7 +36,7 @@ func (q *queue) reserveAhead(ctx context.Context, r *routes, n int64, restarts u
 		switch {
 		case head != w || ctx.Err() != nil || changes != restarts:
 			// It left, or what is reserved may be forgotten in part, or come sooner.
-			c.giveBackDue(d, due)
+			c.giveBack(d, true)
 			q.member.forgetDenials(r)
 			return true, 0
 		case c.client.now() >= due:

@@ -55,7 +55,7 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 		if err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.WaitN(t.Context(), 2); err != nil {
@@ -143,7 +143,7 @@ func TestAChangedPerParticipantLimitReachesEveryProcessAndKeepsWhatWasUsed(t *te
 		b.Stale()
 		awaitThat(t, "the other process follows", func() bool {
 			d, err := b.Allow(t.Context()) // decisions are what makes it look
-			if err := errors.Join(err, b.Refund(t.Context(), d)); err != nil {
+			if err := errors.Join(err, b.Settle(t.Context(), d, 0)); err != nil {
 				t.Fatal(err)
 			}
 			return b.Limit().Permits == want.Permits && b.Limit().Scope == want.Scope

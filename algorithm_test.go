@@ -65,7 +65,7 @@ func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
 		if err != nil || d.Allowed || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > limit.Per {
 			t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
 		}
-		if err := l.Refund(t.Context(), last); err != nil {
+		if err := l.Settle(t.Context(), last, 0); err != nil {
 			t.Error(err)
 		}
 		if again, err := l.AllowUpTo(t.Context(), most); err != nil || again.Granted != last.Granted {

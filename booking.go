@@ -266,7 +266,7 @@ func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall, ahead 
 	case r.Granted == 0:
 		return booked{}, late(r.Retry, call.deadline, now)
 	}
-	part := lane.Part{Seat: s, At: r.At, N: call.n, From: sent}
+	part := lane.Part{Seat: s, At: r.At, N: call.n}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 

@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
@@ -11,7 +12,7 @@ import (
 
 // Decision is the answer to one call, worked out from the replies that decided it. A denial from
 // memory counts on from the reply that is remembered. A Decision is a plain value; copies are
-// equal, and only one of them can be refunded.
+// equal, and only one of them can be settled.
 type Decision struct {
 	// Allowed is the verdict. For AllowUpTo it is Granted > 0.
 	Allowed bool
@@ -44,21 +45,23 @@ type Decision struct {
 	// delayed the call. What it was granted beyond what there was is not counted.
 	Shadowed bool
 
-	mode   Mode // by which it was decided
-	source telemetry.Source
-	core   *core
-	ticket uint64 // of the first part; identifies the decision for Refund
-	first  lane.Part
-	more   []lane.Part   // when permits were collected from several shards
-	until  int64         // on the client's clock: what was granted has left the window, and cannot be refunded
-	engine *local.Engine // when this process decided by itself
-	joint  *[]Decision   // what the limits of a Set said
-	lease  *lease        // when the permits were held in advance; ticket is then their place in it
+	mode    Mode // by which it was decided
+	source  telemetry.Source
+	core    *core
+	ticket  uint64 // of the first part; see origin
+	first   lane.Part
+	more    []lane.Part   // when permits were collected from several shards
+	until   int64         // on the client's clock: what was granted has left the window
+	engine  *local.Engine // when this process decided by itself
+	settled *atomic.Bool  // with an engine: whether it was settled
+	handed  []handed      // when another process made it: what it tells of each limit
+	joint   *[]Decision   // what the limits of a Set said
+	lease   *lease        // when the permits were held in advance; ticket is then their place in it
 }
 
 // Mode is the mode of the limit that decided. That of a Set is Closed if one of its limits is
 // closed, Shadow if none of them refuses anybody and one at least is in Shadow, Off if all are off
-// or there is none, and else Enforced. Charge and Reservations do not tell it.
+// or there is none, and else Enforced. Reservations do not tell it.
 func (d Decision) Mode() Mode { return d.mode }
 
 // State is what Peek found: the limit, its layout and what is in use.

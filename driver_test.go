@@ -144,7 +144,7 @@ func TestADriverNoticesARefund(t *testing.T) {
 		if st, err := l.Peek(ctx); err != nil || st.Settled {
 			t.Errorf("before the refund: settled %t, %v", st.Settled, err)
 		}
-		if err := l.Refund(ctx, d); err != nil {
+		if err := l.Settle(ctx, d, 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -35,11 +35,10 @@ var (
 	// ErrLimitClosed: the limit is Closed, so that nothing can be reserved. Wait waits until it is
 	// opened.
 	ErrLimitClosed = errors.New("shardlimit: the limit is closed")
-	// ErrOwesTooMuch: a bucket owes so much that no more can be charged. See Limiter.Charge.
-	ErrOwesTooMuch = errors.New("shardlimit: too much is owed")
-	// ErrRefundTooOld: so much was refunded since that this process cannot tell any more whether
-	// the decision was, so its permits come back when they leave the window. See Limiter.Refund.
-	ErrRefundTooOld = errors.New("shardlimit: the decision is too old to be refunded")
+	// ErrSettled: the decision was settled before, so nothing was changed.
+	ErrSettled = errors.New("shardlimit: the decision was settled before")
+	// ErrInvalidDecision: the text is not that of a decision. See Decision.UnmarshalText.
+	ErrInvalidDecision = errors.New("shardlimit: not the text of a decision")
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
 	ErrNotFound = register.ErrNotFound
 	// ErrNodeIdentity: a server is in use under another node name, by another process or by another
@@ -49,7 +48,7 @@ var (
 	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = register.ErrClosed
-	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was refunded.
+	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was settled.
 	ErrOtherLimiter = errors.New("shardlimit: the decision is another limiter's")
 	// ErrNoKey: only a key of a Family can have its family's limit again.
 	ErrNoKey = errors.New("shardlimit: not a key of a family")

@@ -171,19 +171,30 @@ func ExampleLimiter_Reserve() {
 	// Output: 0s 1h0m0s
 }
 
-func ExampleLimiter_Refund() {
+// A gateway takes what it expects a request to cost, and a worker settles what it did cost.
+func ExampleLimiter_Settle() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
-	limiter, _ := client.Limiter(ctx, "seats", shardlimit.PerHour(3))
-	d, _ := limiter.AllowN(ctx, 3)
-	if err := limiter.Refund(ctx, d); err != nil {
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Algorithm: shardlimit.SlidingLog}
+	tokens, _ := client.Limiter(ctx, "tokens", limit)
+	d, _ := tokens.AllowN(ctx, 800) // the estimate
+	text, err := d.MarshalText()    // goes to the worker with the request
+	if err != nil {
 		log.Fatal(err)
 	}
-	_ = limiter.Refund(ctx, d) // a second time does nothing
-	state, _ := limiter.Peek(ctx)
+	var handed shardlimit.Decision
+	if err := handed.UnmarshalText(text); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.Settle(ctx, handed, 300)) // the rest comes back
+	fmt.Println(errors.Is(tokens.Settle(ctx, d, 0), shardlimit.ErrSettled))
+	state, _ := tokens.Peek(ctx)
 	fmt.Println(state.Used, state.Remaining)
-	// Output: 0 3
+	// Output:
+	// <nil>
+	// true
+	// 300 700
 }
 
 func ExampleLimiter_Peek() {
@@ -267,7 +278,7 @@ func ExampleAll() {
 	// 2 of the day used
 }
 
-func ExampleSet_Refund() {
+func ExampleSet_Settle() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
@@ -275,7 +286,7 @@ func ExampleSet_Refund() {
 	users, _ := client.Family(ctx, "users", shardlimit.PerHour(10))
 	both := shardlimit.All(all, users.Limiter("ann"))
 	d, _ := both.AllowN(ctx, 3)
-	_ = both.Refund(ctx, d)
+	_ = both.Settle(ctx, d, 0)
 	state, _ := all.Peek(ctx)
 	fmt.Println(state.Used)
 	// Output: 0

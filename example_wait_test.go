@@ -97,7 +97,7 @@ func ExampleLimiter_Acquire() {
 		log.Fatal(err)
 	}
 	fmt.Println(d.Granted, d.Remaining)
-	if err := limiter.Refund(ctx, d); err != nil {
+	if err := limiter.Settle(ctx, d, 0); err != nil {
 		log.Fatal(err)
 	}
 	d, err = limiter.Acquire(ctx, 1)
@@ -124,32 +124,10 @@ func ExampleSet_Acquire() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d.Granted, mails.Refund(ctx, d)) // nobody was there to read them
+	fmt.Println(d.Granted, mails.Settle(ctx, d, 0)) // nobody was there to read them
 	state, err := perDay.Peek(ctx)
 	fmt.Println(state.Used, err)
 	// Output:
 	// 2 <nil>
 	// 0 <nil>
-}
-
-// A call is charged for what it turned out to cost, and others wait until that is paid.
-func ExampleLimiter_Charge() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	tokens, err := client.Limiter(ctx, "model", shardlimit.Limit{
-		Permits: 1000, Per: time.Hour, Algorithm: shardlimit.TokenBucket})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := tokens.AllowN(ctx, 900); err != nil { // the estimate
-		log.Fatal(err)
-	}
-	d, err := tokens.Charge(ctx, 600) // it took 1500
-	if err != nil {
-		log.Fatal(err)
-	}
-	next, err := tokens.Allow(ctx)
-	fmt.Println(d.Granted, next.Allowed, next.RetryAfter.Round(time.Minute), err)
-	// Output: 600 false 30m0s <nil>
 }

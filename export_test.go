@@ -38,9 +38,6 @@ func (l *Limiter) HaltLease() {
 	}
 }
 
-// HeldFor is for how long a refund would say that the decision kept its permits from others.
-func (d Decision) HeldFor() time.Duration { return time.Duration(d.core.client.now() - d.first.From) }
-
 // Stale has the limiter believe that its layout was last confirmed too long ago.
 func (l *Limiter) Stale() { l.core.record().Doubt() }
 

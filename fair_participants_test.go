@@ -134,7 +134,7 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Refund(t.Context(), all); err != nil {
+	if err := l.Settle(t.Context(), all, 0); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {

@@ -143,14 +143,14 @@ func TestADecisionOfAKeyCanBeRefundedAfterTheKeyWasForgotten(t *testing.T) {
 	}
 	ann := users.Limiter("ann")
 	for range 2 {
-		if err := ann.Refund(t.Context(), d); err != nil {
+		if err := ann.Settle(t.Context(), d, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := grants(t, ann); got != 5 {
 		t.Errorf("%d permits after the refund, want 5", got)
 	}
-	if err := users.Limiter("bob").Refund(t.Context(), d); !errors.Is(err, shardlimit.ErrOtherLimiter) {
+	if err := users.Limiter("bob").Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrOtherLimiter) {
 		t.Errorf("of another key: %v", err)
 	}
 }

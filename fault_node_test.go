@@ -45,7 +45,7 @@ func oneOfFourBreaks(t *testing.T, f failure) {
 	settled(t, l)
 	awaitThat(t, "all four are connected", func() bool {
 		d, err := l.AllowN(t.Context(), 4e6)
-		return err == nil && d.Allowed && l.Refund(t.Context(), d) == nil
+		return err == nil && d.Allowed && l.Settle(t.Context(), d, 0) == nil
 	})
 	for range 100 { // one at a time, they go to the shard that this process likes best
 		if _, err := l.Allow(t.Context()); err != nil {
@@ -120,7 +120,7 @@ func TestCallsOfEveryKindReturnByTheirContextWhenAllNodesStall(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Refund(t.Context(), d); err != nil {
+	if err := l.Settle(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
 	again, err := l.AllowN(t.Context(), 10)
@@ -135,7 +135,7 @@ func TestCallsOfEveryKindReturnByTheirContextWhenAllNodesStall(t *testing.T) {
 		"AllowN":    func(ctx context.Context) error { _, err := l.AllowN(ctx, 80); return err },
 		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 80); return err },
 		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
-		"Refund":    func(ctx context.Context) error { return l.Refund(ctx, again) },
+		"Settle":    func(ctx context.Context) error { return l.Settle(ctx, again, 0) },
 		"Peek":      func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
 		"Reset":     func(ctx context.Context) error { return l.Reset(ctx) },
 		"SetLimit":  func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerSecond(1)) },
@@ -385,7 +385,7 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := first.Refund(t.Context(), d); err != nil {
+	if err := first.Settle(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, full := range posts {

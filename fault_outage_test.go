@@ -49,7 +49,7 @@ func TestFailOpenAllowsDegradedWhenAllNodesAreGone(t *testing.T) {
 		if err != nil || !d.Allowed || !d.Degraded || d.Granted != n || d.Limit != 10 {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestFailLocalAllowsItsPartAndCountsWhatRedisGranted(t *testing.T) {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
 		if i == 0 { // what was not used goes back to the local part
-			if err := errors.Join(l.Refund(t.Context(), d), l.Refund(t.Context(), d)); err != nil {
+			if err := errors.Join(l.Settle(t.Context(), d, 0), once(l.Settle(t.Context(), d, 0))); err != nil {
 				t.Fatal(err)
 			}
 			if d, _ = l.Allow(t.Context()); !d.Allowed {

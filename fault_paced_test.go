@@ -42,7 +42,7 @@ func TestAPacedParticipantHearsOfRoom(t *testing.T) {
 		}, time.Hour/16 + 2*time.Second},
 		"refunds": {func(t *testing.T, b *shardlimit.Limiter, granted []shardlimit.Decision) error {
 			for _, d := range granted {
-				if err := b.Refund(t.Context(), d); err != nil {
+				if err := b.Settle(t.Context(), d, 0); err != nil {
 					return err
 				}
 			}

@@ -174,9 +174,9 @@ func (s *stress) one(c *shardlimit.Client) {
 		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, n); return err },
 		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
 		"WaitN":     func(ctx context.Context) error { return l.WaitN(ctx, n) },
-		"Refund": func(ctx context.Context) error {
+		"Settle": func(ctx context.Context) error {
 			d, err := l.AllowN(ctx, n)
-			return errors.Join(err, l.Refund(ctx, d), l.Refund(ctx, d))
+			return errors.Join(err, l.Settle(ctx, d, 0), once(l.Settle(ctx, d, 0)))
 		},
 		"Reserve": func(ctx context.Context) error {
 			r, err := l.Reserve(ctx, n)
@@ -194,7 +194,7 @@ func (s *stress) one(c *shardlimit.Client) {
 			}
 			set := shardlimit.All(l, other)
 			d, err := set.AllowN(ctx, 2)
-			return errors.Join(err, set.Refund(ctx, d), set.Wait(ctx))
+			return errors.Join(err, set.Settle(ctx, d, 0), set.Wait(ctx))
 		},
 		"Family": func(ctx context.Context) error {
 			f, err := c.Family(ctx, "f", shardlimit.Limit{Permits: 50, Per: 100 * time.Millisecond, Shards: 2})

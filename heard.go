@@ -116,7 +116,7 @@ func (c *core) HasRoom() {
 func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
-	lost = c.giveBack(d)
+	lost = c.giveBack(d, false)
 	c.members.wake() // somebody may have been refused meanwhile
 	return lost
 }

@@ -123,7 +123,7 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 		t.denials.Add(1)
 		t.nap(min(d.RetryAfter, limit.Per/8, cmp.Or(t.nodding, 20*time.Millisecond)))
 	case rng.IntN(10) == 0:
-		if err := l.Refund(context.Background(), d); err != nil {
+		if err := l.Settle(context.Background(), d, 0); err != nil {
 			if !t.dying {
 				t.fail(err)
 			}

@@ -217,7 +217,7 @@ func (w *world) refund(s step) {
 		w.mu.Lock()
 		k.on.ops[k.op].Permits = 0 // nobody has used them
 		w.mu.Unlock()
-		_ = k.from.Refund(ctx, k.decision)
+		_ = k.from.Settle(ctx, k.decision, 0)
 	}
 }
 

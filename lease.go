@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,9 +17,10 @@ import (
 // shards log permits of such a limit for the window plus the lease, so whenever
 // one is used before until, it stays logged for a whole window after that.
 type lease struct {
-	striped.Stock       // closed at the end of the lease
-	epoch         int64 // of the layout for whose span the shards log its permits
-	until         int64 // on the client's clock; nothing is taken after it
+	striped.Stock        // closed at the end of the lease
+	epoch         int64  // of the layout for whose span the shards log its permits
+	until         int64  // on the client's clock; nothing is taken after it
+	nonce         uint64 // tells its places from those of every other lease, of any process
 	// how long the machine had been suspended when it began; nothing is taken after another
 	// suspension
 	slept int64
@@ -101,7 +103,7 @@ func (ls *leases) refill(ctx context.Context, r *routes, call leaseCall, d *Deci
 	case err != nil:
 		return true, err
 	case all.Degraded:
-		ls.member.core.giveBack(all)
+		ls.member.core.giveBack(all, false)
 		return false, nil // the outage policy decides about n alone
 	case all.Granted < call.n:
 		ls.member.core.handBack(ctx, all, call.since)
@@ -137,10 +139,10 @@ func (l *lease) holds(r *routes, slept int64) bool {
 func (ls *leases) begin(r *routes, grant Decision, call leaseCall) {
 	c := ls.member.core
 	l := &lease{epoch: r.layout.Epoch, until: call.since + int64(r.limit.Lease), slept: call.slept, from: call.since,
-		size: grant.Granted, grant: grant}
+		nonce: rand.Uint64(), size: grant.Granted, grant: grant}
 	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != call.slept {
 		// or the answer took longer than the lease
-		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant) })
+		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant, false) })
 		return
 	}
 	l.Fill(grant.Granted, runtime.GOMAXPROCS(0))
@@ -175,7 +177,8 @@ func (ls *leases) regroup(r *routes, l *lease, call leaseCall, d *Decision) bool
 		return false
 	}
 	l.timer.Stop()
-	whole := &lease{epoch: l.epoch, until: l.until, slept: l.slept, from: l.from, size: l.size, grant: rest}
+	whole := &lease{epoch: l.epoch, until: l.until, slept: l.slept, from: l.from, nonce: rand.Uint64(),
+		size: l.size, grant: rest}
 	whole.Fill(rest.Granted, 1)
 	place, left, _ := whole.Take(n) // nobody else knows of it yet
 	ls.put(whole)
@@ -196,7 +199,7 @@ func (ls *leases) end(l *lease, rest Decision) {
 	ls.current.CompareAndSwap(l, nil)
 	ls.learn(l, rest.Granted)
 	if rest.Granted > 0 {
-		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(rest) })
+		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(rest, false) })
 	}
 }
 
@@ -241,6 +244,9 @@ func (d *Decision) firstOf(n int64) Decision {
 func (d *Decision) piece(place, n int64, ticket uint64) Decision {
 	own := *d
 	own.Granted, own.first, own.more, own.ticket = 0, lane.Part{}, nil, ticket
+	if d.engine != nil {
+		own.settled = new(atomic.Bool)
+	}
 	own.addParts(lane.Cut(d.parts(), place, n), ticket)
 	own.Granted = n // the outage policy grants permits that are of no shard
 	if own.Remaining += d.Granted - place - n; own.Remaining > 0 {

@@ -25,13 +25,13 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		granted, found := map[lane.Part]int64{}, map[lane.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
 			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"),
-				N: rapid.Int64Range(1, 1500).Draw(t, "n"), From: 0}
+				N: rapid.Int64Range(1, 1500).Draw(t, "n")}
 			l.grant.addPart(p, 0)
-			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0, From: 0}] += p.N
+			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 		}
 		note := func(d Decision) {
 			for _, p := range d.parts() {
-				found[lane.Part{Seat: p.Seat, At: p.At, N: 0, From: 0}] += p.N
+				found[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 			}
 		}
 		l.Fill(l.grant.Granted, 4)
@@ -63,12 +63,12 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
 	s := &lane.Seat{}
 	var l lease
-	l.grant.addPart(lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}, 0)
+	l.grant.addPart(lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe}, 0)
 	l.Fill(8*striped.LeastStripe, 4)
 	rest, _ := l.Close()
 	back := l.origin(rest)
 	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 ||
-		parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe, From: 0}) {
+		parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe}) {
 		t.Errorf("%d stripes, parts %+v", len(rest), parts)
 	}
 }

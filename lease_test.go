@@ -153,7 +153,7 @@ func TestLeaseGivesAllItHasToOneCall(t *testing.T) {
 	if scripts := scriptCalls(t, watcher) - before; scripts > 0 {
 		t.Errorf("the lease had %d permits, they took %d scripts", whole, scripts)
 	}
-	if err := l.Refund(ctx, large); err != nil {
+	if err := l.Settle(ctx, large, 0); err != nil {
 		t.Fatal(err)
 	}
 	if used := granted - large.Granted; held(t, l, used) != 0 {
@@ -201,7 +201,7 @@ func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		for range 2 { // the second does nothing
-			if err := l.Refund(ctx, d); err != nil {
+			if err := l.Settle(ctx, d, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

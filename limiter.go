@@ -103,22 +103,6 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Refund gives back what a decision of this limiter was granted and was not used. It works once per
-// decision; more often, or with a denial, it does nothing. A decision of another Limiter, or of a
-// Set, is ErrOtherLimiter. It takes at most Config.CallTimeout;
-// parts whose node is away are not sent, and a further call tries them again. What has left the
-// window meanwhile is free already.
-//
-// A process remembers the last 16,384 refunds of a limit, 256 of a key of a Family, whose decisions
-// are still in their window. Of more it forgets the oldest decisions, and from then on refuses to
-// refund a decision that is not newer than one it forgot: the error is ErrRefundTooOld.
-func (l *Limiter) Refund(ctx context.Context, d Decision) error {
-	if l.core.client.closed.Load() {
-		return ErrClosed
-	}
-	return l.core.refund(ctx, d, 0)
-}
-
 // Limit is the limit in force, as far as this process has heard. Before the
 // limiter could be declared it is the limit that the code declares. Shards is how many there are,
 // whoever chose that: SetLimit keeps that number, unless Shards is set to 0 before.

@@ -73,7 +73,7 @@ func TestAllowNGrantsTheWholeIdleLimitForEveryNumberOfShards(t *testing.T) {
 		if d, _ := l.Allow(t.Context()); d.Allowed {
 			t.Fatalf("%d shards: one more was allowed", shards)
 		}
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Fatal(err)
 		}
 		if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed {

@@ -24,7 +24,7 @@ func TestModesInASet(t *testing.T) {
 			if err != nil || !d.Allowed || !d.Shadowed {
 				t.Errorf("call %d: %+v, %v", i, d, err)
 			}
-			if err := set.Refund(t.Context(), d); err != nil {
+			if err := set.Settle(t.Context(), d, 0); err != nil {
 				t.Error(err)
 			}
 		}
@@ -42,7 +42,7 @@ func TestModesInASet(t *testing.T) {
 		if d, err := set.Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 3 ||
 			d.Mode() != shardlimit.Enforced || set.Each(d)[2].Mode() != shardlimit.Shadow {
 			t.Errorf("with one in shadow: %+v, %v", d, err)
-		} else if err := set.Refund(t.Context(), d); err != nil {
+		} else if err := set.Settle(t.Context(), d, 0); err != nil {
 			t.Error(err)
 		}
 		d, err := shardlimit.All(strict, closed).Allow(t.Context())

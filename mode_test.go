@@ -197,7 +197,7 @@ func TestShadowDelaysNobody(t *testing.T) {
 			if d.Delay != 0 {
 				t.Errorf("call %d is delayed: %+v", i, d)
 			}
-			if err := l.Refund(t.Context(), d); err != nil {
+			if err := l.Settle(t.Context(), d, 0); err != nil {
 				t.Error(err)
 			}
 			if err := l.Wait(t.Context()); err != nil {

@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -71,7 +72,7 @@ func (l Limit) here() local.Limit {
 // n.
 func decideHere(e *local.Engine, d *Decision, limit Limit, n int64, upTo bool) {
 	g := e.Take(limit.here(), n, upTo)
-	d.engine, d.ticket, d.until = e, g.Ticket, g.Until
+	d.engine, d.settled, d.until = e, new(atomic.Bool), g.Until
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
 	d.first = lane.Part{At: g.At, N: g.Granted}

@@ -137,7 +137,7 @@ func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
 		"AllowN":          func() error { _, err := l.AllowN(ctx, 2); return err },
 		"AllowUpTo":       func() error { _, err := l.AllowUpTo(ctx, 2); return err },
 		"Wait":            func() error { return l.Wait(ctx) },
-		"Refund":          func() error { return l.Refund(ctx, d) },
+		"Settle":          func() error { return l.Settle(ctx, d, 0) },
 		"Peek":            func() error { _, err := l.Peek(ctx); return err },
 		"SetLimit":        func() error { return l.SetLimit(ctx, shardlimit.PerHour(1)) },
 		"Reset":           func() error { return l.Reset(ctx) },

@@ -28,7 +28,7 @@ func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardli
 		"WaitN":      func(ctx context.Context) error { return l.WaitN(ctx, 700) },
 		"Reserve":    func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
 		"Cancel":     func(ctx context.Context) error { return r.Cancel(ctx) },
-		"Refund":     func(ctx context.Context) error { return l.Refund(ctx, refund()) },
+		"Settle":     func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
 		"Peek":       func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
 		"Set.Allow":  func(ctx context.Context) error { _, err := set.Allow(ctx); return err },
 		"Set.AllowN": func(ctx context.Context) error { _, err := set.AllowN(ctx, 700); return err },
@@ -124,7 +124,7 @@ func TestARefundSkipsNodesThatAreAwayAndCanBeTriedAgain(t *testing.T) {
 		}
 		began, calls := time.Now(), net[0].calls.Load()
 		var shard *shardlimit.ShardError
-		if err := l.Refund(t.Context(), d); !errors.As(err, &shard) {
+		if err := l.Settle(t.Context(), d, 0); !errors.As(err, &shard) {
 			t.Errorf("a refund of which half cannot be sent: %v", err)
 		}
 		if took := time.Since(began); took > 5*time.Millisecond {
@@ -139,7 +139,7 @@ func TestARefundSkipsNodesThatAreAwayAndCanBeTriedAgain(t *testing.T) {
 		net[0].stalled.Store(false)
 		awaitThat(t, "the breaker closes", func() bool {
 			time.Sleep(100 * time.Millisecond)
-			return l.Refund(t.Context(), d) == nil
+			return l.Settle(t.Context(), d, 0) == nil
 		})
 		if used := peek(t, l).Used; used != 0 {
 			t.Errorf("%d permits are used", used)

@@ -31,10 +31,10 @@ func TestALargeCallIsServedFromManyShards(t *testing.T) {
 						t.Errorf("more than there is: %+v, %v", d, err)
 					}
 					if d, err := l.AllowN(t.Context(), 100_000); err != nil || !d.Allowed ||
-						l.Refund(t.Context(), d) != nil {
+						l.Settle(t.Context(), d, 0) != nil {
 						t.Errorf("the rest: %+v, %v", d, err)
 					}
-					if err := l.Refund(t.Context(), d); err != nil {
+					if err := l.Settle(t.Context(), d, 0); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Second)
@@ -57,7 +57,7 @@ func TestALargeCallIsServedWhateverTheProcessBelieved(t *testing.T) {
 		if d, err := mine.AllowN(t.Context(), 1600); err != nil || d.Allowed {
 			t.Fatalf("nothing is free: %+v, %v", d, err)
 		}
-		if err := other.Refund(t.Context(), all); err != nil {
+		if err := other.Settle(t.Context(), all, 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second) // longer than an outlook is believed
@@ -113,7 +113,7 @@ func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 						}
 						if d := winner.Load(); d != nil {
 							for _, l := range all {
-								_ = l.Refund(t.Context(), *d)
+								_ = l.Settle(t.Context(), *d, 0)
 							}
 						}
 					}

@@ -120,7 +120,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	expires("many calls", err)
 	d, err := l.AllowN(ctx, 60)
 	expires("AllowN collected", err)
-	expires("Refund", l.Refund(ctx, d))
+	expires("Settle", l.Settle(ctx, d, 0))
 	_, err = l.AllowUpTo(ctx, 1000)
 	expires("AllowUpTo", err)
 	_, err = l.Allow(ctx)

@@ -204,7 +204,7 @@ func (q *queue) hand(d Decision, singles bool) {
 	}
 	q.mu.Unlock()
 	if left > 0 {
-		c.giveBack(d.last(left))
+		c.giveBack(d.last(left), false)
 	}
 }
 

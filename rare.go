@@ -1,10 +1,10 @@
 package shardlimit
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/local"
-	"github.com/shardlimit/shardlimit/internal/memory"
 )
 
 // rare is what a limit has in this process from when somebody first needs it. Of a million keys
@@ -12,18 +12,15 @@ import (
 type rare struct {
 	local          ownPart
 	perParticipant local.Engines
-	refunded       memory.Tickets[ticketKey]
+	nonce          uint64        // tells their tickets from those of other processes and limits
 	made           atomic.Uint64 // decisions that this process put together; makes tickets unique
 	collect        chan struct{} // holds one token: one collection at a time
 }
 
 func newRare(c *core) *rare {
-	r := &rare{collect: make(chan struct{}, 1)}
+	r := &rare{collect: make(chan struct{}, 1), nonce: rand.Uint64()}
 	r.local.core = c
 	r.local.engine.Clock, r.perParticipant.Mine.Clock = &c.client.clock, &c.client.clock
-	if c.family != nil {
-		r.refunded.Most = keyTickets
-	}
 	return r
 }
 

@@ -129,7 +129,7 @@ func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T)
 		used := int64(50)
 		for i, d := range taken {
 			for range 3 { // more than once
-				if err := l.Refund(t.Context(), d); err != nil {
+				if err := l.Settle(t.Context(), d, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -141,7 +141,7 @@ func TestRedisson7329And7342GivingBackGivesBackExactlyWhatWasTaken(t *testing.T)
 		if err := l.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Refund(t.Context(), late); err != nil {
+		if err := l.Settle(t.Context(), late, 0); err != nil {
 			t.Fatal(err)
 		}
 		if st := peek(t, l); st.Used != 0 || st.Remaining != permits {
@@ -172,7 +172,7 @@ func TestRedisson6200EveryKeyExpiresAndNoneTooEarly(t *testing.T) {
 			{"used", func() (err error) { granted, err = l.AllowN(t.Context(), 4); return err }},
 			{"used again", func() error { return second(l.AllowN(t.Context(), 6)) }},
 			{"denied", func() error { return second(l.Allow(t.Context())) }},
-			{"given back", func() error { return l.Refund(t.Context(), granted) }},
+			{"given back", func() error { return l.Settle(t.Context(), granted, 0) }},
 			{"changed", func() error {
 				return l.SetLimit(t.Context(), shardlimit.Limit{Permits: 7, Per: 2 * window, Shards: 1})
 			}},
@@ -206,7 +206,7 @@ func TestRedisson2987NothingFailsOnALimitInAnyState(t *testing.T) {
 				name string
 				do   func() error
 			}{
-				{"Refund", func() error { return l.Refund(t.Context(), granted) }},
+				{"Settle", func() error { return l.Settle(t.Context(), granted, 0) }},
 				{"Peek", func() error { return second(l.Peek(t.Context())) }},
 				{"Reset", func() error { return l.Reset(t.Context()) }},
 				{"AllowN", func() (err error) { granted, err = l.AllowN(t.Context(), 2); return err }},

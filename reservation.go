@@ -40,7 +40,8 @@ func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
 
 // Cancel gives the permits back, so that others can have them; what others have
 // reserved does not move. It works once, and until the permits are due: later they
-// count as used, and nothing happens. The error is a *ShardError for each shard that could not be reached;
+// count as used, and nothing happens. While participants contend, it has cost its credit all the
+// same. The error is a *ShardError for each shard that could not be reached;
 // Cancel may then be called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	c := r.decision.core
@@ -50,7 +51,10 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case c.client.now() >= r.due:
 		return nil
 	}
-	return c.refund(ctx, r.decision, r.due)
+	if err := c.settle(ctx, &r.decision, 0, true); !errors.Is(err, ErrSettled) {
+		return err
+	}
+	return nil
 }
 
 // Reserve gets n permits, all of them, now or at the earliest instant at which there is room for
@@ -140,7 +144,7 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 		return nil, late(in, deadline, c.client.now())
 	}
 	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
-	made.decision.ticket, made.decision.until, made.decision.first = g.Ticket, g.Until, lane.Part{At: g.At, N: n}
+	made.decision.until, made.decision.first = g.Until, lane.Part{At: g.At, N: n}
 	return made, nil
 }
 

@@ -49,7 +49,7 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 			if st := peek(t, l); st.Remaining != 0 || st.RetryAfter <= booking.Delay() || st.RetryAfter != st.When(1) {
 				t.Errorf("%d free, the first in %s, by When in %s", st.Remaining, st.RetryAfter, st.When(1))
 			}
-			if err := l.Refund(t.Context(), two); err != nil {
+			if err := l.Settle(t.Context(), two, 0); err != nil {
 				t.Fatal(err)
 			}
 			if st := peek(t, l); st.Remaining != 2 || st.RetryAfter != 0 {

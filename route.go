@@ -207,7 +207,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 // take fills in that one shard granted everything.
 func (c *core) take(r *routes, a *lane.Ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
-	d.first.Seat, d.first.At, d.first.N, d.first.From = a.Seat, a.At, a.Granted, a.Now
+	d.first.Seat, d.first.At, d.first.N = a.Seat, a.At, a.Granted
 	c.complete(d, r, a.Rest, a.Now)
 }
 
@@ -363,7 +363,7 @@ func (c *core) noteGranted(n int64) {
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
 func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
-	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted, From: ans.Now}
+	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted}
 	if ans.Delay > 0 {
 		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
 		d.Delay = max(d.Delay, ans.Delay)

@@ -53,7 +53,7 @@ func All(limiters ...*Limiter) *Set {
 // left, and when there is more. Of a denied call, Allowed tells whether the limit by itself had
 // room, and Remaining counts what it was given back. A limit that was not asked, because another
 // one refused, says what this process last heard from it; one that failed says no more than its
-// Limit. Refund the decision itself, not these.
+// Limit. Settle the decision itself, not these.
 func (s *Set) Each(d Decision) []Decision {
 	if d.joint == nil || len(*d.joint) != len(s.limiters) {
 		return nil
@@ -212,25 +212,38 @@ func (s *Set) untilClosed(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// Refund gives back what a decision of this Set was granted and was not used, to
-// every limit. It works once per decision, like Limiter.Refund.
-func (s *Set) Refund(ctx context.Context, d Decision) error {
+// Settle settles a decision of this Set with every limit, as Limiter.Settle does. The error is
+// ErrSettled only if all had it settled before.
+func (s *Set) Settle(ctx context.Context, d Decision, used int64) error {
 	if s.invalid != nil {
 		return s.invalid
 	}
-	if d.joint == nil || !d.Allowed {
+	each := make([]Decision, len(s.limiters))
+	switch {
+	case !d.Allowed || len(s.limiters) == 0:
 		return nil
+	case d.joint != nil && len(*d.joint) == len(each):
+		copy(each, *d.joint)
+	case len(d.handed) == len(each):
+		for i, h := range d.handed {
+			each[i] = Decision{Granted: h.granted, handed: []handed{h}}
+		}
+	default:
+		return fmt.Errorf("%w: settle it with what made it, not with this Set", ErrOtherLimiter)
 	}
 	var wg sync.WaitGroup
-	errs := make([]error, len(*d.joint))
-	for i, part := range *d.joint {
-		if part.core.client.closed.Load() {
-			errs[i] = ErrClosed
-			continue
-		}
-		wg.Go(func() { errs[i] = part.core.refund(ctx, part, 0) })
+	errs := make([]error, len(each))
+	for i, l := range s.limiters {
+		wg.Go(func() { errs[i] = l.core.settle(ctx, &each[i], used, false) })
 	}
 	wg.Wait()
+	if slices.Contains(errs, nil) || !errors.Is(errors.Join(errs...), ErrSettled) {
+		for i, err := range errs {
+			if errors.Is(err, ErrSettled) {
+				errs[i] = nil
+			}
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -37,7 +37,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 		}
 		says(d, 2, 7, 1, 7, 3)
 		part := set.Each(d)[0]
-		if err := hour.Refund(t.Context(), part); err != nil {
+		if err := hour.Settle(t.Context(), part, 0); err != nil {
 			t.Error(err)
 		}
 		for range 3 { // as heard from the shards, and as remembered
@@ -49,7 +49,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 			if each := set.Each(d); each[1].Allowed || !each[0].Allowed || !each[3].Allowed {
 				t.Errorf("%+v", each)
 			}
-			if err := set.Refund(t.Context(), d); err != nil {
+			if err := set.Settle(t.Context(), d, 0); err != nil {
 				t.Error(err)
 			}
 		}

@@ -238,9 +238,9 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 								sum.Add(sign * n)
 							}
 						}
-						ask, refund := hour.AllowN, hour.Refund
+						ask, settle := hour.AllowN, hour.Settle
 						if kind < len(sets) {
-							ask, refund = sets[kind].AllowN, sets[kind].Refund
+							ask, settle = sets[kind].AllowN, sets[kind].Settle
 						}
 						d, err := ask(context.Background(), n)
 						if err != nil {
@@ -250,8 +250,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 						if d.Allowed {
 							add(1)
 							held = append(held, func() {
-								if err := errors.Join(refund(context.Background(), d),
-									refund(context.Background(), d)); err != nil {
+								if err := errors.Join(settle(context.Background(), d, 0),
+									once(settle(context.Background(), d, 0))); err != nil {
 									t.Error(err)
 								}
 								add(-1)

@@ -80,7 +80,7 @@ func TestASetOfNilReturnsAnError(t *testing.T) {
 		"one and nil": shardlimit.All(l, nil)} {
 		_, err := set.Allow(t.Context())
 		for call, err := range map[string]error{
-			"Allow": err, "Wait": set.Wait(t.Context()), "Refund": set.Refund(t.Context(), shardlimit.Decision{}),
+			"Allow": err, "Wait": set.Wait(t.Context()), "Settle": set.Settle(t.Context(), shardlimit.Decision{}, 0),
 		} {
 			if !errors.Is(err, shardlimit.ErrInvalidLimit) {
 				t.Errorf("%s: %s: %v", name, call, err)

@@ -190,7 +190,7 @@ func giveBack(ctx context.Context, asks []ask) {
 		}
 		wg.Go(func() {
 			// if Redis is away now, it leaves the window by itself
-			if a.limiter.Refund(context.WithoutCancel(ctx), a.decision) == nil {
+			if a.limiter.Settle(ctx, a.decision, 0) == nil {
 				a.remaining += a.decision.Granted
 			}
 		})

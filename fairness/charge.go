@@ -65,16 +65,13 @@ func (a *account) book(permits, date int64, later bool) {
 	}
 }
 
-// Restore makes up for permits that a participant gave back after it had held them for so long
-// (us). They do not count as used any more, those of this window first, and its credit has them
-// again, as far as it can hold them. Less is the price of holding: for as long as they were held
-// nobody else could have them, and those who wait do not take them all as soon as they are back. So
-// permits that were held for half a window or longer cost as much as permits that were used. Else a
-// participant could keep everybody out by what it books and cancels, for nothing.
+// Restore makes up for permits that a participant was granted and did not use. They do not count as
+// used any more, those of this window first, and its credit has them again, as far as it can hold
+// them. Below 0 they were used and not granted: its credit pays for them.
 //
 // slot is a hint, as in a [Caller]. A participant that has no account of its own was charged to the
 // shared one.
-func (l *Ledger) Restore(t Term, id string, slot int, permits, held int64) {
+func (l *Ledger) Restore(t Term, id string, slot int, permits int64) {
 	if len(l.accounts) == 0 {
 		return
 	}
@@ -84,11 +81,9 @@ func (l *Ledger) Restore(t Term, id string, slot int, permits, held int64) {
 		l.settleIn(t, a)
 	}
 	a.roll(t)
-	price := math.Floor(float64(permits) * micro * float64(min(held*heldTimes, t.Window)) / float64(t.Window))
-	unused := permits - int64(price/micro)
-	recent := min(unused, a.used[0])
-	a.used[0] -= recent
-	a.used[1] = max(0, a.used[1]-(unused-recent))
+	recent := min(permits, a.used[0])
+	a.used[0] = min(a.used[0]-recent, busiest)
+	a.used[1] = max(0, a.used[1]-(permits-recent))
 	e := float64(t.Share)
 	if l.level.heavy == 0 {
 		a.top(t)
@@ -96,6 +91,5 @@ func (l *Ledger) Restore(t Term, id string, slot int, permits, held int64) {
 		e = l.entitlement(t, a)
 		a.fill(t, e, capacity(e, 0))
 	}
-	back := float64(float64(permits)*micro) - price
-	a.credit = int64(min(float64(a.credit)+back, capacity(e, 0)))
+	a.credit = int64(max(min(float64(a.credit)+float64(float64(permits)*micro), capacity(e, 0)), -deepest))
 }

@@ -42,9 +42,6 @@ const (
 	farAhead = 3
 	// who books too much that is not paid tries again after a window divided by this at the soonest
 	holdPart = 64
-	// permits that are given back cost as much as those that were used if they were held for a
-	// window divided by this
-	heldTimes = 2
 )
 
 // Sweep.
@@ -80,8 +77,7 @@ func Constants() map[string]string {
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli, "RECENTLY": recently, "FADING": fading,
 		"HEADROOM_PART": headroomPart, "PAUSE_PART": pausePart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
 		"REACH_PART": reachPart, "FAR_AHEAD": farAhead,
-		"HELD_TIMES": heldTimes,
-		"SLICE":      slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
+		"SLICE": slice, "HARDLY": hardly, "ROOMY": roomy, "ONCE_ROOMY": onceRoomy, "ONCE_FULL": onceFull,
 		"FORGETTING": forgetting, "PASSES": passes, "ANEW": anew,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)

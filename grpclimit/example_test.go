@@ -178,11 +178,11 @@ func ExampleDecisionOf() {
 }
 
 // An answer from the cache costs nothing.
-func ExampleRefund() {
+func ExampleSettle() {
 	l, done := exampleLimiter(shardlimit.PerMinute(1))
 	defer done()
 	limit := grpclimit.New(grpclimit.One(l), grpclimit.Options{})
-	cached := func(ctx context.Context, _ any) (any, error) { return "cached", grpclimit.Refund(ctx) }
+	cached := func(ctx context.Context, _ any) (any, error) { return "cached", grpclimit.Settle(ctx, 0) }
 	fmt.Println(handle(context.Background(), limit, cached))
 	fmt.Println(handle(context.Background(), limit, cached))
 	// Output:

@@ -135,7 +135,7 @@ type stream struct {
 	method string
 }
 
-// Context is that of the call, by which Refund finds what its begin took.
+// Context is that of the call, by which Settle finds what its begin took.
 func (s *stream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives a message that may pass.
@@ -172,7 +172,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 		return ctx, i.denied(limiter, &d)
 	}
 	if d.Delay > 0 && !sleep(ctx, d.Delay) {
-		if l, can := limiter.(refunder); can {
+		if l, can := limiter.(settler); can {
 			giveBack(ctx, l, d)
 		}
 		return i.undecided(ctx, call, context.Cause(ctx))

@@ -160,7 +160,7 @@ func TestRefundGivesBackOfEveryLimit(t *testing.T) {
 		if d, ok := grpclimit.DecisionOf(ctx); !ok || d.Limit != 5 || d.Remaining != 4 {
 			return fmt.Errorf("the decision is %v, %v", d, ok)
 		}
-		return errors.Join(grpclimit.Refund(ctx), grpclimit.Refund(ctx))
+		return errors.Join(grpclimit.Settle(ctx, 0), grpclimit.Settle(ctx, 0))
 	}}
 	api := serve(t, s, []*grpclimit.Interceptor{grpclimit.New(grpclimit.One(outer), grpclimit.Options{}),
 		grpclimit.New(grpclimit.One(grpclimit.All(grpclimit.Policy{Name: "i", Limiter: inner})), grpclimit.Options{})})
@@ -178,11 +178,11 @@ func TestRefundGivesBackOfEveryLimit(t *testing.T) {
 			t.Errorf("%s: %d used, %v", l.Name(), st.Used, err)
 		}
 	}
-	if err := grpclimit.Refund(t.Context()); err != nil {
+	if err := grpclimit.Settle(t.Context(), 0); err != nil {
 		t.Errorf("a call that took nothing: %v", err)
 	}
 	var none error
-	s = &service{do: func(ctx context.Context) error { none = grpclimit.Refund(ctx); return nil }}
+	s = &service{do: func(ctx context.Context) error { none = grpclimit.Settle(ctx, 0); return nil }}
 	once := &says{d: shardlimit.Decision{Allowed: true, Granted: 1}}
 	_ = call(t.Context(), serve(t, s, one(once, grpclimit.Options{})))
 	if !errors.Is(none, errors.ErrUnsupported) {
@@ -208,7 +208,7 @@ func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
 					return nil, nil
 				}
 				<-ctx.Done()
-				return nil, grpclimit.Refund(ctx)
+				return nil, grpclimit.Settle(ctx, 0)
 			})
 		}
 		left := map[shardlimit.Algorithm]int64{shardlimit.LeakyBucket: 1}[algorithm]

@@ -8,9 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// refunder takes back what was granted. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
-type refunder interface {
-	Refund(ctx context.Context, d shardlimit.Decision) error
+// settler settles what was granted. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+type settler interface {
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
 // passed is the context of a call that passed a limit.
@@ -41,30 +41,30 @@ func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 	return p.decision, true
 }
 
-// Refund gives back what the call took, of every limit of this package that it passed, for a
-// handler that found that the work was not done. Of a stream it is what the begin took, not its
-// messages. ctx is that of the call; that its client has gone does not keep it from working, and it
-// takes at most Config.CallTimeout for each limit. It works once: more often it does nothing, as
-// with a call that took nothing. Errors are those of Limiter.Refund, and errors.ErrUnsupported
-// of a Limiter of one's own that has none.
-func Refund(ctx context.Context) error {
+// Settle makes what the call took what it turned out to cost, of every limit of this package that
+// it passed: 0 for a handler that found that the work was not done, more than it took for one that
+// did more. Of a stream it is what the begin took, not its messages. ctx is that of the call; that
+// its client has gone does not keep it from working, and it takes at most Config.CallTimeout for
+// each limit. It works once, and does nothing with a call that took nothing. Errors are those of
+// Limiter.Settle, and errors.ErrUnsupported of a Limiter of one's own that cannot settle.
+func Settle(ctx context.Context, used int64) error {
 	var errs []error
 	for p, ok := ctx.Value(passedKey{}).(*passed); ok; p, ok = p.Context.Value(passedKey{}).(*passed) {
-		errs = append(errs, p.refund(ctx))
+		errs = append(errs, p.settle(ctx, used))
 	}
 	return errors.Join(errs...)
 }
 
-// refund gives back what the call took of one limit.
-func (p *passed) refund(ctx context.Context) error {
+// settle settles what the call took of one limit.
+func (p *passed) settle(ctx context.Context, used int64) error {
 	if p.decision.Granted == 0 {
 		return nil
 	}
-	l, can := p.limiter.(refunder)
+	l, can := p.limiter.(settler)
 	if !can {
 		return errors.ErrUnsupported
 	}
-	return l.Refund(context.WithoutCancel(ctx), p.decision)
+	return l.Settle(ctx, p.decision, used)
 }
 
 // backWithin bounds how long a call waits until what it took is back, whatever its limiter does.
@@ -72,8 +72,8 @@ const backWithin = time.Second
 
 // giveBack gives back what a call took that was not made, or not served. What does not come back
 // leaves the window in time.
-func giveBack(ctx context.Context, l refunder, d shardlimit.Decision) {
+func giveBack(ctx context.Context, l settler, d shardlimit.Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()
-	_ = l.Refund(ctx, d)
+	_ = l.Settle(ctx, d, 0)
 }

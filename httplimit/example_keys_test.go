@@ -145,20 +145,20 @@ func ExampleNew() {
 	// served
 }
 
-func ExampleRefund() {
+func ExampleSettle() {
 	_ = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := errors.New("the printer is out of paper"); err != nil {
-			_ = httplimit.Refund(r.Context()) // what was not done costs nothing
+			_ = httplimit.Settle(r.Context(), 0) // what was not done costs nothing
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		}
 	})
-	fmt.Println(httplimit.Refund(context.Background()))
+	fmt.Println(httplimit.Settle(context.Background(), 0))
 	// Output: <nil>
 }
 
 // Every process of a fleet has this client.
 // An answer that cost the server nothing need not cost a permit.
-func ExampleRefundSent() {
+func ExampleSettleSent() {
 	client, stop := exampleClient()
 	defer stop()
 	limiter, err := client.Limiter(context.Background(), "calls", shardlimit.PerHour(100))
@@ -177,7 +177,7 @@ func ExampleRefundSent() {
 	}
 	defer answer.Body.Close()
 	if answer.Header.Get("X-Cache") == "HIT" {
-		err = httplimit.RefundSent(context.Background(), answer)
+		err = httplimit.SettleSent(context.Background(), answer, 0)
 	}
 	state, _ := limiter.Peek(context.Background())
 	fmt.Println(state.Used, err)

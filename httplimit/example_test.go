@@ -55,7 +55,7 @@ func ExampleDecisionOf() {
 	var limiter *shardlimit.Limiter
 	_ = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if d, ok := httplimit.DecisionOf(r.Context()); ok && cached(r) {
-			_ = limiter.Refund(r.Context(), d) // an answer from the cache costs nothing
+			_ = limiter.Settle(r.Context(), d, 0) // an answer from the cache costs nothing
 		}
 	})
 	fmt.Println("permits that were not used can be given back")

@@ -184,7 +184,7 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 	}
 	var results []error
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		results = append(results, httplimit.Refund(r.Context()), httplimit.Refund(r.Context()))
+		results = append(results, httplimit.Settle(r.Context(), 0), httplimit.Settle(r.Context(), 0))
 	})
 	get(httplimit.New(httplimit.One(outer), httplimit.Options{})(
 		httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "i", Limiter: inner})),
@@ -194,12 +194,12 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 			t.Errorf("%s: %d used, %v", l.Name(), st.Used, err)
 		}
 	}
-	results = append(results, httplimit.Refund(t.Context()))
+	results = append(results, httplimit.Settle(t.Context(), 0))
 	if err := errors.Join(results...); err != nil {
 		t.Error(err)
 	}
 	get(httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Granted: 1}}), httplimit.Options{})(
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { err = httplimit.Refund(r.Context()) })))
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { err = httplimit.Settle(r.Context(), 0) })))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a limiter without Refund: %v", err)
 	}

@@ -37,42 +37,43 @@ func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 	return p.decision, true
 }
 
-// Refund gives back what the request took, of every middleware of this package that it passed, for
-// a handler that found that the work was not done. ctx is that of the request; that its client has
-// gone does not keep it from working, and it takes at most Config.CallTimeout for each middleware.
-// It works once: more often it does nothing, as with a request that took nothing. Errors are
-// those of Limiter.Refund, and errors.ErrUnsupported of a Limiter of one's own that has none.
-func Refund(ctx context.Context) error {
+// Settle makes what the request took what it turned out to cost, of every middleware of this
+// package that it passed: 0 for a handler that found that the work was not done, more than it took
+// for one that did more. ctx is that of the request; that its client has gone does not keep it from
+// working, and it takes at most Config.CallTimeout for each middleware. It works once, and does
+// nothing with a request that took nothing. Errors are those of Limiter.Settle, and
+// errors.ErrUnsupported of a Limiter of one's own that cannot settle.
+func Settle(ctx context.Context, used int64) error {
 	var errs []error
 	for p, ok := ctx.Value(passedKey{}).(*passed); ok; p, ok = p.Context.Value(passedKey{}).(*passed) {
-		errs = append(errs, p.refund(context.WithoutCancel(ctx)))
+		errs = append(errs, p.settle(ctx, used))
 	}
 	return errors.Join(errs...)
 }
 
-// refund gives back what the request took of one middleware.
-func (p *passed) refund(ctx context.Context) error {
+// settle settles what the request took of one middleware.
+func (p *passed) settle(ctx context.Context, used int64) error {
 	if p.decision.Granted == 0 {
 		return nil
 	}
 	l, can := p.limiter.(interface {
-		Refund(ctx context.Context, d shardlimit.Decision) error
+		Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 	})
 	if !can {
 		return errors.ErrUnsupported
 	}
-	return l.Refund(ctx, p.decision)
+	return l.Settle(ctx, p.decision, used)
 }
 
 // backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
 const backWithin = time.Second
 
-// giveBack is refund for a request that has ended. What does not come back leaves the window in
+// giveBack is settle with 0 for a request that has ended. What does not come back leaves the window in
 // time.
 func (p *passed) giveBack() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Context), backWithin)
 	defer cancel()
-	_ = p.refund(ctx)
+	_ = p.settle(ctx, 0)
 }
 
 // Denial is a request that was refused, or would have been if it were not for Options.Shadow. It

@@ -71,7 +71,7 @@ const (
 // lasts longer already stays as it is; two do not add up. It takes a few calls to Redis, each of at
 // most Config.CallTimeout, and two seconds at most. When ctx ends it returns, but the fleet is told
 // nevertheless, within that time. The error is why the others may not know: that of ctx,
-// Limiter.Peek, Limiter.AllowUpTo or Limiter.Refund; this process keeps to the pause nevertheless.
+// Limiter.Peek, Limiter.AllowUpTo or Limiter.Settle; this process keeps to the pause nevertheless.
 func (p *Pauses) Begin(ctx context.Context, key string, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -108,7 +108,7 @@ func (p *Pauses) tell(ctx context.Context, key string, end time.Time) error {
 		}
 		if turn.Allowed {
 			err = p.lengthen(ctx, key, end)
-			return errors.Join(err, p.turns.Limiter(key).Refund(ctx, turn))
+			return errors.Join(err, p.turns.Limiter(key).Settle(ctx, turn, 0))
 		}
 		if !sleep(ctx, min(turn.RetryAfter, turnLasts/5)) {
 			return errors.Join(ctx.Err(), context.Cause(ctx))

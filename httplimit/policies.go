@@ -53,9 +53,9 @@ func (p *Policies) AllowN(ctx context.Context, n int64) (shardlimit.Decision, er
 	return p.set.AllowN(ctx, n)
 }
 
-// Refund gives back what a decision was granted, to every limit, as shardlimit.Set does.
-func (p *Policies) Refund(ctx context.Context, d shardlimit.Decision) error {
-	return p.set.Refund(ctx, d)
+// Settle makes what a decision was granted what was used, at every limit, as shardlimit.Set does.
+func (p *Policies) Settle(ctx context.Context, d shardlimit.Decision, used int64) error {
+	return p.set.Settle(ctx, d, used)
 }
 
 // Each returns what each limit said of a decision, in the order of All, as shardlimit.Set does.

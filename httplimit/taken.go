@@ -11,12 +11,12 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Acquirer is a Waiter whose permits can be given back, as *shardlimit.Limiter and *shardlimit.Set
+// Acquirer is a Waiter whose permits can be settled, as *shardlimit.Limiter and *shardlimit.Set
 // are.
 type Acquirer interface {
 	Waiter
 	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
-	Refund(ctx context.Context, d shardlimit.Decision) error
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
 // taken is what a request of a Transport took; nil is nothing.
@@ -41,20 +41,20 @@ func (t *taken) with(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(ctx, takenKey{}, t))
 }
 
-// refund gives it back, though the request has ended.
-func (t *taken) refund(ctx context.Context) error {
+// settle makes it what was used, though the request has ended.
+func (t *taken) settle(ctx context.Context, used int64) error {
 	if t == nil {
 		return nil
 	}
-	return t.from.Refund(context.WithoutCancel(ctx), t.decision)
+	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
 }
 
-// giveBack is refund for a request that was not made. What does not come back leaves the window in
+// giveBack is settle with 0 for a request that was not made. What does not come back leaves the window in
 // time.
 func (t *taken) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()
-	_ = t.refund(ctx)
+	_ = t.settle(ctx, 0)
 }
 
 // failed hears how the request failed, and gives back what it took if surely nothing was sent. The
@@ -66,14 +66,14 @@ func (t *taken) failed(ctx context.Context, err error) {
 	}
 }
 
-// RefundSent gives back what the request of an answer took of the Permits of a Transport, for an
-// answer that cost the server nothing, such as one from a cache. It works once and takes at most
-// Config.CallTimeout; more often it does nothing, as with a request that took nothing or whose
-// Waiter is no Acquirer. Errors are those of Limiter.Refund. ctx may be that of the request.
-func RefundSent(ctx context.Context, answer *http.Response) error {
+// SettleSent makes what the request of an answer took of the Permits of a Transport what the answer
+// turned out to cost: 0 for one from a cache, what the server counts for one that tells. It works
+// once and takes at most Config.CallTimeout. It does nothing with a request that took nothing or
+// whose Waiter is no Acquirer. Errors are those of Limiter.Settle. ctx may be that of the request.
+func SettleSent(ctx context.Context, answer *http.Response, used int64) error {
 	if answer == nil || answer.Request == nil {
 		return nil
 	}
 	t, _ := answer.Request.Context().Value(takenKey{}).(*taken)
-	return t.refund(ctx)
+	return t.settle(ctx, used)
 }

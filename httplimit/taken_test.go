@@ -52,7 +52,7 @@ func TestWhatARequestTookComesBack(t *testing.T) {
 				t.Errorf("%s: %v, %d used, want %d", name, err, used(), c.used)
 			}
 			for range 2 {
-				if err := httplimit.RefundSent(t.Context(), got); err != nil {
+				if err := httplimit.SettleSent(t.Context(), got, 0); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

@@ -47,7 +47,7 @@ func Host(r *http.Request) string {
 //
 // Where the Waiter is an Acquirer, what a request took is given back if it was not made: it ran
 // into a pause, its context ended first, or no attempt at it had a connection. net/http tells that
-// by httptrace.GotConn; of a Base that does not, the error counts. RefundSent does it for others.
+// by httptrace.GotConn; of a Base that does not, the error counts. SettleSent does it for others.
 //
 // RoundTrip returns the errors of the Waiter, ErrWaitTooLong at once if a pause outlasts the
 // deadline of the request, or the cause of its end. The zero value is ready for use; fields must

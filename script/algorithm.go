@@ -57,7 +57,7 @@ var (
 type Twin interface {
 	Take(now int64, r *TakeRequest) TakeReply
 	Reserve(now int64, r *ReserveRequest) ReserveReply
-	Refund(now int64, r RefundRequest) RefundReply
+	Settle(now int64, r SettleRequest) SettleReply
 	Peek(now int64) PeekReply
 	Clear(now int64) ClearReply
 	Ledger(now int64) LedgerReply

@@ -54,7 +54,7 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			if a == AlgorithmLeakyBucket {
 				back = h.permits // an ask acts at its last permit's turn: it is given back whole
 			}
-			if refunded := twin.Refund(now, RefundRequest{Permits: back, At: h.at}).Refunded; refunded > back {
+			if refunded := twin.Settle(now, SettleRequest{Back: back, At: h.at}).Back; refunded > back {
 				t.Fatalf("%d of %d refunded", refunded, back)
 			}
 			for j := h.from; j < h.to; j++ { // not used, whether the shard took it back or not
@@ -105,7 +105,7 @@ func TestRefundOfWhatOverflowed(t *testing.T) {
 		t.Fatalf("%+v", reply)
 	}
 	// 1.5 of the 2 would have overflowed: 0.5 come back to the 0.5 that are there.
-	if reply := twin.Refund(epoch0+1_500_000, RefundRequest{Permits: 2, At: first.At}); reply.Refunded != 1 ||
+	if reply := twin.Settle(epoch0+1_500_000, SettleRequest{Back: 2, At: first.At}); reply.Back != 1 ||
 		reply.Free != 1 {
 		t.Errorf("%+v", reply)
 	}

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
 --@sets regrid releases
---@gives FAR back date ebb free full level measure move muldiv part payable reset retire_at retired
+--@gives back date ebb free full level measure move muldiv part payable reset retire_at retired
 --@gives retry room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --

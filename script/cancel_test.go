@@ -72,7 +72,7 @@ func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, 
 			if a != AlgorithmLeakyBucket {
 				part = 1 + random.Int64N(h.permits)
 			}
-			if got := shard.Refund(now, RefundRequest{Permits: part, At: h.at}).Refunded; got != part {
+			if got := shard.Settle(now, SettleRequest{Back: part, At: h.at}).Back; got != part {
 				t.Fatalf("%v: %d of %d came back", a, got, part)
 			}
 			h.permits -= part
@@ -84,7 +84,7 @@ func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, 
 type cancelShard interface {
 	Take(now int64, r *TakeRequest) TakeReply
 	Reserve(now int64, r *ReserveRequest) ReserveReply
-	Refund(now int64, r RefundRequest) RefundReply
+	Settle(now int64, r SettleRequest) SettleReply
 	Peek(now int64) PeekReply
 }
 
@@ -138,8 +138,8 @@ func TestCancellationDoesNotFillABucketBeyondItsRoom(t *testing.T) {
 	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 4 {
 		t.Errorf("%d beside 5 that are booked", reply.Granted)
 	}
-	if reply := twin.Refund(now, RefundRequest{Permits: 5, At: booked.At}); reply.Refunded != 5 {
-		t.Errorf("%d came back", reply.Refunded)
+	if reply := twin.Settle(now, SettleRequest{Back: 5, At: booked.At}); reply.Back != 5 {
+		t.Errorf("%d came back", reply.Back)
 	}
 	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 6 {
 		t.Errorf("%d more at one instant", reply.Granted)
@@ -152,7 +152,7 @@ type served struct {
 	server interface {
 		take(now int64, r *TakeRequest) (TakeReply, error)
 		reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-		refund(now int64, r RefundRequest) (RefundReply, error)
+		settle(now int64, r SettleRequest) (SettleReply, error)
 		peek(now int64) (PeekReply, error)
 	}
 }
@@ -175,8 +175,8 @@ func (s served) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	return sound(s.t, reply, err)
 }
 
-func (s served) Refund(now int64, r RefundRequest) RefundReply {
-	reply, err := s.server.refund(now, r)
+func (s served) Settle(now int64, r SettleRequest) SettleReply {
+	reply, err := s.server.settle(now, r)
 	return sound(s.t, reply, err)
 }
 

@@ -15,7 +15,7 @@ import (
 type counter interface {
 	take(now int64, r *TakeRequest) (TakeReply, error)
 	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-	refund(now int64, r RefundRequest) (RefundReply, error)
+	settle(now int64, r SettleRequest) (SettleReply, error)
 }
 
 // local is a twin as a counter.
@@ -25,8 +25,8 @@ func (p local) take(now int64, r *TakeRequest) (TakeReply, error) { return p.Tak
 func (p local) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 	return p.Reserve(now, r), nil
 }
-func (p local) refund(now int64, r RefundRequest) (RefundReply, error) {
-	return p.Refund(now, r), nil
+func (p local) settle(now int64, r SettleRequest) (SettleReply, error) {
+	return p.Settle(now, r), nil
 }
 
 // everywhere runs a test on a sliding log in this process, on miniredis and on Redis, and on the
@@ -195,12 +195,12 @@ func TestRefundsRestoreCredit(t *testing.T) {
 		r.join(1, func(r *rivals, who int) time.Duration {
 			reply := r.takes(who, 1, 1)
 			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
-				back, err := r.shard.refund(r.now,
-					RefundRequest{Permits: reply.Granted, At: reply.At, Caller: r.caller(who)})
+				back, err := r.shard.settle(r.now,
+					SettleRequest{Back: reply.Granted, At: reply.At, Caller: r.caller(who)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.got[who] -= back.Refunded
+				r.got[who] -= back.Back
 				return time.Millisecond
 			}
 			return comeBack(reply)
@@ -212,32 +212,6 @@ func TestRefundsRestoreCredit(t *testing.T) {
 			t.Errorf("the one that gives back kept %d of its %d, the others %v", got[9], part, got[:9])
 		}
 	})
-}
-
-// A booking that is cancelled leaves no debt.
-func TestCancelRestoresCredit(t *testing.T) {
-	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow} {
-		shard := local{NewTwin(a)}
-		r := newRivals(t, shard, a)
-		r.join(10, taker)
-		r.run(3)
-		r.now += 250_000 // so that credit has come
-		book := func() ReserveReply {
-			return shard.Reserve(r.now,
-				&ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second,
-					Caller: r.caller(0)})
-		}
-		var last ReserveReply
-		for range 100 { // without the refunds it could pay for two or three
-			if last = book(); last.Granted == 0 {
-				break
-			}
-			shard.Refund(r.now, RefundRequest{Permits: 2, At: last.At, Caller: r.caller(0)})
-		}
-		if last.Granted != 2 {
-			t.Errorf("%v: %+v", a, last)
-		}
-	}
 }
 
 // However much is booked, the ledger stays what the scripts can read.

@@ -15,7 +15,7 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "EXACT_SHARE": exactShare, "EXACT_LIVE": exactLive, "RESOLUTION": resolution, "LUMP": lump,
 		"MOST_PENDING": mostPending, "MIN_KEEP": minKeep.Milliseconds(), "MAX_RELEASES": MaxReleases,
 		"MAX_CELLS": maxCells, "CELL_PART": cellPart,
-		"FAR": far, "MOST_NOTES": mostNotes, "MOST_USED": mostUsed,
+		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {
 		all[name] = strconv.FormatInt(value, 10)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -304,7 +305,7 @@ func TestInvalidRequests(t *testing.T) {
 	p := proposal(t, 1, 10, time.Second)
 	records := RecordKeys("", "t", "limit")
 	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
-	refund := func(r RefundRequest) error { _, err := endpoint.Refund(ctx, ref, r); return err }
+	settle := func(r SettleRequest) error { _, err := endpoint.Settle(ctx, ref, r); return err }
 	read := func(r ReadRecordRequest) error { _, err := endpoint.ReadRecord(ctx, records, r); return err }
 	write := func(r WriteRecordRequest) error { _, _, err := endpoint.WriteRecord(ctx, records, r); return err }
 	propose := func(epoch, target, floor int64, window, keep time.Duration) error {
@@ -314,25 +315,30 @@ func TestInvalidRequests(t *testing.T) {
 	_, braces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))
 	_, tagless := endpoint.Peek(ctx, ShardKeys("a", "", "limit"))
 	for name, err := range map[string]error{
-		"nil":             take(nil),
-		"no proposal":     take(&TakeRequest{}),
-		"size 0":          take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
-		"count 0":         take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),
-		"size":            take(&TakeRequest{Proposal: p, Groups: []Group{{Size: MaxPermits + 1, Count: 1}}}),
-		"count":           take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits + 1}}}),
-		"groups":          take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
-		"refund of 0":     refund(RefundRequest{Permits: 0, At: 1}),
-		"refund before 0": refund(RefundRequest{Permits: 1, At: -1}),
-		"epoch":           propose(MaxEpoch+1, 1, 1, time.Second, 0),
-		"negative epoch":  propose(-1, 1, 1, time.Second, 0),
-		"target":          propose(1, MaxPermits+1, 1, time.Second, 0),
-		"floor":           propose(1, 1, 2, time.Second, 0),
-		"negative floor":  propose(1, 1, -1, time.Second, 0),
-		"short window":    propose(1, 1, 1, MinWindow-1, 0),
-		"long window":     propose(1, 1, 1, MaxWindow+1, 0),
-		"negative keep":   propose(1, 1, 1, time.Second, -1),
-		"braces":          braces,
-		"no tag":          tagless,
+		"nil":            take(nil),
+		"no proposal":    take(&TakeRequest{}),
+		"size 0":         take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
+		"count 0":        take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),
+		"size":           take(&TakeRequest{Proposal: p, Groups: []Group{{Size: MaxPermits + 1, Count: 1}}}),
+		"count":          take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits + 1}}}),
+		"groups":         take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
+		"back below 0":   settle(SettleRequest{Back: -1, At: 1}),
+		"back before 0":  settle(SettleRequest{Back: 1, At: -1}),
+		"charge of less": settle(SettleRequest{Charge: -1, Proposal: p}),
+		"bare charge":    settle(SettleRequest{Charge: 1}),
+		"owed":           settle(SettleRequest{Owed: 11 * MaxWindow}),
+		"long mark":      settle(SettleRequest{Mark: strings.Repeat("m", 65)}),
+		"mark in braces": settle(SettleRequest{Mark: "}"}),
+		"epoch":          propose(MaxEpoch+1, 1, 1, time.Second, 0),
+		"negative epoch": propose(-1, 1, 1, time.Second, 0),
+		"target":         propose(1, MaxPermits+1, 1, time.Second, 0),
+		"floor":          propose(1, 1, 2, time.Second, 0),
+		"negative floor": propose(1, 1, -1, time.Second, 0),
+		"short window":   propose(1, 1, 1, MinWindow-1, 0),
+		"long window":    propose(1, 1, 1, MaxWindow+1, 0),
+		"negative keep":  propose(1, 1, 1, time.Second, -1),
+		"braces":         braces,
+		"no tag":         tagless,
 		"participant": read(ReadRecordRequest{Participant: string(make([]byte, MaxParticipant+1)),
 			ParticipantTTL: time.Second, Keep: time.Second}),
 		"participant's":    read(ReadRecordRequest{Participant: "p", Keep: time.Second}),

@@ -78,7 +78,7 @@ func ExampleNewTwin() {
 }
 
 // Permits that turn out not to be needed are given back, and reserved ones have a delay.
-func ExampleEndpoint_Refund() {
+func ExampleEndpoint_Settle() {
 	server, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
@@ -107,7 +107,7 @@ func ExampleEndpoint_Refund() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	back, err := endpoint.Refund(ctx, shard, script.RefundRequest{Permits: 4, At: taken.RefundAt(9)})
+	back, err := endpoint.Settle(ctx, shard, script.SettleRequest{Back: 4, At: taken.RefundAt(9)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func ExampleEndpoint_Refund() {
 		log.Fatal(err)
 	}
 	fmt.Println("granted", taken.Granted, "and", booked.Granted, "in", booked.Delay)
-	fmt.Println("given back", back.Refunded, "in use", state.Used)
+	fmt.Println("given back", back.Back, "in use", state.Used)
 	// Output:
 	// granted 10 and 2 in 1m0s
 	// given back 4 in use 8

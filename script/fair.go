@@ -74,10 +74,11 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, ch
 	return pay, func(granted, date int64) { f.ledger.Charge(t, granted, date) }
 }
 
-// restore makes up for a refund. It is the twin of fair_restore.lua.
-func (f *fair) restore(t fairness.Term, r *RefundRequest, refunded int64) {
-	if refunded > 0 && f.charges(t, &r.Caller) {
-		f.ledger.Restore(t, r.Caller.ID, r.Caller.Slot, refunded, r.held())
+// restore makes up for permits that were not used, or were beyond what was granted if they are
+// below 0. It is the twin of fair_used.lua.
+func (f *fair) restore(t fairness.Term, who *Caller, unused int64) {
+	if unused != 0 && f.charges(t, who) {
+		f.ledger.Restore(t, who.ID, who.Slot, unused)
 	}
 }
 

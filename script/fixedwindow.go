@@ -55,13 +55,12 @@ func (w *fixedWindow) reshape(*frame) {}
 
 func (w *fixedWindow) held(*frame) int64 { return max(w.counts[0], w.counts[1]) }
 
-func (w *fixedWindow) overdraw(f *frame, n, _ int64) (count, turn int64) {
-	return overdrawn(n, f.share, w.counts[0]), 0
+func (w *fixedWindow) overdraw(f *frame, n, _ int64) int64 {
+	return overdrawn(n, max(f.share, f.target), w.counts[0])
 }
 func (w *fixedWindow) used(*frame) int64          { return w.counts[0] + w.counts[1] }
 func (w *fixedWindow) free(f *frame) int64        { return max(min(f.share, f.target)-w.counts[0], 0) }
 func (w *fixedWindow) grant(_ *frame, n int64)    { w.counts[0] += n }
-func (w *fixedWindow) receipt(f *frame) int64     { return f.now }
 func (w *fixedWindow) pace(*frame) (int64, int64) { return 0, 0 }
 
 func (w *fixedWindow) earliest(f *frame, n, after int64) (us int64, room bool) {

@@ -119,8 +119,11 @@ end
 if not TAKES then
   -- How many of n permits make a difference: with the share, nothing is free in this window.
   function overdraw(n)
-    local most = share < @MOST_USED - count and share or @MOST_USED - count
-    return n < most and n or most > 0 and most or 0, 0
+    local most = share < target and target or share
+    if most > @MOST_USED - count then
+      most = @MOST_USED - count
+    end
+    return n < most and n or most > 0 and most or 0
   end
 
   function refund(n, at)

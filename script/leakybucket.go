@@ -56,7 +56,6 @@ func (l *leakyBucket) held(f *frame) int64 {
 	return 0
 }
 
-func (l *leakyBucket) receipt(f *frame) int64       { return f.now }
 func (l *leakyBucket) pace(f *frame) (int64, int64) { return l.date - f.now, l.part }
 
 func (l *leakyBucket) soonest(f *frame) int64      { return l.soonestBy(f, l.retry) }
@@ -88,11 +87,8 @@ func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	return max(l.turn(f, n), after), n <= l.level
 }
 
-func (l *leakyBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
-	if count = l.payable(f, n, us); count > 0 {
-		turn = l.turn(f, count)
-	}
-	return count, turn
+func (l *leakyBucket) overdraw(f *frame, n, us int64) int64 {
+	return l.payable(f, n, us)
 }
 
 // book: where the turns are to come later than they would, nobody has those before.

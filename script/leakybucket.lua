@@ -101,13 +101,9 @@ if not TAKES then
     return date + us + (rest > 0 and 1 or 0) - now
   end
 
-  -- How many of n turns may be charged, if the last is to come within so many us, and when it does.
+  -- How many of n turns may be charged, if the last is to come within so many us.
   function overdraw(n, us)
-    if share == 0 or retired then
-      return 0, 0
-    end
-    n = payable(n, us)
-    return n, n > 0 and turn(n) or 0
+    return (share == 0 or retired) and 0 or payable(n, us)
   end
 
   -- A reservation is a turn like that of a take.

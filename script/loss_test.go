@@ -44,7 +44,7 @@ func TestPartlyLostMemory(t *testing.T) {
 					if _, err := endpoint.Peek(ctx, ref); !errors.Is(err, ErrForeignState) {
 						t.Errorf("peek: %v", err)
 					}
-					if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); !errors.Is(err,
+					if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: 1}); !errors.Is(err,
 						ErrForeignState) {
 						t.Errorf("refund: %v", err)
 					}
@@ -94,12 +94,12 @@ func TestServerRefusesToWrite(t *testing.T) {
 	take := func(step int64) func() error {
 		return func() error { _, err := one.take(at(step), ones(p, 1)); return err }
 	}
-	refund := func(step int64) func() error {
-		return func() error { _, err := one.refund(at(49), RefundRequest{Permits: 4, At: at(step)}); return err }
+	settle := func(step int64) func() error {
+		return func() error { _, err := one.settle(at(49), SettleRequest{Back: 4, At: at(step)}); return err }
 	}
 	refused := map[string]func() error{
 		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
-		"refund, open entry": refund(49), "refund, closed entry": refund(20),
+		"settle, open entry": settle(49), "settle, closed entry": settle(20),
 		"clear": func() error { _, err := one.clear(at(50)); return err },
 		"write": func() error {
 			_, _, err := endpoint.WriteRecord(ctx, records, WriteRecordRequest{Epoch: 1, Keep: time.Hour})

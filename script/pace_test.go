@@ -65,8 +65,8 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 		if taken.Granted != 3 {
 			t.Fatalf("%d granted", taken.Granted)
 		}
-		back, err := shard.refund(r.now, RefundRequest{Permits: 3, At: taken.At, Caller: r.caller(0)})
-		if err != nil || back.Refunded != 3 {
+		back, err := shard.settle(r.now, SettleRequest{Back: 3, At: taken.At, Caller: r.caller(0)})
+		if err != nil || back.Back != 3 {
 			t.Fatalf("%+v %v", back, err)
 		}
 		if got := r.take(0, 25).Granted; got < 20 {

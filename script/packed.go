@@ -40,12 +40,11 @@ type rule interface {
 	grant(f *frame, n int64)
 	refund(f *frame, n, at int64) int64
 	earliest(f *frame, n, after int64) (us int64, room bool)
-	overdraw(f *frame, n, us int64) (count, turn int64)
+	overdraw(f *frame, n, us int64) (count int64)
 	book(f *frame, n, us int64) (at int64)
 	soonest(f *frame) int64
 	reset(f *frame) int64
 	retry(f *frame, n int64) int64
-	receipt(f *frame) int64
 	pace(f *frame) (us, part int64)
 	releases(f *frame) []Release
 }
@@ -123,7 +122,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	reply := m.reply(&v, granted > 0 || renew)
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
 	reply.Grants, reply.Contended = given.Grants, given.Contended
-	reply.At, reply.Retry = own.receipt(&v.frame), wait(retry)
+	reply.At, reply.Retry = v.now, wait(retry)
 	if len(r.Groups) == 0 {
 		reply.Start = v.start
 	}
@@ -200,11 +199,6 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if r.Charge {
-		var us int64
-		if granted, us = own.overdraw(&v.frame, r.Permits, r.owed()); granted > 0 {
-			at = own.book(&v.frame, granted, us)
-		}
 	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
 		paced = pay
 		retry = paced
@@ -303,24 +297,32 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	return status
 }
 
-// Refund gives permits back, as [Endpoint.Refund] does.
-func (m *packed[S, R]) Refund(now int64, r RefundRequest) RefundReply {
-	if m.epoch == 0 {
-		return RefundReply{}
+// Settle gives permits back or charges them, as [Endpoint.Settle] does, but keeps no marks.
+func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
+	take := r.take(AlgorithmSlidingLog) // a twin does not look at which
+	if take.fenced(now) {
+		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: now}}
+	}
+	if m.epoch == 0 && take.late(now) {
+		return SettleReply{TakeReply: TakeReply{At: now}}
 	}
 	v := m.look(now)
 	own := R(&v.own)
-	refunded := own.refund(&v.frame, r.Permits, r.At)
-	lowered := v.settle()
-	if refunded > 0 || lowered {
-		m.store(&v)
+	status, renew := v.adopt(take)
+	back, charged := int64(0), int64(0)
+	if r.Back > 0 {
+		back = own.refund(&v.frame, r.Back, r.At)
 	}
-	m.offset = v.offset
-	m.fair.restore(v.term(), &r, refunded)
-	reply := RefundReply{Status: OK, Refunded: refunded, Epoch: v.epoch, Share: v.share}
-	if v.quarantine() == 0 {
-		reply.Free = own.free(&v.frame)
+	available := v.available()
+	if r.Charge > 0 && v.quarantine() == 0 {
+		if charged = own.overdraw(&v.frame, r.Charge, int64(r.Owed/time.Microsecond)); charged > 0 {
+			own.grant(&v.frame, charged)
+		}
 	}
+	v.fair.restore(v.term(), &r.Caller, back-charged)
+	reply := SettleReply{TakeReply: m.reply(&v, charged > 0 || back > 0 || renew), Back: back}
+	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, charged, max(available-charged, 0)
+	reply.At, m.fair = v.now, v.fair
 	return reply
 }
 

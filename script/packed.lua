@@ -1,6 +1,6 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch
---@gives falls find floor format head held lasts now offset overdraw pace receipt refund regrid
+--@gives falls find floor format head held lasts now offset overdraw pace refund regrid
 --@gives releases reshape retire share shifted start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
@@ -39,7 +39,6 @@
 --   book(n, us)  book them; returns what refund needs as `at`
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
 --              retry(n)  us until n are, -1 never
---   receipt()       what refund needs as `at`, after a grant, if not `now`
 --   releases(reply) when what is used comes back: us and permits, added to the reply
 --   falls()         us until a share above its target falls next, if that is not soonest() or
 --                   reset()
@@ -53,7 +52,7 @@ local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- then.
 local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
-local receipt, pace, falls                -- where the algorithm has them
+local pace, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = @STATE

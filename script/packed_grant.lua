@@ -1,4 +1,4 @@
---@needs closed grant granted most now pace receipt refused retry
+--@needs closed grant granted most now pace refused retry
 --@sets renew
 --@gives at delay delay_part retry_in
 -- One-string algorithms, take, after the grants are known: book them.
@@ -16,4 +16,4 @@ if refused then
     retry_in = refused <= most and closed or -1
   end
 end
-local at = receipt and receipt() or now
+local at = now

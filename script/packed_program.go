@@ -35,7 +35,9 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 			with("fenced", "packed_adopt", "fair_charge", "packed_reserve", "packed_reply",
 				"packed_reserved",
 				"fair_charged")...)
-		add(refundProgram, "refund", with("packed_refund")...)
+		add(settleProgram, "settle",
+			with("fenced", "packed_adopt", "settle_once", "packed_back", "packed_reply", "settled", "fair_used",
+				"reply")...)
 		add(peekProgram, "peek", with("packed_peek")...)
 		add(clearProgram, "clear", with("packed_clear")...)
 		add(ledgerProgram, "ledger", with("ledger")...)

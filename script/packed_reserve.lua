@@ -1,24 +1,16 @@
---@needs book burst closed earliest floor free most now overdraw pay permits target window
+--@needs book burst closed earliest floor free most now pay permits target window
 --@sets renew
 --@gives at available delay granted paced retry_in
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --
--- ARGV  3 permits  4 us: how far ahead they may be; -1: they are charged
---       5 of a charge us: after how many a bucket must be full  6 us: how far ahead they must be
+-- ARGV  3 permits  4 us: how far ahead they may be  6 us: how far ahead they must be
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
 -- permits would have had
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
   retry_in = permits <= most and closed or -1
-elseif ARGV[4] == '-1' then
-  available = free()
-  local us
-  granted, us = overdraw(permits, ARGV[5] + 0)
-  if granted > 0 then
-    at, renew = book(granted, us), true
-  end
 else
   available = free()
   local us, bookable = earliest(permits, ARGV[6] + 0)

@@ -51,8 +51,8 @@ func TestForeignPacked(t *testing.T) {
 						return err
 					},
 					"refund": func() error {
-						_, err := endpoint.Refund(ctx, ref,
-							RefundRequest{Permits: 1, At: 1})
+						_, err := endpoint.Settle(ctx, ref,
+							SettleRequest{Back: 1, At: 1})
 						return err
 					},
 					"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
@@ -108,8 +108,8 @@ func TestPackedTimeToLive(t *testing.T) {
 		}
 		ttl := c.TTL(ref.head)
 		c.forward(10 * time.Millisecond)
-		if _, err := endpoint.Refund(ctx, ref,
-			RefundRequest{Permits: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
+		if _, err := endpoint.Settle(ctx, ref,
+			SettleRequest{Back: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := endpoint.Peek(ctx, ref); err != nil {
@@ -261,7 +261,7 @@ func TestServerRefusesToWritePacked(t *testing.T) {
 					return err
 				},
 				"refund": func() error {
-					_, err := one.refund(epoch0+1, RefundRequest{Permits: 1, At: first.RefundAt(7)})
+					_, err := one.settle(epoch0+1, SettleRequest{Back: 1, At: first.RefundAt(7)})
 					return err
 				},
 				"clear": func() error { _, err := one.clear(epoch0 + 1); return err },

@@ -64,15 +64,13 @@ func (c *slidingCounter) text() string {
 
 func (t *tokenBucket) text() string {
 	t.bare()
-	text := columns.TokenBucket.Sprint(t.date, t.part, t.returned, t.returnedPart, len(t.notes))
-	if len(t.notes)+len(t.bookings) == 0 {
-		text = text[:len(text)-2]
+	lows := ""
+	for _, n := range t.lows {
+		lows += columns.Low.Sprint(n)
 	}
-	for _, n := range t.notes {
-		text += columns.Note.Sprint(n.receipt, n.permits)
-	}
+	text := columns.TokenBucket.Sprint(t.date, t.part, t.since, lows)
 	for _, b := range t.bookings {
-		text += columns.Booking.Sprint(b.date, b.receipt, b.permits)
+		text += columns.Booking.Sprint(b.date, b.permits)
 	}
 	return text
 }
@@ -125,6 +123,10 @@ func (s *packedStage) fit(st *step) {
 		copied := *st.book
 		copied.Proposal = s.fitted(copied.Proposal)
 		st.book = &copied
+	case st.settle != nil && st.settle.Proposal != nil:
+		copied := *st.settle
+		copied.Proposal = s.fitted(copied.Proposal)
+		st.settle = &copied
 	}
 }
 
@@ -156,12 +158,11 @@ func (s *packedStage) fitted(p *Proposal) *Proposal {
 
 // aimTurn makes refunds of a leaky bucket aim at turns.
 func (s *packedStage) aimTurn(st *step) {
-	if st.refund == nil || s.algorithm != AlgorithmLeakyBucket || len(s.grants) == 0 {
+	if st.settle == nil || st.settle.Back == 0 || s.algorithm != AlgorithmLeakyBucket || len(s.grants) == 0 {
 		return
 	}
 	last := s.grants[len(s.grants)-1]
-	st.refund = &RefundRequest{Permits: st.refund.Permits, At: last.RefundAt(last.Granted - 1),
-		Caller: st.refund.Caller}
+	st.settle = &SettleRequest{Back: st.settle.Back, At: last.RefundAt(last.Granted - 1), Caller: st.settle.Caller}
 }
 
 // agreePacked runs one generated sequence on twin and server and compares every reply, and every

@@ -167,8 +167,8 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 		if err != nil || len(peek.Releases) == 0 {
 			return err
 		}
-		_, err = e.Refund(t.Context(), ref,
-			RefundRequest{Permits: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
+		_, err = e.Settle(t.Context(), ref,
+			SettleRequest{Back: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
 		return err
 	},
 	"peek":   func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },

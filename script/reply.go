@@ -43,6 +43,13 @@ const (
 	reserveNumbers
 )
 
+// Of a settlement.
+const (
+	settleBack = replyOwn + iota
+	settleRepeated
+	settleNumbers
+)
+
 // Of a look.
 const (
 	peekStatus = iota
@@ -63,6 +70,7 @@ var replyNames = map[string]int{
 	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
 	"take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
 	"reserve.delay": reserveDelay, "reserve.paced": reservePaced,
+	"settle.back": settleBack, "settle.repeated": settleRepeated,
 	"peek.reset": peekReset,
 }
 

@@ -69,7 +69,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups})
 	note(err)
-	_, err = parseRefund(reply)
+	_, err = parseSettle(reply, &SettleRequest{Back: 1, Charge: 1})
 	note(err)
 	_, err = parsePeek(&programs[peekProgram], reply)
 	note(err)

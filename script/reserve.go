@@ -22,11 +22,6 @@ type ReserveRequest struct {
 	// used together: whoever uses a permit later than its date has it back too early. More than
 	// MaxDelay is an error.
 	MinDelay time.Duration
-	// Charge has permits counted that were used already, whether they are free or not: at once, and
-	// as many as make a difference. Under the algorithms with a window these are no more than the
-	// share; a bucket owes no more than is paid after MaxDelay, from when on it is full. MinDelay
-	// is not looked at.
-	Charge bool
 	// Caller is the participant that books: while participants contend, its credit pays for what it
 	// books. Unmet is not looked at; no ID: anonymous.
 	Caller Caller
@@ -36,7 +31,7 @@ type ReserveRequest struct {
 // find after it. Of the fields of TakeReply
 //
 //   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for
-//     nothing writes; of a Charge it is how many were counted;
+//     nothing writes;
 //   - At is what Refund needs to cancel them, exactly and without moving what others have booked:
 //     under a sliding log the shard time, in microseconds, from which on the permits may be used,
 //     now or ahead;
@@ -75,7 +70,7 @@ func (r *ReserveRequest) check(s ShardRef) error {
 		return invalid("no proposal")
 	case r.Proposal.algorithm != s.algorithm:
 		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
-	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay && !r.Charge:
+	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay:
 		return invalid("a reservation of %d permits in %v to %v", r.Permits, r.MinDelay, r.MaxDelay)
 	case r.Caller.ID != "" && !r.Caller.Valid():
 		return invalid("a reservation on a caller %+v", r.Caller)
@@ -89,12 +84,7 @@ func (r *ReserveRequest) take() *TakeRequest {
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {
-	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()))
-	if r.Charge {
-		args = append(args, number(r.owed()), "0")
-	} else {
-		args = append(args, "0", number(r.after()))
-	}
+	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), "0", number(r.after()))
 	if r.Caller.ID != "" {
 		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.Caller.Weight),
 			number(r.Caller.Waiting))
@@ -102,17 +92,8 @@ func (r *ReserveRequest) arguments(args []string) []string {
 	return args
 }
 
-// maxDelay returns MaxDelay in whole microseconds: less than one that would round up. That of a
-// Charge tells scripts that it is one.
+// maxDelay returns MaxDelay in whole microseconds: less than one that would round up.
 func (r *ReserveRequest) maxDelay() int64 {
-	if r.Charge {
-		return -1
-	}
-	return r.owed()
-}
-
-// owed is after how many microseconds a bucket that was charged must be full.
-func (r *ReserveRequest) owed() int64 {
 	return int64(min(r.MaxDelay, 10*MaxWindow) / time.Microsecond)
 }
 
@@ -137,8 +118,7 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	if !possible(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return ReserveReply{}, malformed(p, "out of range")
 	}
-	if n[replyGranted] > r.Permits || r.Charge && n[reserveDelay] > 0 ||
-		!r.Charge && n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
+	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
 	n[replyStart] = 0 // see TakeReply.Start

@@ -193,8 +193,8 @@ func (b *bookings) giveBack(t testing.TB, log redisLog, exact bool) error {
 	i := b.random.IntN(len(b.held))
 	back := b.held[i]
 	part := 1 + b.random.Int64N(back.n)
-	r, err := log.refund(b.now, RefundRequest{Permits: part, At: back.at})
-	if want := b.model.cancel(b.now, back.at, part); exact && r.Refunded != want || r.Refunded > part {
+	r, err := log.settle(b.now, SettleRequest{Back: part, At: back.at})
+	if want := b.model.cancel(b.now, back.at, part); exact && r.Back != want || r.Back > part {
 		t.Fatalf("%d permits of %d: want %d back, %+v", part, back.at, want, r)
 	}
 	if b.held[i].n -= part; b.held[i].n == 0 {
@@ -224,8 +224,8 @@ func (l inProcess) take(now int64, r *TakeRequest) (TakeReply, error) { return l
 func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 	return l.Reserve(now, r), nil
 }
-func (l inProcess) refund(now int64, r RefundRequest) (RefundReply, error) {
-	return l.Refund(now, r), nil
+func (l inProcess) settle(now int64, r SettleRequest) (SettleReply, error) {
+	return l.Settle(now, r), nil
 }
 func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
 func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
@@ -314,7 +314,7 @@ func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
 		t.Fatalf("%+v", third)
 	}
 	b.take(400_000, p, 1, 0) // and nobody goes before them
-	b.log.Refund(400_000, RefundRequest{Permits: 5, At: first.At})
+	b.log.Settle(400_000, SettleRequest{Back: 5, At: first.At})
 	if again := book(400_000, 4, 700*time.Millisecond); again.At != second.At {
 		t.Fatalf("%+v behind %+v", again, second)
 	}

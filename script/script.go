@@ -21,7 +21,7 @@ const (
 	// follow in the same order. See ShardRef.program.
 	takeProgram = iota
 	reserveProgram
-	refundProgram
+	settleProgram
 	peekProgram
 	clearProgram
 	dropProgram
@@ -50,8 +50,10 @@ var recipes = withPacked([programCount]recipe{
 		"fair_charge",
 		"slidinglog_reserve", "slidinglog_enter", "slidinglog_reserved", "fair_charged",
 	}},
-	refundProgram: {name: "refund", file: "slidinglog_refund",
-		parts: []string{"slidinglog", "slidinglog_due", "slidinglog_cut", "slidinglog_trim", "slidinglog_refund"}},
+	settleProgram: {name: "settle", file: "slidinglog_settle", parts: []string{
+		"slidinglog", "fenced", "slidinglog_due", "slidinglog_adopt", "slidinglog_trim", "slidinglog_sound",
+		"slidinglog_settle", "settle_once", "slidinglog_back", "slidinglog_enter", "settled", "fair_used", "reply",
+	}},
 	peekProgram: {name: "peek", file: "slidinglog_peek",
 		parts: []string{"slidinglog", "slidinglog_cut", "slidinglog_trim", "slidinglog_peek"}},
 	clearProgram: {name: "clear", file: "slidinglog_clear",

@@ -29,7 +29,7 @@ type step struct {
 	now    int64
 	take   *TakeRequest
 	book   *ReserveRequest
-	refund *RefundRequest
+	settle *SettleRequest
 	clear  bool
 	peek   bool
 	lose   bool // the ledger is evicted
@@ -148,8 +148,8 @@ func (s *stage) steps() []step {
 		}
 		return []step{{now: s.node, peek: true}}
 	case 2, 3, 4:
-		if refund := s.aim(); refund != nil {
-			return []step{{now: s.node, refund: refund}}
+		if settle := s.aim(); settle != nil {
+			return []step{{now: s.node, settle: settle}}
 		}
 	case 5:
 		return s.burst()
@@ -184,8 +184,17 @@ func (s *stage) fence() int64 {
 	return rapid.SampledFrom([]int64{s.node - 1, s.node, s.node + 5*second}).Draw(s.t, "fenced at")
 }
 
-// aim draws a refund: of a grant that was, or of something near one.
-func (s *stage) aim() *RefundRequest {
+// aim draws a settlement: of a grant that was, or of something near one, or a charge.
+func (s *stage) aim() *SettleRequest {
+	if rapid.IntRange(0, 2).Draw(s.t, "charge") == 0 {
+		return &SettleRequest{
+			Charge: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
+				rapid.Int64Range(1, min(3*s.target+1, MaxPermits))).Draw(s.t, "charged"),
+			Owed:     rapid.SampledFrom([]time.Duration{0, s.window, 3 * s.window, 9 * s.window}).Draw(s.t, "owed"),
+			Proposal: s.proposal(), Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(), Fence: s.fence(),
+			Caller: s.somebody(),
+		}
+	}
 	if len(s.grants) == 0 {
 		return nil
 	}
@@ -199,8 +208,7 @@ func (s *stage) aim() *RefundRequest {
 	if rapid.Bool().Draw(s.t, "part") {
 		permits = rapid.Int64Range(1, permits).Draw(s.t, "permits")
 	}
-	held := duration(rapid.Int64Range(0, 2_000_000).Draw(s.t, "held"))
-	return &RefundRequest{Permits: permits, At: at, Caller: s.somebody(), Held: held}
+	return &SettleRequest{Back: permits, At: at, Caller: s.somebody()}
 }
 
 // somebody is a participant, or nobody.
@@ -244,7 +252,6 @@ func (s *stage) bookings() (steps []step) {
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
 			book.MinDelay = time.Duration(rapid.Int64Range(0, int64(book.MaxDelay)).Draw(s.t, "least delay"))
 		}
-		book.Charge = rapid.IntRange(0, 5).Draw(s.t, "charge") == 0
 		steps = append(steps, step{now: s.node, book: book})
 		if rapid.IntRange(0, 3).Draw(s.t, "on") == 0 {
 			s.node += rapid.Int64Range(0, int64(s.window/time.Microsecond)/resolution).Draw(s.t, "little")

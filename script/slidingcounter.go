@@ -47,10 +47,9 @@ func (c *slidingCounter) reshape(*frame)           {}
 func (c *slidingCounter) held(*frame) int64        { return c.total }
 func (c *slidingCounter) used(*frame) int64        { return c.total }
 func (c *slidingCounter) free(f *frame) int64      { return max(f.share-c.total, 0) }
-func (c *slidingCounter) overdraw(f *frame, n, _ int64) (count, turn int64) {
-	return overdrawn(n, f.share, c.total), 0
+func (c *slidingCounter) overdraw(f *frame, n, _ int64) int64 {
+	return overdrawn(n, max(f.share, f.target), c.total)
 }
-func (c *slidingCounter) receipt(f *frame) int64     { return f.now }
 func (c *slidingCounter) pace(*frame) (int64, int64) { return 0, 0 }
 
 // past returns the number of cells that are not booked ahead.

@@ -133,8 +133,11 @@ end
 if not TAKES then
   -- How many of n permits make a difference: with the share, nothing is free for a window.
   function overdraw(n)
-    local most = share < @MOST_USED - used_now and share or @MOST_USED - used_now
-    return n < most and n or most > 0 and most or 0, 0
+    local most = share < target and target or share
+    if most > @MOST_USED - used_now then
+      most = @MOST_USED - used_now
+    end
+    return n < most and n or most > 0 and most or 0
   end
 
   function refund(n, at)

@@ -233,32 +233,32 @@ func (l *SlidingLog) Clear(now int64) ClearReply {
 	return ClearReply{Status: OK, Epoch: l.epoch, Share: l.share}
 }
 
-// Refund gives permits back, as [Endpoint.Refund] does.
-func (l *SlidingLog) Refund(now int64, r RefundRequest) RefundReply {
-	if l.epoch == 0 {
-		return RefundReply{}
+// Settle gives permits back or charges them, as [Endpoint.Settle] does, but keeps no marks.
+func (l *SlidingLog) Settle(now int64, r SettleRequest) SettleReply {
+	take := r.take(AlgorithmSlidingLog)
+	if take.fenced(now) {
+		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: now}}
 	}
-	v := l.look(now)
-	refunded, holder := int64(0), 0
-	if r.At > v.now {
-		refunded = l.cancel(r)
-	} else if refunded, holder = l.holder(v, r); refunded > 0 {
-		l.take(holder, refunded)
-		v.used -= refunded
+	if l.epoch == 0 && take.late(now) {
+		return SettleReply{TakeReply: TakeReply{At: now}}
 	}
-	share := l.lowered(v)
-	if refunded > 0 || share != l.share {
-		l.share = share
-		l.forget(v)
-		l.touched = v.now
+	v := l.clock(now)
+	l.fallDue(&v)
+	status, write := l.settle(&v, take.Proposal, r.Seen, take.known())
+	back := l.giveBack(&v, r)
+	charged, free := int64(0), l.free(v)
+	if r.Charge > 0 && l.quarantine(v) == 0 {
+		charged = overdrawn(r.Charge, max(l.share, l.target), v.used)
 	}
-	l.fair.restore(l.term(v), &r, refunded)
-	l.offset = v.offset
-	return RefundReply{Status: OK, Refunded: refunded, Free: l.free(v), Epoch: l.epoch, Share: l.share}
+	reply := SettleReply{TakeReply: l.enter(&v, write || back > 0, charged, v.now), Back: back}
+	reply.Status, reply.Before, reply.Free = status, free, max(free-charged, 0)
+	l.foresee(v, 0, &reply.TakeReply)
+	l.fair.restore(l.term(v), &r.Caller, back-charged)
+	return reply
 }
 
 // cancel takes permits out of the queue, and returns how many.
-func (l *SlidingLog) cancel(r RefundRequest) int64 {
+func (l *SlidingLog) cancel(r SettleRequest) int64 {
 	if r.At < l.closedUntil {
 		return 0
 	}
@@ -267,22 +267,37 @@ func (l *SlidingLog) cancel(r RefundRequest) int64 {
 		return 0
 	}
 	b := &l.queue[i]
-	n := min(b.permits, r.Permits)
+	n := min(b.permits, r.Back)
 	if b.permits -= n; b.permits == 0 {
 		l.queue = slices.Delete(l.queue, i, i+1)
 	}
 	return n
 }
 
-// holder finds the entry that holds the grant (len(closed): the open one) and how much of the
-// refund it can give.
-func (l *SlidingLog) holder(v view, r RefundRequest) (refunded int64, index int) {
+// giveBack takes permits off the entry that holds the grant, or off the queue, and returns how many.
+func (l *SlidingLog) giveBack(v *view, r SettleRequest) (back int64) {
+	holder := 0
+	if r.At > v.now {
+		back = l.cancel(r)
+	} else if back, holder = l.holder(*v, r); back > 0 {
+		l.take(holder, back)
+		v.used -= back
+	}
+	if back > 0 {
+		l.share = l.lowered(*v)
+	}
+	return back
+}
+
+// holder finds the entry that holds the grant (len(closed): the open one) and how much of it comes
+// back.
+func (l *SlidingLog) holder(v view, r SettleRequest) (back int64, index int) {
 	index = len(l.closed)
 	if r.At >= l.opened {
 		if r.At <= l.newest && l.newest > v.cut {
-			refunded = min(mod(l.total-l.before), r.Permits)
+			back = min(mod(l.total-l.before), r.Back)
 		}
-		return refunded, index
+		return back, index
 	}
 	for i := v.live; i < len(l.closed); i++ {
 		entry := l.closed[i]
@@ -290,7 +305,7 @@ func (l *SlidingLog) holder(v view, r RefundRequest) (refunded int64, index int)
 			continue
 		}
 		if entry.opened <= r.At {
-			return min(l.held(i), r.Permits), i
+			return min(l.held(i), r.Back), i
 		}
 		break
 	}

@@ -90,7 +90,7 @@ if granted > 0 or renew or rewrite then
     if renew then
       done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)
     else
-      done = redis.pcall('SETRANGE', KEYS[1], '0', text)
+      done = redis.pcall('SET', KEYS[1], text, 'KEEPTTL') -- the queue may be shorter than before
     end
     written = true
   end
@@ -142,7 +142,7 @@ else
     next_us = (oldest > 0 and oldest or newest) + window - now
     reset = newest + window - now
     if not merged and total == (before or tonumber(sub(head, @head.before))) then
-      -- Refunds emptied the open entry: the last closed one leaves last.
+      -- What came back emptied the open entry: the last closed one leaves last.
       local member = oldest > 0 and redis.call('ZREVRANGE', KEYS[2], '0', '0')[1]
       if member then
         reset = sub(member, @entry.date) + window - now

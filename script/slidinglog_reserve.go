@@ -18,10 +18,6 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	pay, charge := l.fair.due(l.term(v), l.quarantine(v) == 0, r)
 	granted, refused, date, paced := int64(0), int64(0), v.now, int64(0)
 	switch {
-	case r.Charge: // what was used already counts, as far as it makes a difference
-		if l.quarantine(v) == 0 {
-			granted = overdrawn(r.Permits, l.share, v.used)
-		}
 	case r.Permits <= free && r.after() == 0 && pay == 0:
 		granted = r.Permits
 	case r.Permits > min(l.share, l.target):

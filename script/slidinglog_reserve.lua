@@ -5,8 +5,7 @@
 -- behind everything that is booked, at most a window ahead. In quarantine nothing is booked: there
 -- is no telling what has room yet.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us, -1: they
---       are charged
+-- ARGV  1, 2 the proposal, as slidinglog_settle.lua says  3 permits  4 longest delay us
 --       6 least delay us
 --       7.. the caller, as fair_charge.lua says, which comes before
 -- Reply as slidinglog_enter.lua makes it, with the date in place of now; then delay us, and pay if
@@ -15,15 +14,7 @@ local paced = 0
 --@include slidinglog_available
 local date, granted, refused = now, 0, nil
 local most = (as_proposed or share < target) and share or target
-if ARGV[4] == '-1' then -- what was used already counts, as far as it makes a difference
-  granted = closed > 0 and 0 or permits
-  if granted > share then
-    granted = share
-  end
-  if granted > @MOST_USED - used then
-    granted = used < @MOST_USED and @MOST_USED - used or 0
-  end
-elseif permits <= available and ARGV[6] == '0' and pay == 0 then
+if permits <= available and ARGV[6] == '0' and pay == 0 then
   granted = permits
 elseif permits > most then
   refused = permits

@@ -31,7 +31,7 @@ func (b *plainLog) within(now, window int64) (used int64) {
 }
 
 // refund takes permits off the grants made at one instant.
-func (b *plainLog) refund(at, permits int64) {
+func (b *plainLog) settle(at, permits int64) {
 	for i := range b.grants {
 		if b.grants[i].At == at {
 			off := min(b.grants[i].Granted, permits)
@@ -89,18 +89,18 @@ func TestNeverOver(t *testing.T) {
 						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used,
 							account.sum(), most)
 					}
-				case step.refund != nil:
+				case step.settle != nil && step.settle.Charge == 0:
 					g := account.owner(t)
 					if g == nil || g.Granted == 0 {
 						continue
 					}
 					permits := rapid.Int64Range(1, g.Granted).Draw(t, "back")
-					reply := log.Refund(step.now, RefundRequest{Permits: permits, At: g.At})
-					if reply.Refunded > permits {
-						t.Fatalf("%d of %d permits came back", reply.Refunded, permits)
+					reply := log.Settle(step.now, SettleRequest{Back: permits, At: g.At})
+					if reply.Back > permits {
+						t.Fatalf("%d of %d permits came back", reply.Back, permits)
 					}
-					g.Granted -= reply.Refunded
-					all.refund(g.At, reply.Refunded)
+					g.Granted -= reply.Back
+					all.settle(g.At, reply.Back)
 				case step.clear:
 					log.Clear(step.now)
 					account.grants, all.grants = nil, nil
@@ -118,8 +118,8 @@ func TestRetryIsExact(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			for _, step := range s.steps() {
 				if step.take == nil {
-					if step.refund != nil {
-						log.Refund(step.now, *step.refund)
+					if step.settle != nil {
+						log.Settle(step.now, *step.settle)
 					}
 					if step.book != nil {
 						s.saw(&TakeRequest{}, log.Reserve(step.now, step.book).TakeReply)
@@ -324,7 +324,7 @@ func TestForgottenPermitsStayForgotten(t *testing.T) {
 	b := &table{t: t}
 	b.take(0, b.propose(1, 10, 10, time.Second, false), 10, 10)
 	b.take(1_500_000, b.propose(2, 10, 10, time.Minute, false), 0, 0)
-	if r := b.log.Refund(1_600_000, RefundRequest{Permits: 10, At: 0}); r.Refunded != 0 {
+	if r := b.log.Settle(1_600_000, SettleRequest{Back: 10, At: 0}); r.Back != 0 {
 		t.Fatalf("%+v", r)
 	}
 	b.take(1_700_000, b.propose(2, 10, 10, time.Minute, false), 11, 10)
@@ -337,15 +337,15 @@ func TestRefundTakesNobodyElsesPermits(t *testing.T) {
 	b.take(200, p, 3, 3)
 	third := b.take(300, p, 4, 4)
 	for i, want := range []int64{3, 0} { // the second time nothing is left of it
-		if r := b.log.Refund(400, RefundRequest{Permits: 5, At: first.At}); r.Refunded != want {
+		if r := b.log.Settle(400, SettleRequest{Back: 5, At: first.At}); r.Back != want {
 			t.Fatalf("refund %d: %+v", i, r)
 		}
 	}
-	if r := b.log.Refund(400, RefundRequest{Permits: 1, At: 250}); r.Refunded != 0 {
+	if r := b.log.Settle(400, SettleRequest{Back: 1, At: 250}); r.Back != 0 {
 		t.Fatalf("no grant was made then: %+v", r)
 	}
 	b.take(500, p, 4, 3)
-	if r := b.log.Refund(1_000_300, RefundRequest{Permits: 4, At: third.At}); r.Refunded != 0 {
+	if r := b.log.Settle(1_000_300, SettleRequest{Back: 4, At: third.At}); r.Back != 0 {
 		t.Fatalf("it has left the window: %+v", r)
 	}
 }

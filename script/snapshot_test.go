@@ -78,7 +78,7 @@ func (r *restorable) givesBack() {
 		if g.Granted == 0 {
 			continue
 		}
-		if _, err := r.refund(r.now, RefundRequest{Permits: g.Granted, At: at}); err != nil {
+		if _, err := r.settle(r.now, SettleRequest{Back: g.Granted, At: at}); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -57,8 +57,8 @@ func TestForeignState(t *testing.T) {
 			"take": func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
 			"look": func() error { _, err := endpoint.Take(ctx, ref, &TakeRequest{Proposal: p}); return err },
 			"refund": func() error {
-				_, err := endpoint.Refund(ctx, ref,
-					RefundRequest{Permits: 1, At: 1})
+				_, err := endpoint.Settle(ctx, ref,
+					SettleRequest{Back: 1, At: 1})
 				return err
 			},
 			"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
@@ -205,10 +205,10 @@ func TestTimeToLive(t *testing.T) {
 	expect(12*time.Second, 12*time.Second)
 	c.forward(100 * time.Millisecond)
 	take(p, 1) // denied
-	if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 60, At: second.At}); err != nil {
+	if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 60, At: second.At}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: second.At - 100_000}); err != nil {
+	if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: second.At - 100_000}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := endpoint.Peek(ctx, ref); err != nil {
@@ -242,8 +242,8 @@ func TestNothingIsCreated(t *testing.T) {
 		if reply, err := endpoint.Peek(ctx, ref); err != nil || !reflect.DeepEqual(reply, PeekReply{}) {
 			t.Errorf("%+v %v", reply, err)
 		}
-		if reply, err := endpoint.Refund(ctx, ref, RefundRequest{Permits: 1, At: 1}); err != nil ||
-			reply != (RefundReply{}) {
+		if reply, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: 1}); err != nil ||
+			reply.Status != Absent || reply.Back != 0 {
 			t.Errorf("%+v %v", reply, err)
 		}
 		if reply, err := endpoint.Clear(ctx, ref); err != nil || reply != (ClearReply{}) {

@@ -5,7 +5,9 @@ import "slices"
 // tokenBucket is the Go twin of tokenbucket.lua, which explains it.
 type tokenBucket struct {
 	bucket
-	returns
+	since int64 // when grants are known from
+	// the least that was missing before a grant, in this stretch of time and in those before it
+	lows     [mostLows + 1]int64
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
 	ownDate, ownPart int64 // the date without what yield adds to it, while raised
@@ -14,19 +16,25 @@ type tokenBucket struct {
 }
 
 // booking is a number of permits that may be used from date on.
-type booking struct{ date, receipt, permits int64 }
+type booking struct{ date, permits int64 }
 
 const (
 	mostBookings = 512
 	manyBookings = 64 // from so many on bookings become one where they can, as every call reads all of them
+	mostLacking  = 9_999_999_999_999
+	mostLows     = 8 // in so many stretches of time an empty bucket fills
 )
 
 func (t *tokenBucket) advance(f *frame) {
 	t.bare()
-	t.measure(f)
-	if t.full() == f.now {
-		t.settle()
+	if f.target > 0 {
+		lows := noLows
+		if passed := t.stretches(f, f.touched); passed < int64(len(lows)) {
+			copy(lows[passed:], t.lows[:])
+		}
+		t.lows = lows
 	}
+	t.measure(f)
 	if len(t.bookings) > 0 {
 		t.overflow(f)
 		t.yield(f)
@@ -42,15 +50,29 @@ func (t *tokenBucket) overflow(f *frame) {
 		t.atLeast(f, due.date, later)
 		later -= due.permits
 		t.bookings = t.bookings[1:]
-		t.note(due.receipt, due.permits) // it counts as granted now, after what was granted since it was booked
-		if us, rest := t.span(f, due.permits, 0); us < far {
-			t.moveOn(us, rest, f.share)
-		}
 	}
 	if later > 0 {
 		t.atLeast(f, f.now, later)
 	}
 	t.measure(f)
+	t.lows[0] = 0 // what is booked needs room beside what is missing
+}
+
+// noLows is where nothing was granted.
+var noLows = func() (lows [mostLows + 1]int64) {
+	for i := range lows {
+		lows[i] = mostLacking
+	}
+	return lows
+}()
+
+// stretches returns how many stretches of time ago an instant was.
+func (t *tokenBucket) stretches(f *frame, at int64) int64 {
+	stretch := int64(float64(f.window) * float64(f.burst) / float64(f.target) / mostLows)
+	if stretch == 0 {
+		return mostLows + 1
+	}
+	return f.now/stretch - at/stretch
 }
 
 // atLeast keeps the level, up to the instant, below the room by so many permits.
@@ -84,6 +106,7 @@ func (t *tokenBucket) bare() {
 }
 
 func (t *tokenBucket) grant(f *frame, n int64) {
+	t.lows[0] = min(t.lows[0], max(t.room-t.level-1, 0)) // a part of a permit counts as one
 	t.bare()
 	t.move(f, n)
 	if len(t.bookings) > 0 {
@@ -92,7 +115,7 @@ func (t *tokenBucket) grant(f *frame, n int64) {
 }
 
 func (t *tokenBucket) begin(f *frame) {
-	*t = tokenBucket{bucket: bucket{date: f.now}}
+	*t = tokenBucket{bucket: bucket{date: f.now}, since: f.now, lows: noLows}
 	t.measure(f)
 }
 
@@ -142,14 +165,6 @@ func (t *tokenBucket) pace(*frame) (int64, int64)  { return 0, 0 }
 func (t *tokenBucket) soonest(f *frame) int64      { return t.soonestBy(f, t.retry) }
 func (t *tokenBucket) releases(f *frame) []Release { return t.releasesBy(f, t.retry) }
 
-func (t *tokenBucket) receipt(f *frame) int64 {
-	date, part := t.date, t.part
-	if t.raised {
-		date, part = t.ownDate, t.ownPart
-	}
-	return t.stamp(date, part, f.share)
-}
-
 func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	if n > t.room {
 		return -1
@@ -164,8 +179,8 @@ func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	return us, f.share <= f.target && (len(t.bookings) < mostBookings || t.pair() >= 0)
 }
 
-func (t *tokenBucket) overdraw(f *frame, n, us int64) (count, turn int64) {
-	return t.payable(f, n, us), 0
+func (t *tokenBucket) overdraw(f *frame, n, us int64) int64 {
+	return t.payable(f, n, us)
 }
 
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
@@ -175,17 +190,16 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 		}
 	}
 	t.grant(f, n)
-	at = t.receipt(f)
 	if us > 0 {
 		i := len(t.bookings)
 		for i > 0 && t.bookings[i-1].date > f.now+us {
 			i--
 		}
 		t.bare()
-		t.bookings = slices.Insert(slices.Clone(t.bookings), i, booking{f.now + us, at, n})
+		t.bookings = slices.Insert(slices.Clone(t.bookings), i, booking{f.now + us, n})
 		t.yield(f) // the date was rounded up
 	}
-	return at
+	return f.now + us
 }
 
 // pair returns the first of two bookings in a row that can become one, -1 if there are none.
@@ -201,7 +215,7 @@ func (t *tokenBucket) pair() int {
 // join makes two bookings one.
 func (t *tokenBucket) join(i int) {
 	a, b := t.bookings[i], t.bookings[i+1]
-	one := booking{b.date, min(a.receipt, b.receipt), a.permits + b.permits}
+	one := booking{b.date, a.permits + b.permits}
 	t.bookings = slices.Concat(t.bookings[:i], []booking{one}, t.bookings[i+2:])
 }
 
@@ -212,11 +226,10 @@ func (t *tokenBucket) booked(*frame) (sum int64) {
 	return sum
 }
 
-// cancel takes up to n permits off the bookings with this receipt, which are several only within a
-// microsecond, and returns how many.
+// cancel takes up to n permits off the bookings with this date, and returns how many.
 func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
 	for i, b := range slices.Backward(t.bookings) {
-		if b.receipt != at || canceled == n {
+		if b.date != at || canceled == n {
 			continue
 		}
 		t.bookings = slices.Clone(t.bookings)
@@ -230,46 +243,43 @@ func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
 }
 
 func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
-	if f.share == 0 || t.retired || t.returned > mostReturned {
+	if f.share == 0 || f.target == 0 || at < t.since {
 		return 0
 	}
 	t.bare()
 	t.measure(f)
-	date, part := t.date, t.part
-	if refunded = t.cancel(n, at); refunded > 0 {
-		t.back(f, refunded) // it was not used yet, so it is all there
-		t.note(at, refunded)
-	} else {
-		refunded = t.regain(f, n, at)
+	had := t.level
+	if canceled := t.cancel(n, at); canceled > 0 {
+		t.back(f, canceled)
+	} else if at <= f.now {
+		t.regain(f, n, at)
 	}
-	t.moveOn(date-t.date, part-t.part, f.share)
+	t.measure(f)
+	refunded = min(n, t.level-had)
 	t.yield(f)
 	return refunded
 }
 
-// regain puts back what is left to gain of n permits that were granted, and returns how many these
-// are.
-func (t *tokenBucket) regain(f *frame, n, at int64) int64 {
-	date, part := t.sum(t.date, t.part, f.share)
-	since, missing, had := t.since(f, date, part, at), t.room-t.level, t.level
-	for _, b := range t.bookings {
-		if b.receipt < at {
-			since += b.permits // used later
-		}
+// regain puts back of n permits what would be in the bucket if they had not been granted, at least:
+// tokenbucket.lua explains it.
+func (t *tokenBucket) regain(f *frame, n, at int64) {
+	least, last := n, t.stretches(f, at)
+	if last > mostLows {
+		last, least = mostLows, 0
 	}
-	if since >= missing || missing >= far {
-		return 0
+	for i := range t.lows[:last+1] {
+		least = min(least, t.lows[i])
+		t.lows[i] = max(t.lows[i]-n, 0)
 	}
-	n = min(n, missing)
-	whole, _ := mulDiv(f.share, t.date-f.now, t.part, f.window)
-	if since+n <= whole {
+	if float64(f.share)*float64(f.now-at)/float64(f.window) < float64(n-least) {
 		t.back(f, n)
-		t.note(at, n)
-	} else {
-		us, rest := t.span(f, since, 0)
-		t.date, t.part = f.now+us, rest
-		t.note(at, whole-since)
+		t.date += f.now - at
+	} else if least > 0 {
+		t.back(f, least)
 	}
-	t.measure(f)
-	return min(t.level-had, n)
+}
+
+// leave has nothing come back of what was granted so far.
+func (t *tokenBucket) leave(f *frame) {
+	t.since, t.lows = f.now+1, noLows
 }

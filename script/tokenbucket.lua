@@ -1,30 +1,24 @@
---@needs FAR TAKES as_proposed back burst date ebb format full level measure move muldiv now part
---@needs payable receipt retire_at retired retry room share span sub target wait window
---@sets begin book date earliest held lasts overdraw part receipt refund reshape
---@sets retire retry
+--@needs TAKES as_proposed back burst date ebb find floor format level measure move now part payable
+--@needs retire_at retired retry room share span sub target touched wait window
+--@sets begin book date earliest held lasts overdraw part refund reshape retire retry
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
--- Its own columns: the date; the microseconds of refill that refunds have taken off it so far;
--- then, unless all of it is empty, how many notes there are, the notes, at most @MOST_NOTES, by
--- receipt, and what is booked ahead, at most @MOST_BOOKINGS bookings, by date.
+-- Its own columns: the date; since when grants are known; the least that was missing before a grant,
+-- in the stretch of time under way and in each of the @LOWS before; what is booked ahead, at most
+-- @MOST_BOOKINGS bookings, by date. In @LOWS stretches an empty bucket fills.
 --@layout tokens
---@layout note
+--@layout low
 --@layout booking
 --
 -- A share that falls clamps the bucket at once, and one that rises adds nothing. So the permits in
 -- all buckets sum to at most the burst, and the shares to at most the limit. What all shards grant in
 -- any t is at most a burst, plus what they gained: limit*t.
 --
--- A refund must not bring back what would have overflowed meanwhile. date + returned never runs
--- back, whatever is refunded: each grant moves it on, and its value just after, rounded up, is the
--- receipt. So the receipt tells how many permits were granted since; the notes, how many of these
--- were given back. A refund leaves at least as many missing as there remain: just what would be
--- missing if it had never been granted. So refunds of all grants before an instant s give back at
--- most what was missing at s, and the bound above holds. Whatever the order, all comes back that
--- can. What is booked counts as granted when it is due. What overflowed because of it moves the
--- date on as a grant would, so receipts from before can gain no more than is missing besides the
--- bookings: nothing.
+-- What comes back must not bring back what would have overflowed meanwhile. If n permits had not
+-- been granted, n less what the bucket gained since would surely be there. And if the bucket lacked
+-- m at least before each grant since, then so would the lesser of m and n. The greater of the two
+-- comes back, and m is the less by n from then on: it tells of a bucket that had them.
 --
 -- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are
 -- cancelled, or the rate rises, it is so earlier. Until they are used they are in the bucket all
@@ -33,99 +27,45 @@
 -- flows over, and then leaves no trace.
 --
 -- Every call reads all bookings. So from @MANY_BOOKINGS on, for each further one the first two in a
--- row that are no more than the room become one, with the later date and the earlier receipt. They
--- keep more of the room for longer, and count as used after more of what was granted: at least what
--- holds for the two. Where each is due when the level is back at 0 that costs nothing, as they
--- leave at least as much of the room. One that is cancelled then is given back as if it were no
--- booking.
-local returned, returned_part = 0, 0
-local notes, bookings = '', ''
+-- row that are no more than the room become one, with the later date. They keep more of the room
+-- for longer. Where each is due when the level is back at 0 that costs nothing, as they leave at
+-- least as much of the room. One that is cancelled then is given back as if it were no booking.
+local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
+local since, lows, bookings = 0, NO_LOWS, ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
 local own_level = 0                            -- the level then
 
 local function parse(state)
-  date, part, returned, returned_part =
-    sub(state, @tokens.date) + 0, sub(state, @tokens.part) + 0, sub(state, @tokens.returned) + 0,
-      sub(state, @tokens.returned_part) + 0
-  if #state > @tokens.returned_part.to then
-    local from = @tokens.notes + @note.bytes * sub(state, @tokens.count)
-    notes, bookings = sub(state, @tokens.notes, from - 1), sub(state, from)
-    if from < @tokens.notes or from > @tokens.notes + @note.bytes[@MOST_NOTES]
-      or from % @note.bytes ~= @tokens.notes % @note.bytes or from > #state + 1 then
-      return false
-    end
-  end
-  return #bookings % @booking.bytes == 0 and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0
-    and (part < share or part == 0) and returned >= 0 and returned < 1e16
-    and returned_part >= 0 and (returned_part < share or returned_part == 0)
+  date, part, since, lows, bookings =
+    sub(state, @tokens.date) + 0, sub(state, @tokens.part) + 0, sub(state, @tokens.since) + 0,
+      sub(state, @tokens.lows), sub(state, @tokens.bookings)
+  return #state >= @tokens.lows.to and not find(lows, '[^ %d]') and #bookings % @booking.bytes == 0
+    and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0)
+    and since < 1e16
 end
 
 local function text()
-  local own =
-    format('@tokens.date..returned_part.form', raised and own_date or date, raised and own_part or part, returned,
-      returned_part)
-  if notes ~= '' or bookings ~= '' then
-    return own .. format('@tokens.count.form', #notes / @note.bytes) .. notes .. bookings
-  end
-  return own
+  return format('@tokens.date..since.form', raised and own_date or date, raised and own_part or part, since) .. lows
+    .. bookings
 end
 
--- Date + returned, rounded up.
-function receipt()
-  local day, rest = date, part
-  if raised then
-    day, rest = own_date, own_part
-  end
-  rest = rest + returned_part
-  return day + returned + (rest > share and 2 or rest > 0 and 1 or 0)
+-- How many stretches ago an instant was.
+local function stretches(at)
+  local stretch = floor(window * burst / target / @LOWS)
+  return stretch > 0 and floor(now / stretch) - floor(at / stretch) or @LOWS + 1
 end
 
-local yield, bare, overflow, sum_booked, move_on, note -- made only where something may be booked or refunded
-
-local function prepare_notes()
-  -- Notes that the date was taken back by so many us and parts.
-  function move_on(us, rest)
-    returned, returned_part = returned + us, returned_part + rest
-    if returned_part < 0 then
-      returned, returned_part = returned - 1, returned_part + share
-    end
-    if returned_part >= share then
-      returned, returned_part = returned + 1, returned_part - share
-    end
-  end
-
-  -- Remembers what was given back. Where there is no room for one more, the two oldest are put
-  -- together: what was granted between them may get less back.
-  function note(at, permits)
-    if permits == 0 then
-      return
-    end
-    local last = #notes
-    while last > 0 and sub(notes, @note.receipt[..last]) + 0 > at do
-      last = last - @note.bytes
-    end
-    local function entry(stamp, n)
-      return format('@note.form', stamp, n < 9999999999999 and n or 9999999999999)
-    end
-    if last > 0 and sub(notes, @note.receipt[..last]) + 0 == at then
-      notes =
-        sub(notes, 1, last - @note.bytes) .. entry(at, sub(notes, @note.permits[..last]) + permits)
-          .. sub(notes, last + 1)
-      return
-    end
-    if #notes == @note.bytes[@MOST_NOTES] then
-      notes =
-        entry(sub(notes, @note.receipt) + 0, sub(notes, @note.permits) + sub(notes, @note.permits[30]))
-          .. sub(notes, @note.next[30])
-      last = last > @note.bytes and last - @note.bytes or last
-    end
-    notes = sub(notes, 1, last) .. entry(at, permits) .. sub(notes, last + 1)
+-- Has what was missing in the stretch whose number is there be no more than that.
+local function lower(from, lacking)
+  lacking = lacking > 0 and lacking or 0
+  if lacking < sub(lows, @low.permits[from]) + 0 then
+    lows = sub(lows, 1, from - 1) .. format('@low.form', lacking) .. sub(lows, from + @low.bytes)
   end
 end
+
+local yield, bare, overflow, sum_booked -- made only where something may be booked
 
 local function prepare()
-  prepare_notes()
-
   -- Keeps the level, up to the instant, below the room by so many permits.
   local function at_least(instant, permits)
     local us, rest = span(permits, 0)
@@ -172,12 +112,6 @@ local function prepare()
       at_least(sub(bookings, @booking.date[from]) + 0, later)
       local due = sub(bookings, @booking.permits[from]) + 0
       later = later - due
-      -- it counts as granted now, after what was granted since it was booked
-      note(sub(bookings, @booking.receipt[from]) + 0, due)
-      local us, rest = span(due, 0)
-      if us < FAR then
-        move_on(us, rest)
-      end
       from = from + @booking.bytes
     end
     bookings = sub(bookings, from)
@@ -185,20 +119,18 @@ local function prepare()
       at_least(now, later)
     end
     measure()
+    lower(1, 0) -- what is booked needs room beside what is missing
   end
 end
 
 local function advance()
-  measure()
-  if full() == now then -- nothing of what was granted so far is left to gain
-    if returned_part > 0 then
-      returned, returned_part = returned + 1, 0
+  if target > 0 then
+    local passed = stretches(touched)
+    if passed > 0 then
+      lows = sub(string.rep('@MOST_LACKING', passed > @LOWS and @LOWS + 1 or passed) .. lows, 1, #lows)
     end
-    if returned > 1e15 then -- in a thousand years; receipts from before are larger than any to come
-      returned = 0
-    end
-    notes = ''
   end
+  measure()
   if bookings ~= '' then
     if TAKES and as_proposed then
       prepare()
@@ -209,6 +141,7 @@ local function advance()
 end
 
 local function grant(n)
+  lower(1, room - level - 1) -- a part of a permit counts as one
   if bookings == '' and not raised then
     return move(n)
   end
@@ -229,19 +162,19 @@ if not (TAKES and as_proposed) then
 end
 
 if not as_proposed then
-  -- All receipts so far are worth nothing.
+  -- Nothing comes back of what was granted so far.
   local function leave()
-    returned = returned + full() - now + (returned_part > 0 and 1 or 0)
-    returned_part, notes = 0, ''
+    since, lows = now + 1, NO_LOWS
   end
 
   function begin()
-    date, part, returned, returned_part, notes, bookings, raised = now, 0, 0, 0, '', '', false
+    date, part, bookings, raised = now, 0, '', false
+    since, lows = now, NO_LOWS
     measure()
   end
 
-  -- The same permits under another rate, as far as there is room. Receipts from before are worth
-  -- nothing: they count refill at the old rate.
+  -- The same permits under another rate, as far as there is room. Of what was granted before
+  -- nothing comes back: it is not known what the bucket gained.
   function reshape()
     if target == 0 and burst > 0 then
       return measure()
@@ -286,10 +219,7 @@ end
 if not TAKES then
   -- How many of n permits may be charged, if the bucket is to be full within so many us.
   function overdraw(n, us)
-    if share == 0 or retired then
-      return 0, 0
-    end
-    return payable(n, us), 0
+    return (share == 0 or retired) and 0 or payable(n, us)
   end
 
   -- Where the first of two bookings begins that can become one, nil if there are none.
@@ -311,10 +241,9 @@ if not TAKES then
   -- Makes two bookings one.
   local function join(from)
     local other = from + @booking.bytes
-    local at, its = sub(bookings, @booking.receipt[from]) + 0, sub(bookings, @booking.receipt[other]) + 0
     bookings =
       sub(bookings, 1, from - 1)
-        .. format('@booking.form', sub(bookings, @booking.date[other]), its < at and its or at,
+        .. format('@booking.form', sub(bookings, @booking.date[other]),
           sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]))
         .. sub(bookings, other + @booking.bytes)
   end
@@ -325,30 +254,27 @@ if not TAKES then
       join(from)
     end
     grant(n)
-    local at = receipt()
     if us > 0 then
       bare()
       local last = #bookings
       while last > 0 and sub(bookings, @booking.date[..last]) + 0 > now + us do
         last = last - @booking.bytes
       end
-      bookings = sub(bookings, 1, last) .. format('@booking.form', now + us, at, n) .. sub(bookings, last + 1)
+      bookings = sub(bookings, 1, last) .. format('@booking.form', now + us, n) .. sub(bookings, last + 1)
       yield() -- the date was rounded up
     end
-    return at
+    return now + us
   end
 
-  -- Takes up to n permits off the bookings with this receipt, which are several only within a
-  -- microsecond, and returns how many.
+  -- Takes up to n permits off the bookings with this date, and returns how many.
   local function cancel(n, at)
     local canceled = 0
     for last = #bookings, 1, -@booking.bytes do
-      if canceled < n and sub(bookings, @booking.receipt[..last]) + 0 == at then
+      if canceled < n and sub(bookings, @booking.date[..last]) + 0 == at then
         local had = sub(bookings, @booking.permits[..last]) + 0
         local taken = had < n - canceled and had or n - canceled
         local entry =
-          taken < had and sub(bookings, @booking.date..receipt[..last]) .. format('@booking.permits.form', had - taken)
-            or ''
+          taken < had and sub(bookings, @booking.date[..last]) .. format('@booking.permits.form', had - taken) or ''
         bookings = sub(bookings, 1, last - @booking.bytes) .. entry .. sub(bookings, last + 1)
         canceled = canceled + taken
       end
@@ -356,75 +282,34 @@ if not TAKES then
     return canceled
   end
 
-  -- How many permits were granted after the grant with this receipt, or are used after it, and not
-  -- given back: at least as many as there were.
-  local function since(at)
-    local us, more = date + returned, part + returned_part
-    if more >= share then
-      us, more = us + 1, more - share
-    end
-    if at > us and (at > us + 1 or more == 0) then
-      return FAR
-    end
-    us, more = us - at + 1, more - 1
-    if more < 0 then
-      us, more = us - 1, more + share
-    end
-    if us >= FAR or share * us / window >= FAR then
-      return FAR
-    end
-    local permits = muldiv(share, us, more, window)
-    for last = #notes, 1, -@note.bytes do
-      if sub(notes, @note.receipt[..last]) + 0 > at then
-        permits = permits - sub(notes, @note.permits[..last])
-      end
-    end
-    permits = permits > 0 and permits or 0
-    for last = #bookings, 1, -@booking.bytes do
-      if sub(bookings, @booking.receipt[..last]) + 0 < at then
-        permits = permits + sub(bookings, @booking.permits[..last])
-      end
-    end
-    return permits
-  end
-
-  -- Puts back what is left to gain of n permits that were granted, and returns how many these are.
-  local function regain(n, at)
-    local remain, missing, had = since(at), room - level, level
-    if remain >= missing or missing >= FAR then
-      return 0
-    end
-    if n > missing then
-      n = missing
-    end
-    local whole = muldiv(share, date - now, part, window)
-    if remain + n <= whole then
-      back(n)
-      note(at, n)
-    else
-      local us, rest = span(remain, 0)
-      date, part = now + us, rest
-      note(at, whole - remain)
-    end
-    measure()
-    return level - had < n and level - had or n
-  end
-
   function refund(n, at)
-    if share == 0 or retired or returned > 4e15 then
+    if share == 0 or target == 0 or at < since then
       return 0
     end
     bare()
     measure()
-    local was_date, was_part = date, part
-    local refunded = cancel(n, at)
+    local had, refunded = level, cancel(n, at)
     if refunded > 0 then
-      back(refunded) -- it was not used yet, so it is all there
-      note(at, refunded)
-    else
-      refunded = regain(n, at)
+      back(refunded)
+    elseif at <= now then
+      local last, least = 1 + stretches(at) * @low.bytes, n
+      if last > #lows then
+        last, least = #lows, 0
+      end
+      for from = 1, last, @low.bytes do
+        local lacked = sub(lows, @low.permits[from]) + 0
+        least = lacked < least and lacked or least
+        lower(from, lacked - n)
+      end
+      if share * (now - at) / window < n - least then
+        back(n)
+        date = date + now - at
+      elseif least > 0 then
+        back(least)
+      end
     end
-    move_on(was_date - date, was_part - part)
+    measure()
+    refunded = n < level - had and n or level - had
     yield()
     return refunded
   end

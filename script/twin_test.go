@@ -83,8 +83,8 @@ func (m emulated) take(now int64, r *TakeRequest) (TakeReply, error) {
 func (m emulated) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 	return m.endpoint.Reserve(m.at(now), m.ref, r)
 }
-func (m emulated) refund(now int64, r RefundRequest) (RefundReply, error) {
-	return m.endpoint.Refund(m.at(now), m.ref, r)
+func (m emulated) settle(now int64, r SettleRequest) (SettleReply, error) {
+	return m.endpoint.Settle(m.at(now), m.ref, r)
 }
 func (m emulated) peek(now int64) (PeekReply, error)   { return m.endpoint.Peek(m.at(now), m.ref) }
 func (m emulated) clear(now int64) (ClearReply, error) { return m.endpoint.Clear(m.at(now), m.ref) }
@@ -122,7 +122,7 @@ func clockedText(number int) string {
 var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
-		for _, operation := range []int{takeProgram, reserveProgram, refundProgram, peekProgram, clearProgram,
+		for _, operation := range []int{takeProgram, reserveProgram, settleProgram, peekProgram, clearProgram,
 			ledgerProgram} {
 			n := ShardRef{algorithm: a}.program(operation)
 			texts[n] = rueidis.NewLuaScript(clockedText(n))
@@ -158,12 +158,13 @@ func (c clocked) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 	return parseReserve(reply, r)
 }
 
-func (c clocked) refund(now int64, r RefundRequest) (RefundReply, error) {
-	reply, err := c.run(refundProgram, now, r.arguments(nil)...)
+func (c clocked) settle(now int64, r SettleRequest) (SettleReply, error) {
+	args := append(r.arguments(c.ref.algorithm, nil), strconv.FormatInt(c.uptime, 10))
+	reply, err := c.run(settleProgram, now, args...)
 	if err != nil {
-		return RefundReply{}, err
+		return SettleReply{}, err
 	}
-	return parseRefund(reply)
+	return parseSettle(reply, &r)
 }
 
 func (c clocked) peek(now int64) (PeekReply, error) {
@@ -255,9 +256,9 @@ func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (
 		s.saw(&TakeRequest{}, reply.TakeReply)
 		want = reply
 		got, err = server.reserve(step.now, step.book)
-	case step.refund != nil:
-		want = twin.Refund(step.now, *step.refund)
-		got, err = server.refund(step.now, *step.refund)
+	case step.settle != nil:
+		want = twin.Settle(step.now, *step.settle)
+		got, err = server.settle(step.now, *step.settle)
 	case step.lose:
 		server.lose()
 		forget()
@@ -313,8 +314,10 @@ func describe(s step) string {
 		return fmt.Sprintf("at %d take %+v %+v", s.now, *s.take.Proposal, *s.take)
 	case s.book != nil:
 		return fmt.Sprintf("at %d reserve %+v %+v", s.now, *s.book.Proposal, *s.book)
-	case s.refund != nil:
-		return fmt.Sprintf("at %d refund %+v", s.now, *s.refund)
+	case s.settle != nil && s.settle.Proposal != nil:
+		return fmt.Sprintf("at %d charge %+v %+v", s.now, *s.settle.Proposal, *s.settle)
+	case s.settle != nil:
+		return fmt.Sprintf("at %d settle %+v", s.now, *s.settle)
 	case s.clear:
 		return fmt.Sprintf("at %d clear", s.now)
 	}

@@ -27,9 +27,9 @@ func (g gate) Take(ctx context.Context, n int64) (pace.Grant, error) {
 	}
 	return pace.Grant{
 		Permits: d.Granted, Limit: d.Limit, Per: g.limiter.Limit().Per, RetryAfter: d.RetryAfter,
-		Refund: func(ctx context.Context) {
-			// A refund that fails leaves the permits spent: later, never over.
-			_ = g.limiter.Refund(ctx, d)
+		GiveBack: func(ctx context.Context) {
+			// If it fails the permits stay spent: later, never over.
+			_ = g.limiter.Settle(ctx, d, 0)
 		},
 	}, nil
 }

@@ -47,10 +47,10 @@ func TestGate(t *testing.T) {
 	if granted != 10 {
 		t.Errorf("%d permits of 10 were granted", granted)
 	}
-	last.Refund(t.Context())
+	last.GiveBack(t.Context())
 	state, err := limiter.Peek(t.Context())
 	if err != nil || state.Used != 10-last.Permits {
-		t.Errorf("after a refund of %d, %d are in use, %v", last.Permits, state.Used, err)
+		t.Errorf("after %d were given back, %d are in use, %v", last.Permits, state.Used, err)
 	}
 	for i := range servers.Len() {
 		if err := servers.Stop(i); err != nil {

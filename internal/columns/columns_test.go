@@ -20,9 +20,9 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&SlidingCounter, "%13d%16d%16d", 194},
 		{&Cell, "%16d%13d", 29},
 		{&LeakyBucket, "%16d%13d", 178},
-		{&TokenBucket, "%16d%13d%16d%13d%2d", 209},
-		{&Note, "%16d%13d", 29},
-		{&Booking, "%16d%16d%13d", 45},
+		{&TokenBucket, "%16d%13d%16d%s", 311},
+		{&Low, "%13d", 13},
+		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d", 151},
 		{&Account, "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d", 225},
 	} {

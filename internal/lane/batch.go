@@ -239,7 +239,7 @@ func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
-			p := Part{Seat: k.seat, At: b.at, N: k.unclaimed() * k.size, From: b.now}
+			p := Part{Seat: k.seat, At: b.at, N: k.unclaimed() * k.size}
 			if b.paced != nil {
 				p.At = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
 			}

@@ -6,6 +6,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Lane struct {
 
 	env *Env
 	Way
+	Nonce uint64                 // tells its tickets from those of every other lane, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
 	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
 	box   atomic.Pointer[outbox]
@@ -143,7 +145,7 @@ type News struct {
 
 // New returns the lane that leads there.
 func New(e *Env, w Way, t *Terms) *Lane {
-	l := &Lane{env: e, Way: w, Terms: &atomic.Pointer[Terms]{}}
+	l := &Lane{env: e, Way: w, Nonce: rand.Uint64(), Terms: &atomic.Pointer[Terms]{}}
 	l.Terms.Store(t)
 	return l
 }

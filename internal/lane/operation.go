@@ -99,8 +99,7 @@ type Booking struct {
 	Permits  int64
 	From     int64         // for no earlier instant
 	Deadline int64         // for no later one; 0: none
-	Ahead    time.Duration // how far ahead of now it may be, or a bucket that is charged be full
-	Charge   bool          // the permits were used already, whether they are free or not
+	Ahead    time.Duration // how far ahead of now it may be
 }
 
 // Reserve books permits for the participant. sent and received are when the call was made that the
@@ -115,7 +114,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		}
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
-			MaxDelay: b.Ahead, Charge: b.Charge,
+			MaxDelay: b.Ahead,
 			Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
@@ -179,28 +178,38 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	return nil
 }
 
-// Refund gives back part of what the shard granted to the participant. What was reserved counts as
-// held until it is due, however early it is cancelled: others were told to come back then. unsent
-// tells that the command surely was not executed. A node whose breaker is open is not asked.
-func (s *Seat) Refund(ctx context.Context, p Part, due int64) (unsent bool, err error) {
+// Settle gives back what the shard granted to the participant, or charges it for more. A node whose
+// breaker is open is not asked.
+func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script.SettleReply, err error) {
 	l := s.Lane
 	if !l.Reachable(l.env.Clock.Now()) {
-		return true, l.Node.Away(l.Slot)
+		return reply, l.Node.Away(l.Slot)
 	}
-	ctx, c, err := l.begin(ctx, telemetry.Refund, 0, l.haste(), nil)
-	if err != nil {
-		return true, err
+	once := func(t *Terms) (script.Status, int64, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, l.haste(), nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Charge > 0 {
+			r.Proposal, r.Known, r.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
+			r.Deadline, r.Fence = l.deadline(t.Epoch), l.fence(t)
+		}
+		reply, err = c.Scripts.Settle(ctx, l.Ref, r)
+		received := c.finish(ctx, err)
+		switch {
+		case err != nil || unserved(reply.Status):
+		case r.Charge > 0:
+			c.heard(t, received, &reply.TakeReply)
+		case reply.Back > 0:
+			l.known.returned(reply.Free)
+			l.Limit.Returned()
+		}
+		return reply.Status, reply.At, err
 	}
-	r, err := c.Scripts.Refund(ctx, l.Ref, script.RefundRequest{
-		Permits: p.N, At: p.At, Caller: s.name(), Held: time.Duration(max(c.Sent, due) - p.From),
-	})
-	c.finish(ctx, err)
-	if err != nil {
-		return script.NotExecuted(err), err
+	if r.Charge > 0 {
+		err = l.present(ctx, nil, told{}, once)
+	} else {
+		_, _, err = once(nil)
 	}
-	if r.Refunded > 0 {
-		l.known.returned(r.Free)
-		l.Limit.Returned()
-	}
-	return false, nil
+	return reply, err
 }

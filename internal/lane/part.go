@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // Part is what one shard granted.
@@ -13,7 +15,6 @@ type Part struct {
 	Seat *Seat // where, and of whom
 	At   int64 // the shard's own time of the grant, microseconds
 	N    int64
-	From int64 // since when the participant holds them, on the process' clock
 	// First and Last are when the first and the last of several turns come, on the process' clock;
 	// 0: all may be used at once.
 	First, Last int64
@@ -57,38 +58,38 @@ func Join(parts []Part, more ...Part) []Part {
 	return parts
 }
 
-// Returned is how the return of one part ended.
-type Returned struct {
-	Unsent bool // the command surely was not executed
-	Err    error
+// Settlement is what one shard is to give back, or to charge.
+type Settlement struct {
+	Seat *Seat // of whom it is
+	script.SettleRequest
+	Unpaid bool // the participant's credit stays as it is
 }
 
-// RefundAll gives back parts of what shards granted, all shards at once. Of parts of one shard the
-// newer goes first: a bucket takes back only what was granted last. A node whose breaker is open is
-// not asked.
-func RefundAll(ctx context.Context, parts []Part, due int64) []Returned {
-	all := make([]Returned, len(parts))
-	newest := func(s *Seat, before int) int { // its place
-		for before--; before >= 0 && parts[before].Seat != s; before-- {
-		}
-		return before
+// SettleAll settles with all shards at once. With one shard, what comes later goes first: a leaky
+// bucket takes back only what was granted last.
+func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleReply, errs []error) {
+	replies, errs = make([]script.SettleReply, len(all)), make([]error, len(all))
+	bySeat := make(map[*Seat][]int)
+	for i, s := range all {
+		bySeat[s.Seat] = append(bySeat[s.Seat], i)
 	}
 	var wg sync.WaitGroup
-	for i, p := range parts {
-		if slices.ContainsFunc(parts[i+1:], func(later Part) bool { return later.Seat == p.Seat }) {
-			continue
-		}
-		back := func() {
-			for k := i; k >= 0; k = newest(p.Seat, k) {
-				all[k].Unsent, all[k].Err = p.Seat.Refund(ctx, parts[k], due)
+	for seat, places := range bySeat {
+		settle := func() {
+			for _, i := range slices.Backward(places) {
+				r := all[i].SettleRequest
+				if !all[i].Unpaid {
+					r.Caller = seat.name()
+				}
+				replies[i], errs[i] = seat.Settle(ctx, r)
 			}
 		}
-		if i == len(parts)-1 {
-			back()
+		if len(bySeat) == 1 {
+			settle()
 		} else {
-			wg.Go(back)
+			wg.Go(settle)
 		}
 	}
 	wg.Wait()
-	return all
+	return replies, errs
 }

@@ -15,7 +15,7 @@ func TestPartsAreCutAndJoined(t *testing.T) {
 		sum := int64(0)
 		for range rapid.IntRange(0, 5).Draw(t, "parts") {
 			p := Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"),
-				N: rapid.Int64Range(1, 10).Draw(t, "n"), From: 0}
+				N: rapid.Int64Range(1, 10).Draw(t, "n")}
 			whole, sum = Join(whole, p), sum+p.N
 		}
 		for at := int64(0); at < sum; {

@@ -130,3 +130,9 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 		s.lookAt.Store(received + int64(lookPause(s.Lane.Terms.Load().Window)))
 	}
 }
+
+// At is the seat of the same participant at another shard, of which nothing is known.
+func (s *Seat) At(l *Lane) *Seat { return NewSeat(s.member, l) }
+
+// ID is the participant's, as shards are told it.
+func (s *Seat) ID() string { return s.member.ID }

@@ -28,16 +28,14 @@ type Engine struct {
 	log   script.Twin
 	terms *script.Proposal
 	epoch int64
-	limit Limit  // that terms are for
-	calls uint64 // makes tickets unique
+	limit Limit // that terms are for
 }
 
 // Grant is what an Engine said to one call.
 type Grant struct {
-	Until   int64  // what was granted counts until then, on the clock
-	Ticket  uint64 // tells this grant from every other one of the Engine
+	Until   int64 // what was granted counts until then, on the clock
 	Granted int64
-	At      int64         // what Refund needs
+	At      int64         // what Settle needs
 	First   time.Duration // until the first permit may act
 	Delay   time.Duration // until the last permit may act
 	Free    int64         // after it
@@ -61,8 +59,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 		group = script.Group{Size: 1, Count: n}
 	}
 	r := e.log.Take(e.time(), &script.TakeRequest{Proposal: e.terms, Groups: []script.Group{group}})
-	e.calls++
-	g.Ticket, g.Granted, g.At, g.Free, g.Reset, g.Retry = e.calls, r.Granted, r.At, r.Free, r.Reset, r.Retry
+	g.Granted, g.At, g.Free, g.Reset, g.Retry = r.Granted, r.At, r.Free, r.Reset, r.Retry
 	if r.Granted > 0 {
 		g.At, g.First, g.Delay = r.RefundAt(r.Granted-1), r.Delay, r.DelayOf(r.Granted-1)
 	}
@@ -124,14 +121,14 @@ func (e *Engine) Note(limit Limit, n int64) {
 	}
 }
 
-// Refund gives back permits that the Engine granted at that time.
-func (e *Engine) Refund(permits, at int64) {
+// Settle gives back permits that the Engine granted at that time, or charges permits of the limit
+// that was enforced last, as far as a bucket is full again within so long.
+func (e *Engine) Settle(back, at, charge int64, owed time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.log == nil {
-		return
+	if e.log != nil { // else no limit could be enforced yet
+		e.log.Settle(e.time(), script.SettleRequest{Proposal: e.terms, Back: back, At: at, Charge: charge, Owed: owed})
 	}
-	e.log.Refund(e.time(), script.RefundRequest{Permits: permits, At: at})
 }
 
 // Peek looks without taking. Of a limit that no log can enforce nothing is free.
@@ -171,23 +168,7 @@ func (e *Engine) Book(n, deadline int64) (g Grant, due int64, late time.Duration
 	if r.Granted == 0 {
 		return g, 0, r.Retry
 	}
-	e.calls++
 	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
-	g.Ticket, g.Granted, g.At, g.Until = e.calls, n, r.At, due+int64(e.limit.Memory)
+	g.Granted, g.At, g.Until = n, r.At, due+int64(e.limit.Memory)
 	return g, due, 0
-}
-
-// Charge counts n permits of the limit that was enforced last, though they are not free, as far as
-// that makes a difference, and a bucket is full again within so long.
-func (e *Engine) Charge(n int64, owed time.Duration) (g Grant) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.log == nil { // no limit could be enforced yet
-		return g
-	}
-	r := e.log.Reserve(e.time(), &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: owed, Charge: true})
-	e.calls++
-	g.Ticket, g.Granted, g.At, g.Free, g.Reset = e.calls, r.Granted, r.At, r.Free, r.Reset
-	g.Until = e.Clock.Now() + int64(e.limit.Memory)
-	return g
 }

@@ -32,13 +32,11 @@ func TestALimitThatCannotBeEnforcedIsDenied(t *testing.T) {
 	}
 	e := &local.Engine{Clock: &clock.Clock{Base: time.Now()}}
 	denies(t, e)
-	if g := e.Charge(1, time.Hour); g.Granted != 0 {
-		t.Errorf("charged: %+v", g)
-	}
+	e.Settle(0, 0, 1, time.Hour)
 	if g, _, _ := e.Book(1, 0); g.Granted != 0 {
 		t.Errorf("booked: %+v", g)
 	}
-	e.Refund(1, 1)
+	e.Settle(1, 1, 0, 0)
 	for _, a := range []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmTokenBucket} {
 		possible := limitOf(2, 0, a)
 		possible.Most = 2

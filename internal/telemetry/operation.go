@@ -10,7 +10,7 @@ const (
 	Reserve
 	Peek
 	Probe // whether a node answers again
-	Refund
+	Settle
 	Clear
 	Drop
 	Participants
@@ -22,7 +22,7 @@ const (
 )
 
 var operationNames = [operations]string{
-	"take", "propose", "reserve", "peek", "probe", "refund", "clear", "drop", "participants",
+	"take", "propose", "reserve", "peek", "probe", "settle", "clear", "drop", "participants",
 	"read_record", "write_record", "drop_record", "vote",
 }
 

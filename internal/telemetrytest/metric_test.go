@@ -221,7 +221,7 @@ func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGive
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Refund(t.Context(), d); err != nil {
+	if err := l.Settle(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range p.proxy {

@@ -30,7 +30,7 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Refund(ctx, d); err != nil {
+	if err := l.Settle(ctx, d, 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second has to be booked

@@ -160,7 +160,7 @@ func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
 	if _, err := l.Peek(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Refund(ctx, d); err != nil {
+	if err := l.Settle(ctx, d, 0); err != nil {
 		t.Fatal(err)
 	}
 	span.End()

@@ -15,7 +15,7 @@ const DefaultBacklog = 1 << 20
 const (
 	readSize     = 64 << 10
 	shortestNap  = 100 * time.Microsecond
-	longestNap   = time.Second // a raised limit or a refund must not go unnoticed for longer
+	longestNap   = time.Second // a raised limit or what was given back must not go unnoticed for longer
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = time.Second
 )
@@ -242,9 +242,9 @@ func (e *Engine) cut(grant Grant, start int64, n int, err error) Outcome {
 	if grant.Permits == 0 || n == 0 { // more of a begun line, or nothing at all
 		e.backlog.drop(n)
 		e.meter.released(0, int64(n))
-		if n == 0 && grant.Permits > 0 && grant.Refund != nil {
+		if n == 0 && grant.Permits > 0 && grant.GiveBack != nil {
 			// The caller is about to leave, and a node may be slow: bounded by the gate.
-			grant.Refund(context.Background())
+			grant.GiveBack(context.Background())
 		}
 		return out
 	}

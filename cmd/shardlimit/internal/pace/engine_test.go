@@ -67,7 +67,7 @@ func (g *logGate) Take(ctx context.Context, n int64) (Grant, error) {
 		return Grant{}, err // spent, but the caller has gone
 	}
 	return Grant{Permits: granted, Limit: g.permits, Per: g.per,
-		Refund: func(context.Context) { g.refunded += granted }}, nil
+		GiveBack: func(context.Context) { g.refunded += granted }}, nil
 }
 
 // sink is an Output that remembers when each byte came.

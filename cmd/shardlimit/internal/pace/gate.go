@@ -24,6 +24,6 @@ type Grant struct {
 	Per   time.Duration
 	// RetryAfter, if nothing was granted, is when to ask again.
 	RetryAfter time.Duration
-	// Refund gives all of Permits back, if that is possible; it may be nil.
-	Refund func(context.Context)
+	// GiveBack gives all of Permits back, if that is possible; it may be nil.
+	GiveBack func(context.Context)
 }

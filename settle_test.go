@@ -13,7 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-func TestADecisionIsRefundedOnceHoweverOftenItIsCopied(t *testing.T) {
+func TestACopiedDecisionIsSettledOnce(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			l := limiter(t, standalone(t).client(t), "l",
@@ -28,7 +28,7 @@ func TestADecisionIsRefundedOnceHoweverOftenItIsCopied(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 16 {
 				wg.Go(func() {
-					if err := l.Refund(t.Context(), d); err != nil {
+					if err := once(l.Settle(t.Context(), d, 0)); err != nil {
 						t.Error(err)
 					}
 				})
@@ -41,7 +41,7 @@ func TestADecisionIsRefundedOnceHoweverOftenItIsCopied(t *testing.T) {
 	}
 }
 
-func TestConcurrentRefundsOfManyDecisionsGiveBackExactlyWhatTheyGot(t *testing.T) {
+func TestConcurrentSettlesGiveBackWhatWasGranted(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3})
 	var wg sync.WaitGroup
 	for i := range 40 {
@@ -53,7 +53,7 @@ func TestConcurrentRefundsOfManyDecisionsGiveBackExactlyWhatTheyGot(t *testing.T
 					return
 				}
 				for range 2 {
-					if err := l.Refund(t.Context(), d); err != nil {
+					if err := once(l.Settle(t.Context(), d, 0)); err != nil {
 						t.Error(err)
 					}
 				}
@@ -66,7 +66,7 @@ func TestConcurrentRefundsOfManyDecisionsGiveBackExactlyWhatTheyGot(t *testing.T
 	}
 }
 
-func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
+func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	c := standalone(t).client(t)
 	l := limiter(t, c, "l", shardlimit.PerHour(10))
 	other := limiter(t, c, "other", shardlimit.PerHour(10))
@@ -78,16 +78,16 @@ func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
 	if err != nil || denied.Allowed {
 		t.Fatalf("%+v, %v", denied, err)
 	}
-	if err := errors.Join(l.Refund(t.Context(), denied), l.Refund(t.Context(), shardlimit.Decision{}),
-		l.Refund(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5})); err != nil {
+	if err := errors.Join(l.Settle(t.Context(), denied, 0), l.Settle(t.Context(), shardlimit.Decision{}, 0),
+		l.Settle(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}, 0)); err != nil {
 		t.Error(err)
 	}
 	both, err := shardlimit.All(limiter(t, c, "of a set", shardlimit.PerHour(10))).AllowN(t.Context(), 1)
 	if err != nil || !both.Allowed {
 		t.Fatalf("%+v, %v", both, err)
 	}
-	for name, err := range map[string]error{"another's": other.Refund(t.Context(), d),
-		"a set's": other.Refund(t.Context(), both)} {
+	for name, err := range map[string]error{"another's": other.Settle(t.Context(), d, 0),
+		"a set's": other.Settle(t.Context(), both, 0)} {
 		if !errors.Is(err, shardlimit.ErrOtherLimiter) || !strings.Contains(err.Error(), `"other"`) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -97,7 +97,7 @@ func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
 	}
 	forged := d
 	forged.Granted = 1000
-	if err := l.Refund(t.Context(), forged); err != nil {
+	if err := l.Settle(t.Context(), forged, 0); err != nil {
 		t.Fatal(err)
 	}
 	if st := peek(t, l); st.Used != 0 || st.Remaining != 10 {
@@ -105,7 +105,7 @@ func TestWhatWasNotGrantedCannotBeRefunded(t *testing.T) {
 	}
 }
 
-func TestARefundAfterTheWindowGivesNothing(t *testing.T) {
+func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
 	old, err := l.AllowN(t.Context(), 10)
 	if err != nil || !old.Allowed {
@@ -118,7 +118,7 @@ func TestARefundAfterTheWindowGivesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := peek(t, l).Used
-	if err := l.Refund(t.Context(), old); err != nil {
+	if err := l.Settle(t.Context(), old, 0); err != nil {
 		t.Fatal(err)
 	}
 	if after := peek(t, l).Used; after != before {
@@ -128,7 +128,7 @@ func TestARefundAfterTheWindowGivesNothing(t *testing.T) {
 
 // The window grows while the decision is in it. That it was refunded must be
 // remembered for as long as there is something that could be given back.
-func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
+func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10, Per: 300 * time.Millisecond})
 	var same []shardlimit.Decision // in one entry of the log, as calls of one batch are
 	var mu sync.Mutex
@@ -147,7 +147,7 @@ func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
 	wg.Wait()
 	again := same[:9]
 	for _, d := range again {
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
 		return
 	}
 	for _, d := range again {
-		if err := l.Refund(t.Context(), d); err != nil {
+		if err := once(l.Settle(t.Context(), d, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestADecisionIsRefundedOnceAlthoughTheWindowGrows(t *testing.T) {
 	}
 }
 
-func TestARefundThatCouldNotBeSentMayBeTriedAgain(t *testing.T) {
+func TestASettleThatFailedMayBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 2, redistest.Persistent())
 	for i, p := range posts {
@@ -187,17 +187,14 @@ func TestARefundThatCouldNotBeSentMayBeTriedAgain(t *testing.T) {
 		st, err := l.Peek(t.Context())
 		return err == nil && shardOn(t, st, posts[0].name).Err != nil
 	})
-	err = l.Refund(t.Context(), d)
+	err = l.Settle(t.Context(), d, 0)
 	var where *shardlimit.ShardError
 	if !errors.As(err, &where) || where.Node != posts[0].name {
 		t.Fatalf("%v", err)
 	}
-	if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
-		t.Errorf("%d permits are used at the other node, want 0; %v", st.Used, err)
-	}
 	posts[0].server.Restart()
 	awaitThat(t, "the rest is given back", func() bool {
-		_ = l.Refund(t.Context(), d)
+		_ = l.Settle(t.Context(), d, 0)
 		st, err := l.Peek(t.Context())
 		return err == nil && st.Used == 0 && st.Remaining == 100
 	})
@@ -205,7 +202,7 @@ func TestARefundThatCouldNotBeSentMayBeTriedAgain(t *testing.T) {
 
 // Grants that share an entry of the log: giving one back twice would take what
 // another caller still uses.
-func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
+func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.Limit{Permits: 10_000, Per: time.Hour, Shards: 1})
 	for range 40 { // from here on, what is granted within half a minute is one entry
 		if _, err := l.Allow(t.Context()); err != nil {
@@ -222,7 +219,7 @@ func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := l.Refund(t.Context(), d); err != nil {
+			if err := once(l.Settle(t.Context(), d, 0)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -231,6 +228,14 @@ func TestARefundNeverTakesWhatOthersWereGranted(t *testing.T) {
 	if used := peek(t, l).Used; used != 140 {
 		t.Errorf("%d permits are used after the refund, want 140", used)
 	}
+}
+
+// once is the error of a Settle that may be one of several.
+func once(err error) error {
+	if errors.Is(err, shardlimit.ErrSettled) {
+		return nil
+	}
+	return err
 }
 
 // allowed makes n calls for a permit each, which must all be granted.
@@ -246,28 +251,21 @@ func allowed(tb testing.TB, l *shardlimit.Limiter, n int) (granted []shardlimit.
 	return granted
 }
 
-// A call that is not sent because its context has ended says nothing about the node.
-func TestRefundsThatComeTooLateToBeSentAreNoFaultOfTheNode(t *testing.T) {
+// What a call took is settled though its context has ended: a request that was cancelled is settled,
+// too.
+func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.PerHour(10))
-	granted := allowed(t, l, 5)
 	ended, end := context.WithCancel(t.Context())
+	granted := allowed(t, l, 5)
 	end()
 	for _, d := range granted {
-		if err := l.Refund(ended, d); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a context that has ended: %v", err)
+		if err := l.Settle(ended, d, 0); err != nil {
+			t.Error(err)
 		}
 	}
-	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-		t.Errorf("the node was taken to be away: %+v, %v", d, err)
-	}
-	for _, d := range granted {
-		if err := l.Refund(t.Context(), d); err != nil {
-			t.Errorf("a refund that was not sent is tried again: %v", err)
-		}
-	}
-	if used := peek(t, l).Used; used != 1 {
-		t.Errorf("%d permits are in use, want 1", used)
+	if used := peek(t, l).Used; used != 0 {
+		t.Errorf("%d permits are in use", used)
 	}
 }
 
@@ -276,16 +274,9 @@ func TestCallsGivenUpByTheirCallersAreNoFaultOfTheNode(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 1)
 	l := limiter(t, fl.client(t, patientFor(30*time.Second)), "l", shardlimit.PerHour(100))
-	granted := allowed(t, l, 3)
-	refund := func(ctx context.Context) error { // each is refunded once
-		d := granted[0]
-		granted = granted[1:]
-		return l.Refund(ctx, d)
-	}
 	for name, call := range map[string]func(context.Context) error{
 		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 2); return err },
 		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 2) },
-		"Refund":       refund,
 		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
 		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
 		"Reset":        func(ctx context.Context) error { return l.Reset(ctx) },

@@ -1,0 +1,173 @@
+package script
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// SettleRequest makes what was granted what was used: it gives back what was not, or charges what
+// was used beyond it.
+type SettleRequest struct {
+	// Back is how many permits come back of the grant made at At, 0 to [MaxPermits]. At is what its
+	// [TakeReply] gave as At, or as RefundAt if the algorithm may be LeakyBucket.
+	Back, At int64
+	// Charge is how many permits were used that nobody granted, 0 to MaxPermits. They count, though
+	// they may not be free, as far as they make a difference: see SettleReply.Granted.
+	Charge int64
+	// Owed is after how long a bucket that is charged must be full again, at most ten times
+	// MaxWindow. What takes longer to pay is not charged.
+	Owed time.Duration
+	// Mark is the name of what is settled: 1 to 64 bytes, unique, without braces. It is settled
+	// once, for as long as the mark is kept, which is MarkFor. "": it is not remembered.
+	Mark    string
+	MarkFor time.Duration
+	// Used tells apart settlements under one Mark: one with the same number is the same one.
+	Used int64
+	// Caller is the participant to which it was granted. While participants contend, its credit has
+	// what comes back, and pays what is charged. Only ID and Slot are looked at; no ID: anonymous.
+	Caller Caller
+	// These are as in TakeRequest, and must be there for a Charge. Without a Proposal nothing is
+	// created or adopted.
+	Proposal        *Proposal
+	Known           time.Duration
+	Seen            bool
+	Deadline, Fence int64
+}
+
+// SettleReply is what a take that asks for nothing would find after it; Granted is how many permits
+// were charged. Under the algorithms with a window more than the share makes no difference, and in
+// quarantine nothing is charged.
+type SettleReply struct {
+	TakeReply
+	// Back is how many permits are free again because of this call: 0 if they had left the window,
+	// or were granted by a state that is gone. A bucket takes back only what it did not gain again.
+	Back     int64
+	Repeated Repeated
+}
+
+// Repeated tells whether something was settled before. Then nothing was done.
+type Repeated int64
+
+const (
+	First   Repeated = iota
+	Again            // it was, with the same Used
+	Another          // it was, with another
+)
+
+// Settle gives permits back, at most what the entry that holds the grant still holds, or charges
+// permits. Dates of entries do not move, so nothing that others use is freed early. With a Mark it
+// may be sent again after a lost reply.
+func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (SettleReply, error) {
+	if err := r.check(s); err != nil {
+		return SettleReply{}, err
+	}
+	if s.head == "" {
+		return SettleReply{}, errNoKey
+	}
+	var room [10]string
+	number, keys := s.program(settleProgram), s.settleKeys(r.Mark)
+	for pause := tornPause; ; pause *= 2 {
+		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, r.arguments(s.algorithm, room[:0]))
+		if err == nil {
+			err = failure(&programs[number], reply, s.keys()) // which names no mark
+		}
+		if err == nil {
+			return parseSettle(reply, &r)
+		}
+		if !isTorn(err) || !rest(ctx, pause) {
+			return SettleReply{}, err
+		}
+	}
+}
+
+// settleKeys returns the keys in the order in which the script declares them: the mark is the last
+// but one.
+func (s ShardRef) settleKeys(mark string) (keys []string) {
+	own := s.keys()
+	keys = own[:countKeys(own)]
+	if mark == "" {
+		return keys
+	}
+	slot := s.head[:strings.IndexByte(s.head, '}')+2]
+	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+mark, s.ledger)
+}
+
+func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
+	args = append(r.take(a).proposed(args), number(r.Back), number(r.At), number(r.Charge),
+		number(int64(r.Owed/time.Microsecond)), number(r.Used), number(r.markFor()))
+	if r.Caller.ID != "" {
+		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)))
+	}
+	return args
+}
+
+// markFor is how long the mark is kept, in milliseconds; 0: there is none.
+func (r *SettleRequest) markFor() int64 {
+	if r.Mark == "" {
+		return 0
+	}
+	return max(milliseconds(r.MarkFor), 1)
+}
+
+// take is the take that proposes the same.
+func (r *SettleRequest) take(a Algorithm) *TakeRequest {
+	p := r.Proposal
+	if p == nil {
+		p = nothing[a]
+	}
+	return &TakeRequest{Proposal: p, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline, Fence: r.Fence}
+}
+
+// nothing is what a call proposes that finds what is there and creates nothing.
+var nothing = func() (all [algorithms]*Proposal) {
+	for a := range algorithms {
+		all[a], _ = Terms{Algorithm: a}.Proposal() // of epoch 0, which is always valid
+	}
+	return all
+}()
+
+func (r *SettleRequest) check(s ShardRef) error {
+	switch {
+	case r.Proposal == nil && r.Charge > 0:
+		return invalid("a charge without a proposal")
+	case r.Proposal != nil && r.Proposal.algorithm != s.algorithm:
+		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
+	case r.Back < 0 || r.Back > MaxPermits || r.At < 0 || r.At > MaxEpoch:
+		return invalid("%d permits granted at %d come back", r.Back, r.At)
+	case r.Charge < 0 || r.Charge > MaxPermits || r.Owed < 0 || r.Owed > 10*MaxWindow:
+		return invalid("a charge of %d, full after %v", r.Charge, r.Owed)
+	case r.Used < 0 || r.Used > MaxEpoch || len(r.Mark) > mostMark || strings.ContainsAny(r.Mark, "{}") ||
+		r.MarkFor < 0 || r.MarkFor > 20*MaxWindow:
+		return invalid("a mark %q for %v of %d", r.Mark, r.MarkFor, r.Used)
+	case r.Caller.ID != "" && !r.Caller.Named():
+		return invalid("permits settled by a caller %+v", r.Caller)
+	}
+	return checkDeadlines(r.Deadline, r.Fence)
+}
+
+// mostMark is how long a mark may be.
+const mostMark = 64
+
+func parseSettle(reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
+	p := &programs[settleProgram]
+	var n [settleNumbers]int64
+	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed, or too late
+	if absent {
+		length = takeNumbers
+	}
+	if len(reply) != length {
+		return SettleReply{}, malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:length]); err != nil {
+		return SettleReply{}, err
+	}
+	if !possible(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) ||
+		n[replyGranted] > r.Charge || n[settleBack] > r.Back || n[settleRepeated] > int64(Another) {
+		return SettleReply{}, malformed(p, "out of range")
+	}
+	n[replyStart] = 0 // see TakeReply.Start
+	return SettleReply{TakeReply: common(n[:]), Back: n[settleBack], Repeated: Repeated(n[settleRepeated])}, nil
+}

@@ -1,0 +1,168 @@
+package script
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// onServers runs a test on a shard of each algorithm, on miniredis and on Redis.
+func onServers(t *testing.T, test func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal)) {
+	m, server := miniredis.RunT(t), redistest.Standalone(t)
+	endpoints := map[string]*Endpoint{"miniredis": NewEndpoint(miniClient(t, m)), "redis": NewEndpoint(server.Client(t))}
+	for name, endpoint := range endpoints {
+		for _, a := range allAlgorithms {
+			t.Run(name+" "+a.String(), func(t *testing.T) {
+				p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Keep: time.Hour, Algorithm: a})
+				test(t, endpoint, a.Keys(redistest.Prefix(t), "t", "limit"), p)
+			})
+		}
+	}
+}
+
+// TestSettledOnce: a mark has something settled once, and tells the same again from another.
+func TestSettledOnce(t *testing.T) {
+	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
+		taken, err := e.Take(t.Context(), ref, ones(p, 10))
+		if err != nil || taken.Granted != 10 {
+			t.Fatal(taken, err)
+		}
+		r := SettleRequest{Back: 4, At: taken.RefundAt(9), Mark: "m", MarkFor: time.Minute, Used: 6}
+		for _, c := range []struct {
+			used, back int64
+			repeated   Repeated
+		}{{6, 4, First}, {6, 0, Again}, {7, 0, Another}, {6, 0, Again}} {
+			r.Used = c.used
+			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Back != c.back ||
+				reply.Repeated != c.repeated || reply.Used != 6 || reply.Free != 94 {
+				t.Errorf("%d: %+v %v", c.used, reply, err)
+			}
+		}
+		r.Back, r.Charge, r.Proposal = 0, 5, p
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
+			t.Errorf("charged although it was settled: %+v %v", reply, err)
+		}
+		key := ref.settleKeys("m")
+		if ms, err := command(t, e.client, "PTTL", key[len(key)-2]).AsInt64(); err != nil || ms < 1 || ms > 60_000 {
+			t.Errorf("the mark lives %d ms, %v", ms, err)
+		}
+	})
+}
+
+// TestChargedBeyondWhatIsFree: later takes are denied until what was charged is paid, also where
+// the shard had no state.
+func TestChargedBeyondWhatIsFree(t *testing.T) {
+	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
+		r := SettleRequest{Charge: 130, Owed: 2 * time.Hour, Proposal: p}
+		want := int64(100) // more makes no difference
+		if p.Algorithm().bursty() {
+			want = 130
+		}
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Fresh || reply.Granted != want ||
+			reply.Free != 0 {
+			t.Fatalf("%+v %v", reply, err)
+		}
+		if reply, err := e.Take(t.Context(), ref, ones(p, 1)); err != nil || reply.Granted != 0 || reply.Retry <= 0 {
+			t.Errorf("%+v %v", reply, err)
+		}
+		r.Owed = time.Hour
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || p.Algorithm().bursty() && reply.Granted != 0 {
+			t.Errorf("%+v %v", reply, err)
+		}
+		if ms, err := command(t, e.client, "PTTL", ref.Head()).AsInt64(); err != nil || ms < 2*3_600_000 {
+			t.Errorf("the state lives %d ms, %v", ms, err)
+		}
+	})
+}
+
+// TestSettleCreatesNothing: what is not there gives nothing back, and no mark is set.
+func TestSettleCreatesNothing(t *testing.T) {
+	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
+		r := SettleRequest{Back: 4, At: 1, Mark: "m", MarkFor: time.Minute}
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Absent || reply.Back != 0 {
+			t.Errorf("%+v %v", reply, err)
+		}
+		r.Back, r.Charge, r.Proposal, r.Deadline = 0, 4, p, Unconfirmed
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Absent || reply.Granted != 0 {
+			t.Errorf("%+v %v", reply, err)
+		}
+		for _, key := range ref.settleKeys("m") {
+			if n, err := command(t, e.client, "EXISTS", key).AsInt64(); err != nil || n != 0 {
+				t.Errorf("%q exists, %v", key, err)
+			}
+		}
+	})
+}
+
+// TestAFullServerSettlesNothing: where the mark cannot be written, nothing is.
+func TestAFullServerSettlesNothing(t *testing.T) {
+	server := redistest.Standalone(t)
+	client := server.Client(t)
+	e := NewEndpoint(client)
+	for _, a := range allAlgorithms {
+		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
+		ref := a.Keys("", "t", "limit")
+		taken, err := e.Take(t.Context(), ref, ones(p, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := SettleRequest{Back: 10, At: taken.RefundAt(9), Mark: "m" + a.String(), MarkFor: time.Minute}
+		command(t, client, "CONFIG", "SET", "maxmemory", "1")
+		var refused *RefusedError
+		if reply, err := e.Settle(t.Context(), ref, r); !errors.As(err, &refused) {
+			t.Errorf("%v: %+v %v", a, reply, err)
+		}
+		command(t, client, "CONFIG", "SET", "maxmemory", "0")
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Back != 10 || reply.Free != 100 {
+			t.Errorf("%v: %+v %v", a, reply, err)
+		}
+	}
+}
+
+// TestABusyBucketTakesEverythingBack: permits of a token bucket that is never full come back whole,
+// within the time that it takes to fill, in any order.
+func TestABusyBucketTakesEverythingBack(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
+	for seed := range uint64(20) {
+		random, twin, now := rand.New(rand.NewPCG(seed, 1)), NewTwin(AlgorithmTokenBucket), int64(epoch0)
+		twin.Take(now, ones(p, 1000))
+		back, asked := int64(0), int64(0)
+		var held []holding
+		for range 300 {
+			now += 10_000
+			reply := twin.Take(now, ones(p, 30))
+			held = append(held, holding{permits: reply.Granted, at: reply.At, from: now + random.Int64N(900_000)})
+			for i := 0; i < len(held); i++ {
+				if h := held[i]; h.from <= now && h.permits > 1 {
+					got := twin.Settle(now, SettleRequest{Back: h.permits / 2, At: h.at}).Back
+					if now > epoch0+1_000_000 { // it was full at first
+						back, asked = back+got, asked+h.permits/2
+					}
+					held = append(held[:i], held[i+1:]...)
+					i--
+				}
+			}
+		}
+		if asked < 300 || back < asked*9/10 {
+			t.Errorf("seed %d: %d of %d came back", seed, back, asked)
+		}
+	}
+}
+
+// TestAnIdleBucketTakesBackWhatItDidNotGain: what was gained since would have overflowed.
+func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
+	for after, want := range map[int64]int64{0: 500, 100_000: 400, 499_000: 1, 500_000: 0, 2_000_000: 0} {
+		twin := NewTwin(AlgorithmTokenBucket)
+		taken := twin.Take(epoch0, ones(p, 500))
+		if reply := twin.Settle(epoch0+after, SettleRequest{Back: 500, At: taken.At}); reply.Back != want ||
+			after < 500_000 && reply.Free != 1000 {
+			t.Errorf("after %d us: %+v, want %d back", after, reply, want)
+		}
+	}
+}
