@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Acquire is WaitN that returns its Decision, so that Refund can give back what was not used. It
+// Acquire is WaitN that returns its Decision, so that Settle can give back what was not used. It
 // blocks until n permits were granted together, and until their turn under LeakyBucket, so Delay
 // is 0. Errors are those of WaitN. With ErrWaitTooLong RetryAfter tells how long it takes until
 // another try can succeed, and is 0 if this process does not know.
 //
-// Refund gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
+// Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
 // first, as WaitN says, it may give back less: they count as used once they are due.
 func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
 	return l.member.wait(ctx, n)
 }
 
-// Acquire is WaitN that returns its Decision, so that Set.Refund can give back what was not used.
+// Acquire is WaitN that returns its Decision, so that Set.Settle can give back what was not used.
 // Errors are those of WaitN, and the Decision is as Limiter.Acquire says.
 func (s *Set) Acquire(ctx context.Context, n int64) (Decision, error) {
 	if s.line.Len() == 0 {

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// leastRefund bounds the return of permits that nobody waits for any more, unless calls may
-	// take longer.
-	leastRefund = time.Second
 	// collectRounds is how often a collection asks for what it lacks before it looks at the shards.
 	collectRounds = 3
 	// collectTries is how often it begins anew if it has seen that everything it wants is free.

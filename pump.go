@@ -10,14 +10,14 @@ import (
 )
 
 // pumpNap is the longest the head of a queue sleeps without looking again, so
-// that a refund elsewhere is noticed; long windows stretch it.
+// that what comes back elsewhere is noticed; long windows stretch it.
 const pumpNap = 2 * time.Second
 
 // outageNap is how long callers who wait through an outage do so until they look again, on average.
 const outageNap = time.Second
 
 // longestNap is the longest the head of a queue sleeps without looking again, so that permits that
-// come back before they were expected are noticed: a refund elsewhere, or a cancelled reservation.
+// come back before they were expected are noticed: what was given back elsewhere, or a cancelled reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(pumpNap, window/4), window/16) }
 
 // pump serves the line until it is empty.

@@ -1,6 +1,6 @@
 --@needs cell everybody floor here max min now share weights window
 --@gives draw lend note_claim note_waiting pour roll settle
--- Fairness: the counters of an account, used by takes and by bookings and refunds. `weights` is
+-- Fairness: the counters of an account, used by takes and by bookings and settlements. `weights` is
 -- that of those who had a demand when the last pass ended.
 local function roll(a)
   if a.cell ~= cell then

@@ -36,7 +36,7 @@
 --                    within so many us; and the us that book needs for them
 --   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
 --                      whether they can be booked
---   book(n, us)  book them; returns what refund needs as `at`
+--   book(n, us)  book them; returns what settle needs as `at`
 --   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
 --              retry(n)  us until n are, -1 never
 --   releases(reply) when what is used comes back: us and permits, added to the reply

@@ -3,7 +3,7 @@
 --@needs used window
 --@gives again next_us reply written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
--- `reply`: status, start or 0, free before, granted, used, what refund needs, next us, retry us (-1
+-- `reply`: status, start or 0, free before, granted, used, what settle needs, next us, retry us (-1
 -- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
 -- share
 local again = reset()

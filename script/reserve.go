@@ -32,7 +32,7 @@ type ReserveRequest struct {
 //
 //   - Granted is Permits, or 0: refused, and nothing was written but what a take that asks for
 //     nothing writes;
-//   - At is what Refund needs to cancel them, exactly and without moving what others have booked:
+//   - At is what Settle needs to cancel them, exactly and without moving what others have booked:
 //     under a sliding log the shard time, in microseconds, from which on the permits may be used,
 //     now or ahead;
 //   - Delay is the time from when the shard answered until the permits may be used; 0: at once;

@@ -92,7 +92,7 @@ type TakeReply struct {
 	Granted                     int64 // permits granted in all
 	Free                        int64 // free permits after the grants
 	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
-	// At is what Refund needs: the shard time of the grants in microseconds, but see RefundAt.
+	// At is what Settle needs: the shard time of the grants in microseconds, but see RefundAt.
 	At int64
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
 	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
@@ -141,7 +141,7 @@ func (t *TakeReply) DelayOf(k int64) time.Duration {
 	return duration(t.turns.us + us)
 }
 
-// RefundAt returns what Refund needs for an ask whose last permit is permit k: At, but under
+// RefundAt returns what Settle needs for an ask whose last permit is permit k: At, but under
 // LeakyBucket when that permit acts.
 func (t *TakeReply) RefundAt(k int64) int64 {
 	return t.At + int64(t.DelayOf(k)/time.Microsecond)

@@ -10,7 +10,7 @@ import (
 )
 
 // How long "nothing is free" is believed without asking again. The exact time
-// is in the reply; the cap lets a refund or a raised limit elsewhere be noticed.
+// is in the reply; the cap lets what comes back elsewhere, or a raised limit, be noticed.
 const (
 	shutCapMin = 10 * time.Millisecond
 	shutCapMax = time.Second

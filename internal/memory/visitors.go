@@ -1,5 +1,5 @@
 // Package memory is what a process remembers in bounded memory beside what it knows of shards:
-// which decisions were refunded, what is reserved and not due yet, and which participants it calls
+// what is reserved and not due yet, and which participants it calls
 // for.
 package memory
 
