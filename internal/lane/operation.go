@@ -115,7 +115,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
 			MaxDelay: b.Ahead,
-			Known: l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
+			Known:    l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
 		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
