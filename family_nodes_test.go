@@ -1,14 +1,9 @@
 package shardlimit_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -72,55 +67,4 @@ func TestNodesOfAFamilyChangeOnServers(t *testing.T) {
 			t.Errorf("new key %d had %d permits", k, got)
 		}
 	}
-}
-
-// A family that the version before has declared is given the arrangement of its keys, and none of
-// them is handed its limit again.
-func TestAFamilyOfTheVersionBeforeIsGivenItsArrangement(t *testing.T) {
-	for _, shards := range []int{1, 8} {
-		f := standalone(t)
-		limit := shardlimit.PerHour(11)
-		limit.Shards = shards
-		keyed(t, f.client(t), "users", limit)
-		rewrite(t, f, func(blob string) string { return strings.Replace(blob, `"slots":256,`, "", 1) })
-		used := all(t, keyed(t, f.client(t), "users", limit).Limiter("ann"), 4)
-		before := rewrite(t, f, func(blob string) string { return blob[:strings.Index(blob, `,"keys":`)] + "}" })
-		late := keyed(t, f.client(t), "users", limit)
-		if st := peek(t, late.Limiter("bob")); st.Epoch <= before {
-			t.Errorf("%d shards: epoch %d follows %d", shards, st.Epoch, before)
-		}
-		if got := used + all(t, late.Limiter("ann"), 11); got != 11 {
-			t.Errorf("%d shards: %d of 11 permits", shards, got)
-		}
-		if got := all(t, late.Limiter("bob"), 11); got != 11 {
-			t.Errorf("%d shards: a new key has %d of 11 permits", shards, got)
-		}
-	}
-}
-
-// rewrite brings the records of a family into a form of another version, and returns their epoch.
-func rewrite(t *testing.T, f fleet, as func(blob string) string) (epoch int64) {
-	t.Helper()
-	c, err := rueidis.NewClient(f.nodes[0].Redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx := context.Background()
-	for _, key := range keysUnder(t, c, f.prefix) {
-		blob, err := c.Do(ctx, c.B().Hget().Key(key).Field("blob").Build()).ToString()
-		if err != nil {
-			continue // not a record
-		}
-		var l struct{ Epoch int64 }
-		if err := json.Unmarshal([]byte(blob), &l); err != nil || as(blob) == blob {
-			t.Fatalf("%s: %v", blob, err)
-		}
-		epoch = l.Epoch
-		if err := c.Do(ctx,
-			c.B().Hset().Key(key).FieldValue().FieldValue("blob", as(blob)).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return epoch
 }
