@@ -32,7 +32,7 @@ const (
 	SlidingCounter
 	// FixedWindow admits at most Permits in each window of the node's clock. Windows begin at
 	// multiples of Per since 1970 UTC, so those of a minute, an hour and a day begin where people
-	// expect it; Limit.Offset moves them, as to midnight in another place. An interval of length
+	// expect it. An interval of length
 	// Per that lies across an edge can see up to 2 x Permits. Nodes whose clocks differ have their
 	// edges at different times: a share that moves between two of them can be granted once more.
 	FixedWindow

@@ -211,7 +211,6 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
 		Quarantine: c.client.quarantines(layout.Window),
-		Edge:       floorMod(layout.Offset, layout.Window),
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true

@@ -83,15 +83,6 @@ func ExampleReservation_Shadowed() {
 	// in 0s shadowed true
 }
 
-// Days of a quota begin at midnight in a place that is an hour ahead of UTC.
-func ExampleLimit_BeginningAt() {
-	winter := time.FixedZone("CET", 3600)
-	perDay := shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour, Algorithm: shardlimit.FixedWindow}
-	perDay = perDay.BeginningAt(time.Date(2026, time.January, 15, 0, 0, 0, 0, winter))
-	fmt.Println(perDay.Offset, "after midnight UTC:", perDay)
-	// Output: 23h0m0s after midnight UTC: 1000 permits per 24h0m0s beginning at 23h0m0s
-}
-
 func ExampleSet_Each() {
 	client, stop := start()
 	defer stop()

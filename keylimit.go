@@ -61,7 +61,7 @@ func (c *core) setOwn(ctx context.Context, limit Limit) error {
 				ErrInvalidLimit, strings.TrimSpace(family.Algorithm+" "+family.Scope))
 		}
 		return shard.Terms{Permits: want.Permits, Window: want.Window, Burst: want.Burst, Lease: want.Lease,
-			Offset: want.Offset, Mode: want.Mode}, nil
+			Mode: want.Mode}, nil
 	})
 }
 
@@ -98,7 +98,7 @@ func ownError(f *Family, err error) error {
 
 // with is the limit of a key with these terms, in a family that has l.
 func (l Limit) with(t shard.Terms) Limit {
-	l.Permits, l.Per, l.Burst, l.Lease, l.Offset = t.Permits, t.Window, t.Burst, t.Lease, t.Offset
+	l.Permits, l.Per, l.Burst, l.Lease = t.Permits, t.Window, t.Burst, t.Lease
 	l.Mode, _ = modeNamed(t.Mode) // one of a later version has a number that no mode has
 	return l
 }
@@ -112,5 +112,5 @@ func (c *core) Possible(s shard.Spec) error {
 		return err
 	}
 	return Limit{Permits: s.Permits, Per: s.Window, Burst: s.Burst, Lease: s.Lease, Algorithm: algorithm,
-		Scope: scope, Mode: mode, Offset: s.Offset}.validate()
+		Scope: scope, Mode: mode}.validate()
 }

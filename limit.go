@@ -107,10 +107,6 @@ type Limit struct {
 	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of
 	// its own. A declaration in code with a higher Revision replaces the Mode with the rest.
 	Mode Mode
-	// Offset moves the windows of a FixedWindow: they begin at multiples of Per since 1970 UTC, and
-	// Offset. It is less than Per either way, in whole microseconds; see Limit.BeginningAt. When
-	// SetLimit changes it, the window in which that falls ends with the next of the new ones.
-	Offset time.Duration
 }
 
 // PerSecond is a SlidingLog limit of n permits in any second.
@@ -135,9 +131,6 @@ func (l Limit) String() string {
 		s += " on 1 shard"
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
-	}
-	if l.Offset != 0 {
-		s += fmt.Sprintf(" beginning at %s", l.edge())
 	}
 	if l.Failover {
 		s += " with failover"
@@ -189,12 +182,6 @@ func (l Limit) validate() error {
 	case l.Failover && l.Scope == PerParticipant:
 		return fmt.Errorf("%w: Failover is for a limit that is shared; one of Scope PerParticipant has no shards",
 			ErrInvalidLimit)
-	case l.Offset != 0 && l.Algorithm != FixedWindow:
-		return fmt.Errorf("%w: Offset is %s, but windows of %s begin with what is used; only those of FixedWindow "+
-			"begin by the clock", ErrInvalidLimit, l.Offset, l.Algorithm)
-	case l.Offset <= -l.Per || l.Offset >= l.Per || l.Offset%time.Microsecond != 0:
-		return fmt.Errorf("%w: Offset is %s, it must be less than Per either way, and whole microseconds",
-			ErrInvalidLimit, l.Offset)
 	case l.Mode >= modes:
 		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
 	case l.Revision < 0:

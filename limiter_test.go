@@ -102,10 +102,6 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		"algorithm":    {Permits: 1, Per: time.Second, Algorithm: 99},
 		"revision":     {Permits: 1, Per: time.Second, Revision: -1},
 		"mode":         {Permits: 1, Per: time.Second, Mode: 99},
-		"offset":       {Permits: 1, Per: time.Second, Offset: time.Millisecond},
-		"long offset":  {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: time.Second},
-		"early offset": {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: -time.Second},
-		"odd offset":   {Permits: 1, Per: time.Second, Algorithm: shardlimit.FixedWindow, Offset: time.Nanosecond},
 	} {
 		if _, err := c.Limiter(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 			t.Errorf("%s: %v", name, err)

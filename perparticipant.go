@@ -65,7 +65,7 @@ func (c *core) resetPerParticipant(ctx context.Context) error {
 // here is the limit as an engine of this process enforces it.
 func (l Limit) here() local.Limit {
 	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst,
-		Most: l.most(), Memory: l.memory(), Edge: l.edge()}
+		Most: l.most(), Memory: l.memory()}
 }
 
 // decideHere has an engine of this process grant n permits of the limit: all or nothing, or up to

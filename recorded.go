@@ -131,7 +131,7 @@ func (l Limit) wanted() register.Wanted {
 		Spec: shard.Spec{
 			Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
 			Lease: l.Lease,
-			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Offset: l.Offset, Auto: l.Shards == 0,
+			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Auto: l.Shards == 0,
 		},
 		Shards: l.Shards, Failover: l.Failover,
 	}
@@ -145,7 +145,6 @@ func limitOf(l shard.Layout) (Limit, error) {
 	limit := Limit{
 		Scope:     scope,
 		Mode:      mode,
-		Offset:    l.Offset,
 		Permits:   l.Permits,
 		Per:       l.Window,
 		Algorithm: algorithm,

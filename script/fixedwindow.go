@@ -17,13 +17,13 @@ func (w *fixedWindow) begin(f *frame) {
 	*w = fixedWindow{opened: opened, since: f.now}
 }
 
-// opening is when the window that holds now begins, as is proposed.
+// opening is when the window that holds now begins.
 func (w *fixedWindow) opening(f *frame) int64 {
-	return f.edge + floorDiv(f.now-f.edge, f.window)*f.window
+	return floorDiv(f.now, f.window) * f.window
 }
 
-// shifted reports whether windows are proposed to begin at other instants than they do.
-func (w *fixedWindow) shifted(f *frame) bool { return (w.opened-f.edge)%f.window != 0 }
+// shifted reports whether the window begins at no multiple of the window proposed.
+func (w *fixedWindow) shifted(f *frame) bool { return w.opened%f.window != 0 }
 
 func (w *fixedWindow) advance(f *frame) {
 	passed := (f.now - w.opened) / f.window

@@ -3,8 +3,7 @@
 --@sets retire shifted
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
--- multiples of their length and an edge that comes with the proposal. What is stored tells it: a
--- window began there.
+-- multiples of their length.
 --
 -- Its own columns: when the window began; what was granted before `since` is forgotten; permits
 -- granted in the window, and reserved in the next.
@@ -72,7 +71,7 @@ if not as_proposed then
   end
 
   local function opening()
-    return now - (now - sub(ARGV[2], @terms.edge)) % window
+    return now - now % window
   end
 
   -- The first window, or nothing in the one that is.
@@ -84,7 +83,7 @@ if not as_proposed then
   end
 
   function shifted()
-    return (opened - sub(ARGV[2], @terms.edge)) % window ~= 0
+    return opened % window ~= 0
   end
 
   -- What was counted stays counted, in the window that now holds the beginning of the one in which

@@ -23,7 +23,6 @@ type frame struct {
 	closedUntil, offset         int64
 	touched                     int64 // when the state was last written
 	now                         int64 // of the operation under way
-	edge                        int64 // an instant at which a window begins, as last proposed
 	stepped                     bool  // the clock went back
 }
 
@@ -233,7 +232,6 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		}
 		goal = p.goal()
 		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
-		m.edge = p.edge
 		if s, ok := any(own).(shifting); m.window != had.window || ok && s.shifted(&m.frame) {
 			own.regrid(&m.frame, had.window)
 		}
@@ -283,7 +281,7 @@ func (f *frame) lower(own rule, goal int64) {
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	m.fair = fair{}
-	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now, edge: p.edge}
+	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}
 	var unused S
 	m.own = unused
 	status := Fresh

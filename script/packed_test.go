@@ -109,7 +109,6 @@ type packedStage struct {
 	algorithm Algorithm
 	burst     map[int64]int64 // by epoch: it does not change under one
 	retire    map[int64]bool  // epochs in which the shard leaves to another algorithm
-	edge      map[int64]int64 // by epoch: where in a window the edge is, in quarters
 }
 
 // fit makes a step of the stage one of the algorithm.
@@ -135,13 +134,12 @@ func (s *packedStage) fitted(p *Proposal) *Proposal {
 	if !drawn {
 		s.retire[p.epoch] = rapid.IntRange(0, 4).Draw(s.t, "retire") == 0
 		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, p.target/2 + 1, 2 * p.target, 7*p.target + 3}).Draw(s.t, "burst")
-		s.burst[p.epoch], s.edge[p.epoch] = burst, rapid.Int64Range(0, 3).Draw(s.t, "edge")
+		s.burst[p.epoch] = burst
 	}
 	terms := Terms{
 		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep, Algorithm: s.algorithm,
 		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
 		Held: max(p.held, 0), HeldKnown: p.held >= 0,
-		Edge: p.Window() / 4 * time.Duration(s.edge[p.epoch]),
 	}
 	if s.retire[p.epoch] {
 		terms.Target, terms.Floor, terms.Retire = 0, 0, true
@@ -168,8 +166,7 @@ func (s *packedStage) aimTurn(st *step) {
 // agreePacked runs one generated sequence on twin and server and compares every reply, and every
 // byte that is stored.
 func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server packedServer) {
-	s := &packedStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{},
-		edge: map[int64]int64{}}
+	s := &packedStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
 			s.fit(&step)

@@ -30,7 +30,6 @@ type Proposal struct {
 	lasts                int64 // us for which what a lost state granted may still be in use
 	algorithm            Algorithm
 	burst                int64 // 0 for algorithms that have none
-	edge                 int64 // us; 0 for algorithms whose windows begin with their permits
 	held                 int64 // the most that a state of an older epoch can hold; -1: anything
 	quarantine           bool
 
@@ -61,9 +60,6 @@ type Terms struct {
 	// much less of the burst is. 0 to MaxPermits; 0: the same as Target. Only the bucket algorithms
 	// look at it. A bucket must be full, and a queue empty, after at most MaxFill.
 	Burst int64
-	// Edge is an instant at which a window of a FixedWindow begins, since 1970 UTC: 0 to less than
-	// Window, rounded down to microseconds. Other algorithms ignore it.
-	Edge time.Duration
 	// Retire tells a shard that leaves (Target 0) that shards of another algorithm take over. A
 	// bucket then gives its share up only as what it let through leaves the window: nothing in the
 	// bucket remembers that, and the others do not count it. Other algorithms ignore it.
@@ -113,13 +109,10 @@ func (t Terms) Proposal() (*Proposal, error) {
 		burst: t.Burst, held: -1, quarantine: t.Quarantine,
 		layoutText: layoutText(t),
 	}
-	if t.Algorithm == AlgorithmFixedWindow {
-		p.edge = int64(t.Edge / time.Microsecond)
-	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 8, life, 2*milliseconds(t.Window)+keep))
+	p.lifeText = string(columns.Terms.Append(nil, 7, life, 2*milliseconds(t.Window)+keep))
 	for seen := range p.termsTexts {
 		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
 	}
@@ -156,8 +149,7 @@ func (p *Proposal) terms(seen int, known, deadline, fence int64) string {
 	if p.quarantine {
 		flags += 2
 	}
-	text := columns.Terms.Append(room[:0], 0, flags, p.window, known, p.burst, deadline, p.held, fence,
-		p.edge)
+	text := columns.Terms.Append(room[:0], 0, flags, p.window, known, p.burst, deadline, p.held, fence)
 	return string(append(text, p.lifeText...))
 }
 
@@ -171,8 +163,6 @@ func (t Terms) check(window int64) error {
 		return invalid("held %d", t.Held)
 	case t.Window < MinWindow || t.Window > MaxWindow:
 		return invalid("window %v", t.Window)
-	case t.Edge < 0 || t.Edge >= t.Window:
-		return invalid("edge %v of a window of %v", t.Edge, t.Window)
 	case t.Keep < 0 || t.Keep > 10*MaxWindow:
 		return invalid("keep %v", t.Keep)
 	case t.Algorithm >= algorithms:

@@ -26,7 +26,6 @@ type layoutJSON struct {
 	Lease     int64        `json:"lease_ns,omitempty"`
 	Scope     string       `json:"scope,omitempty"`
 	Mode      string       `json:"mode,omitempty"`
-	Offset    int64        `json:"offset_ns,omitempty"`
 	Auto      bool         `json:"auto,omitempty"`
 	Anchor    *anchorJSON  `json:"anchor,omitempty"`
 	Origins   []anchorJSON `json:"origins,omitempty"`
@@ -64,7 +63,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
 		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope,
-		Mode: l.Mode, Offset: int64(l.Offset), Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
+		Mode: l.Mode, Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
 	}
 	if l.changed() != l.Epoch {
 		stored.Changed = l.Changed
@@ -113,7 +112,7 @@ func decode(data []byte) (Layout, error) {
 		Epoch: stored.Epoch, Changed: cmp.Or(stored.Changed, stored.Epoch), Settled: stored.Settled,
 		Permits: stored.Permits, Window: time.Duration(stored.Window),
 		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
-		Scope: stored.Scope, Mode: stored.Mode, Offset: time.Duration(stored.Offset), Auto: stored.Auto,
+		Scope: stored.Scope, Mode: stored.Mode, Auto: stored.Auto,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
 	l.Keys, l.Fence, l.Past = stored.Keys.keys(), stored.Fence.fence(), stored.Past.fence()

@@ -20,8 +20,8 @@ const (
 // algorithm.
 const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"slot":4,"node":"a","epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
-// goldenMode has a mode and an offset, which versions before them refuse.
-const goldenMode = `{"v":1,"epoch":6,"settled":false,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"mode":"off","offset_ns":-7000,"shards":[{"slot":1,"node":"a","share":10,"start":10},{"slot":1,"node":"b","share":20,"start":20}]}`
+// goldenMode has a mode.
+const goldenMode = `{"v":1,"epoch":6,"settled":false,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"mode":"off","shards":[{"slot":1,"node":"a","share":10,"start":10},{"slot":1,"node":"b","share":20,"start":20}]}`
 
 // What versions before wrote of a settled layout says nothing of a change: its own epoch counts.
 func TestALayoutThatSaysNothingOfAChangeWasChangedAtItsEpoch(t *testing.T) {
@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72, Auto: true}
 	from := settled.AnchoredAt(shard.Location{Slot: 4, Node: "a"})
 	off := settled.Spec()
-	off.Mode, off.Offset = "off", -7*time.Microsecond
+	off.Mode = "off"
 	moved := from.AnchoredAt(shard.Location{Slot: 4, Node: "b"}, from)
 	for want, l := range map[string]shard.Layout{
 		goldenSettled:   settled,
@@ -87,8 +87,6 @@ func TestDecodeStrict(t *testing.T) {
 		"string":          edit(`"permits":36`, `"permits":"36"`),
 		"not UTF-8":       edit(`"node":"a"`, "\"node\":\"\xff\""),
 		"enforced":        edit(`"revision":0`, `"revision":0,"mode":""`),
-		"no offset":       edit(`"revision":0`, `"revision":0,"offset_ns":0`),
-		"long offset":     edit(`"revision":0`, `"revision":0,"offset_ns":1500000`),
 		"sum":             edit(`"share":36`, `"share":35`),
 		"settled, starts": edit(`"settled":false`, `"settled":true`),
 		"null anchor":     edit(`"shards":`, `"anchor":null,"shards":`),

@@ -37,7 +37,6 @@ type pastJSON struct {
 	Burst     int64  `json:"burst,omitempty"`
 	Lease     int64  `json:"lease_ns,omitempty"`
 	Scope     string `json:"scope,omitempty"`
-	Offset    int64  `json:"offset_ns,omitempty"`
 }
 
 // termsJSON is the stored form of Terms.
@@ -46,7 +45,6 @@ type termsJSON struct {
 	Window  int64  `json:"window_ns,omitempty"`
 	Burst   int64  `json:"burst,omitempty"`
 	Lease   int64  `json:"lease_ns,omitempty"`
-	Offset  int64  `json:"offset_ns,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 }
 
@@ -65,11 +63,11 @@ type ownPastJSON struct {
 }
 
 func (t Terms) stored() termsJSON {
-	return termsJSON{t.Permits, int64(t.Window), t.Burst, int64(t.Lease), int64(t.Offset), t.Mode}
+	return termsJSON{t.Permits, int64(t.Window), t.Burst, int64(t.Lease), t.Mode}
 }
 
 func (j termsJSON) terms() Terms {
-	return Terms{j.Permits, time.Duration(j.Window), j.Burst, time.Duration(j.Lease), time.Duration(j.Offset), j.Mode}
+	return Terms{j.Permits, time.Duration(j.Window), j.Burst, time.Duration(j.Lease), j.Mode}
 }
 
 func (o Own) stored() ownJSON {
@@ -97,7 +95,7 @@ func (k *Keys) stored() *keysJSON {
 	for _, p := range k.Before {
 		stored.Before = append(stored.Before, pastJSON{
 			p.Arrangement.stored(), p.Epoch, p.Spec.Permits, int64(p.Spec.Window), p.Spec.Algorithm, p.Spec.Burst,
-			int64(p.Spec.Lease), p.Spec.Scope, int64(p.Spec.Offset),
+			int64(p.Spec.Lease), p.Spec.Scope,
 		})
 	}
 	for _, o := range k.Own {
@@ -123,7 +121,7 @@ func (j *keysJSON) keys() *Keys {
 	for _, p := range j.Before {
 		k.Before = append(k.Before, Past{p.arrangement(), p.Epoch, Spec{
 			Permits: p.Permits, Window: time.Duration(p.Window), Algorithm: p.Algorithm, Burst: p.Burst,
-			Lease: time.Duration(p.Lease), Scope: p.Scope, Offset: time.Duration(p.Offset),
+			Lease: time.Duration(p.Lease), Scope: p.Scope,
 		}})
 	}
 	for _, o := range j.Own {

@@ -32,9 +32,7 @@ type Spec struct {
 	Lease    time.Duration // how long permits may be held before they are used; 0 to Window
 	Scope    string        // whom the limit holds for; "" is everybody together
 	Mode     string        // what is done with what is counted; "" enforces it
-	// when windows of the clock begin, counted from multiples of Window; less than that either way
-	Offset time.Duration
-	Auto   bool // nobody asked for this number of shards: it may be chosen anew
+	Auto     bool          // nobody asked for this number of shards: it may be chosen anew
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -57,7 +55,6 @@ type Layout struct {
 	Lease     time.Duration
 	Scope     string
 	Mode      string
-	Offset    time.Duration
 	Auto      bool
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
@@ -109,7 +106,7 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next.Changed, next.Anchor, next.Origins, next.Keys, next.Fence = epoch, l.Anchor, l.Origins, l.Keys, l.Fence
 	next.Past = l.Past
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
-		l.Scope == s.Scope && l.Mode == s.Mode && l.Offset == s.Offset && sameShares(l.Shards, shards)
+		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
 		return next.checked()
@@ -191,7 +188,7 @@ func (l Layout) Settle() Layout {
 func (l Layout) Spec() Spec {
 	return Spec{
 		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision,
-		Lease: l.Lease, Scope: l.Scope, Mode: l.Mode, Offset: l.Offset, Auto: l.Auto,
+		Lease: l.Lease, Scope: l.Scope, Mode: l.Mode, Auto: l.Auto,
 	}
 }
 
@@ -238,8 +235,6 @@ func (l Layout) validate() error {
 		return fmt.Errorf("algorithm %.80q is empty, too long or not UTF-8", l.Algorithm)
 	case !text(l.Scope) || !text(l.Mode):
 		return fmt.Errorf("scope %.80q or mode %.80q is too long or not UTF-8", l.Scope, l.Mode)
-	case l.Offset <= -l.Window || l.Offset >= l.Window:
-		return fmt.Errorf("offset %v is as long as the window %v", l.Offset, l.Window)
 	case len(l.Shards) > MaxShards || len(l.Live()) > MaxLive:
 		return fmt.Errorf("%d live shards of %d, at most %d of %d can be", len(l.Live()), len(l.Shards), MaxLive,
 			MaxShards)
@@ -349,7 +344,7 @@ func (s Shard) validate(settled bool) error {
 func (s Spec) layout(epoch int64) Layout {
 	return Layout{
 		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst,
-		Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Mode: s.Mode, Offset: s.Offset, Auto: s.Auto,
+		Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Mode: s.Mode, Auto: s.Auto,
 	}
 }
 

@@ -36,7 +36,6 @@ type Terms struct {
 	Window  time.Duration
 	Burst   int64
 	Lease   time.Duration
-	Offset  time.Duration
 	Mode    string
 }
 
@@ -44,13 +43,13 @@ type Terms struct {
 func (t Terms) Over(s Spec) Spec {
 	if t.Permits != 0 {
 		s.Permits, s.Window, s.Burst, s.Lease = t.Permits, t.Window, t.Burst, t.Lease
-		s.Offset, s.Mode = t.Offset, t.Mode
+		s.Mode = t.Mode
 	}
 	return s
 }
 
 // termsOf are the terms on which it depends what shards hold.
-func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease, s.Offset, ""} }
+func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease, ""} }
 
 // Own is a key that has a limit of its own, or had one lately.
 type Own struct {

@@ -27,9 +27,6 @@ func describe(l shardlimit.Limit) string {
 	if l.Mode != shardlimit.Enforced {
 		fmt.Fprintf(&b, ", %s", l.Mode)
 	}
-	if l.Offset != 0 {
-		fmt.Fprintf(&b, ", offset %s", draw.Span(l.Offset))
-	}
 	if l.Burst > 0 {
 		fmt.Fprintf(&b, ", burst %s", draw.Count(l.Burst))
 	}
@@ -59,7 +56,6 @@ type limitJSON struct {
 	Revision  int64  `json:"revision"`
 	Failover  bool   `json:"failover"`
 	Mode      string `json:"mode"`
-	OffsetUS  int64  `json:"offset_us"`
 	Error     string `json:"error,omitempty"`
 }
 
@@ -67,5 +63,5 @@ func asJSON(name, kind string, l shardlimit.Limit) limitJSON {
 	return limitJSON{Name: name, Kind: kind, Permits: l.Permits, PerUS: l.Per.Microseconds(),
 		Algorithm: l.Algorithm.String(), Scope: l.Scope.String(), Shards: l.Shards, Burst: l.Burst,
 		LeaseUS: l.Lease.Microseconds(), Revision: l.Revision, Failover: l.Failover,
-		Mode: l.Mode.String(), OffsetUS: l.Offset.Microseconds()}
+		Mode: l.Mode.String()}
 }

@@ -43,8 +43,6 @@ func setCommand(con console) *cli.Command {
 				Usage: "what a bucket holds, a `NUMBER` of permits; 0: those of the rate"},
 			&cli.DurationFlag{Name: "lease", HideDefault: true,
 				Usage: "how long processes may hold permits, `TIME`; 0: never"},
-			&cli.DurationFlag{Name: "offset", HideDefault: true,
-				Usage: "by how much the windows of fixed-window are moved, `TIME`"},
 			&cli.IntFlag{Name: "shards", HideDefault: true, Usage: "`NUMBER` of shards, 0 to have it chosen"},
 			&cli.BoolFlag{Name: "failover",
 				Usage: "what a lost node has is taken over by the others, of three or more; =false: not"},
@@ -56,7 +54,7 @@ func setCommand(con console) *cli.Command {
 }
 
 // ofLimit are the flags that change something about a limit.
-var ofLimit = []string{"rate", "algorithm", "mode", "burst", "lease", "offset", "shards", "failover", "revision"}
+var ofLimit = []string{"rate", "algorithm", "mode", "burst", "lease", "shards", "failover", "revision"}
 
 func set(ctx context.Context, cmd *cli.Command, con console) error {
 	if err := checkSet(cmd); err != nil {
@@ -179,13 +177,10 @@ func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, erro
 			l.Permits, l.Per = r.Permits, r.Per
 		}
 		if cmd.IsSet("algorithm") && algorithm != l.Algorithm {
-			l.Algorithm, l.Burst, l.Lease, l.Offset = algorithm, 0, 0, 0 // those of the other one mean nothing to it
+			l.Algorithm, l.Burst, l.Lease = algorithm, 0, 0 // those of the other one mean nothing to it
 		}
 		if cmd.IsSet("mode") {
 			l.Mode = mode
-		}
-		if cmd.IsSet("offset") {
-			l.Offset = cmd.Duration("offset")
 		}
 		if cmd.IsSet("burst") {
 			l.Burst = cmd.Int64("burst")

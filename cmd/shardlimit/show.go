@@ -74,7 +74,6 @@ type stateJSON struct {
 	LeaseUS      int64       `json:"lease_us"`
 	Revision     int64       `json:"revision"`
 	Mode         string      `json:"mode"`
-	OffsetUS     int64       `json:"offset_us"`
 	Epoch        int64       `json:"epoch"`
 	Settled      bool        `json:"settled"`
 	Used         int64       `json:"used"`
@@ -110,7 +109,7 @@ func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
 	out := stateJSON{
 		Name: name, Permits: s.Limit.Permits, PerUS: s.Limit.Per.Microseconds(), Algorithm: s.Limit.Algorithm.String(),
 		Scope: s.Limit.Scope.String(), Burst: s.Limit.Burst, LeaseUS: s.Limit.Lease.Microseconds(),
-		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(), OffsetUS: s.Limit.Offset.Microseconds(),
+		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
 		Failover: s.Limit.Failover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,

@@ -95,7 +95,7 @@ var (
 	Terms = Table{Name: "terms", Columns: []Column{
 		{Name: "flags", Width: 1}, {Name: "window", Width: 13}, {Name: "known", Width: 16}, {Name: "burst", Width: 13},
 		{Name: "deadline", Width: 16}, {Name: "held", Width: 13}, {Name: "fence", Width: 16},
-		{Name: "edge", Width: 13}, {Name: "life", Width: 13}, {Name: "head_life"},
+		{Name: "life", Width: 13}, {Name: "head_life"},
 	}}
 	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",

@@ -17,7 +17,6 @@ type Limit struct {
 	Burst     int64         // 0: as Permits
 	Most      int64         // how many permits can be granted at once at the most
 	Memory    time.Duration // for how long a grant can still count
-	Edge      time.Duration // an instant at which a fixed window begins, since 1970 UTC
 }
 
 // Engine enforces a limit. The zero value with a clock is ready for use.
@@ -85,7 +84,7 @@ func (e *Engine) tune(limit Limit) bool {
 	}
 	terms, err := script.Terms{
 		Epoch: e.epoch + 1, Target: limit.Permits, Floor: limit.Permits, Window: window,
-		Algorithm: limit.Algorithm, Burst: limit.Burst, Edge: limit.Edge,
+		Algorithm: limit.Algorithm, Burst: limit.Burst,
 	}.Proposal()
 	if err != nil {
 		return false

@@ -43,7 +43,6 @@ type entry struct {
 	Algorithm string `json:"algorithm" yaml:"algorithm"`
 	Burst     int64  `json:"burst" yaml:"burst"`
 	Mode      string `json:"mode" yaml:"mode"`
-	Offset    string `json:"offset" yaml:"offset"`
 	Shards    int    `json:"shards" yaml:"shards"`
 	Lease     string `json:"lease" yaml:"lease"`
 	Failover  bool   `json:"failover" yaml:"failover"`
@@ -52,7 +51,7 @@ type entry struct {
 }
 
 // ParseFile reads a file of limits: a list, in YAML or JSON, of objects with name and rate, and
-// if wanted per_key, algorithm, burst, mode, offset, shards, lease, failover, revision and scope.
+// if wanted per_key, algorithm, burst, mode, shards, lease, failover, revision and scope.
 // The error is ErrInvalidFile, in one line, also for a field that there is not.
 func ParseFile(content []byte) ([]Declaration, error) {
 	var all []entry
@@ -90,7 +89,7 @@ func (j entry) declaration() (Declaration, error) {
 		choose(&d.Limit.Algorithm, spelling.Algorithms(), "algorithm", j.Algorithm),
 		choose(&d.Limit.Mode, spelling.Modes(), "mode", j.Mode),
 		choose(&d.Limit.Scope, spelling.Scopes(), "scope", j.Scope),
-		span(&d.Limit.Lease, "lease", j.Lease), span(&d.Limit.Offset, "offset", j.Offset))
+		span(&d.Limit.Lease, "lease", j.Lease))
 }
 
 // choose sets what a field names, if it is there.
