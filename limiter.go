@@ -105,7 +105,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 
 // Limit is the limit in force, as far as this process has heard. Before the
 // limiter could be declared it is the limit that the code declares. Shards is how many there are,
-// whoever chose that: SetLimit keeps that number, unless Shards is set to 0 before.
+// whoever chose that. SetLimit with the number that was chosen leaves it free to be chosen anew.
 func (l *Limiter) Limit() Limit {
 	return l.core.limitNow()
 }
@@ -140,6 +140,9 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	}
 	if err := l.core.register.Revive(ctx); err != nil {
 		return unreached(err)
+	}
+	if r := l.core.known(); r != nil && r.layout.Auto && limit.Shards == r.limit.Shards {
+		limit.Shards = 0 // nobody asked for that number
 	}
 	return l.core.register.Change(ctx, limit.wanted())
 }
