@@ -143,7 +143,7 @@ func TestADecisionOfAKeyCanBeRefundedAfterTheKeyWasForgotten(t *testing.T) {
 	}
 	ann := users.Limiter("ann")
 	for range 2 {
-		if err := ann.Settle(t.Context(), d, 0); err != nil {
+		if err := once(ann.Settle(t.Context(), d, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -201,7 +201,7 @@ func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		for range 2 { // the second does nothing
-			if err := l.Settle(ctx, d, 0); err != nil {
+			if err := once(l.Settle(ctx, d, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -31,7 +31,7 @@ func (l *lender) Acquire(context.Context, int64) (shardlimit.Decision, error) {
 	return shardlimit.Decision{Allowed: true, Granted: 1}, nil
 }
 
-func (l *lender) Refund(ctx context.Context, _ shardlimit.Decision) error {
+func (l *lender) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
 	l.back++
 	return ctx.Err() // the end of the call does not reach it
 }

@@ -61,7 +61,7 @@ func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
 // stuck is a Limiter whose Refund does not return by itself.
 type stuck struct{ says }
 
-func (*stuck) Refund(ctx context.Context, _ shardlimit.Decision) error {
+func (*stuck) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -184,7 +184,10 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 	}
 	var results []error
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		results = append(results, httplimit.Settle(r.Context(), 0), httplimit.Settle(r.Context(), 0))
+		results = append(results, httplimit.Settle(r.Context(), 0))
+		if err := httplimit.Settle(r.Context(), 0); !errors.Is(err, shardlimit.ErrSettled) {
+			t.Errorf("a second time: %v", err)
+		}
 	})
 	get(httplimit.New(httplimit.One(outer), httplimit.Options{})(
 		httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "i", Limiter: inner})),
@@ -201,7 +204,7 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 	get(httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Granted: 1}}), httplimit.Options{})(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { err = httplimit.Settle(r.Context(), 0) })))
 	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a limiter without Refund: %v", err)
+		t.Errorf("a limiter without Settle: %v", err)
 	}
 }
 

@@ -174,12 +174,12 @@ func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
 			t.Errorf("the parent of span %q is not the caller's", s.Name())
 		}
 	}
-	for _, want := range []string{"take", "reserve", "peek", "refund"} {
+	for _, want := range []string{"take", "reserve", "peek", "settle"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no span of %s among %v", want, names)
 		}
 	}
-	for _, name := range []string{"take", "reserve", "peek", "refund", "read_record", "write_record"} {
+	for _, name := range []string{"take", "reserve", "peek", "settle", "read_record", "write_record"} {
 		if got := p.value(t, "ratelimit.script.duration", "node=n0,operation="+name+",outcome=ok"); got.count == 0 {
 			t.Errorf("no call of %s was timed", name)
 		}
