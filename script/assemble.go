@@ -144,7 +144,7 @@ func (r *recipe) expand(line string) string {
 	return line[:at] + value + r.expand(line[end:])
 }
 
-var atName = regexp.MustCompile(`^@(?:[A-Z_]+|[a-z_]+\.[a-z_]+(?:\.\.[a-z_]+)?(?:\.[a-z]+)?(?:\[[^]]+\]|#[a-z]+)?)`)
+var atName = regexp.MustCompile(`^@(?:[A-Z_]+|[a-z_]+\.[a-z_]+(?:\.\.[a-z_]+)?(?:\.[a-z]+)?(?:\[[^]]+\])?)`)
 
 func (r *recipe) meaning(name string) (string, bool) {
 	if value, known := r.names[name]; known {

@@ -20,7 +20,6 @@ type Table struct {
 type Column struct {
 	Name  string
 	Width int    // bytes; 0: to the end of the string
-	Times int    // how often it stands there; 0: once
 	Fixed string // what always stands there, instead of a width
 	Text  bool   // text of just that width; else an integer
 }
@@ -32,7 +31,7 @@ func (c *Column) width() int {
 	return c.Width
 }
 
-func (c *Column) bytes() int { return c.width() * max(c.Times, 1) }
+func (c *Column) bytes() int { return c.width() }
 
 func (c *Column) form() string {
 	switch {
@@ -43,14 +42,14 @@ func (c *Column) form() string {
 	case c.Width == 0:
 		return ""
 	}
-	return strings.Repeat("%"+strconv.Itoa(c.Width)+"d", max(c.Times, 1))
+	return "%" + strconv.Itoa(c.Width) + "d"
 }
 
 func (c *Column) zero() string {
 	if c.Text || c.Fixed != "" {
 		return c.Fixed
 	}
-	return strings.Repeat(fmt.Sprintf("%*d", c.Width, 0), max(c.Times, 1))
+	return fmt.Sprintf("%*d", c.Width, 0)
 }
 
 // Bytes is the number of bytes up to the end of the last column.
@@ -105,8 +104,6 @@ func (t *Table) Comment(most int) (lines []string) {
 		switch {
 		case c.width() == 0:
 			word = fmt.Sprintf("  %d %s(to the end)", at, c.Name)
-		case c.Times > 1:
-			word = fmt.Sprintf("  %d %s(%d x %d)", at, c.Name, c.Times, c.width())
 		case c.Fixed != "":
 			word = fmt.Sprintf("  %d %s", at, c.Fixed)
 		}

@@ -16,8 +16,6 @@ import (
 //	                    one that reaches to the end of the string, only where it begins
 //	cell.date[i]        "i, i + 15": the same where the string begins at i of another one
 //	cell.date[..i]      "i - 28, i - 13": the same where the string ends at i of another one
-//	windows.later#i     "13 * i + 182, 13 * i + 194": the same of the i-th of a column that
-//	                    stands there often
 //	head.total.from     203; .to 217
 //	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do
 //	head.total.end      216: where it ends, likewise
@@ -57,7 +55,7 @@ func Lua(name string) (value string, known bool) {
 	return r.lua(attribute, index)
 }
 
-var luaName = regexp.MustCompile(`^([a-z_]+)\.([a-z_]+)(?:\.\.([a-z_]+))?(?:\.([a-z]+))?(\[[^]]+\]|#[a-z]+)?$`)
+var luaName = regexp.MustCompile(`^([a-z_]+)\.([a-z_]+)(?:\.\.([a-z_]+))?(?:\.([a-z]+))?(\[[^]]+\])?$`)
 
 func (t *Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
@@ -116,10 +114,6 @@ func (r run) bounds() (from, to int) {
 func (r run) place(from, to int, index string) (string, bool) {
 	if index == "" {
 		return r.both("", from, to), true
-	}
-	if index[0] == '#' {
-		width := r.table.Columns[r.first].width()
-		return r.both(strconv.Itoa(width)+" * "+index[1:], from-width, from-1), true
 	}
 	index = index[1 : len(index)-1]
 	shift := -1
