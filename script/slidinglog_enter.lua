@@ -115,15 +115,22 @@ if queue ~= '' then
   -- The time until permits can be granted: beside all that is booked, or behind the last booking
   -- beside which there is no room for them.
   local function wait(n)
-    local us, sum, ahead = 0, 0, 0
+    local us, sum, ahead, rest = 0, 0, 0, 1
     for from = 1, #queue, @pending.bytes do
       sum = sum + sub(queue, @pending.permits[from])
       if (total - sub(queue, @pending.base[from])) % WRAP + sum + n > ceiling then
-        us, ahead = sub(queue, @pending.date[from]) - now, sum
+        us, ahead, rest = sub(queue, @pending.date[from]) - now, sum, from + @pending.bytes
       end
     end
-    local gone = used + ahead + n - ceiling
-    return gone > 0 and math.max(us, leave(gone)) or us
+    while true do
+      local gone = used + ahead + n - ceiling
+      us = gone > 0 and math.max(us, leave(gone)) or us
+      if rest > #queue or sub(queue, @pending.date[rest]) - now > us then
+        return us
+      end
+      ahead = ahead + sub(queue, @pending.permits[rest]) -- it is in the log by then
+      rest = rest + @pending.bytes
+    end
   end
   next_us = (used == 0 and sub(queue, @pending.date) or oldest > 0 and oldest or newest) + window - now
   reset = sub(queue, @pending.date[..#queue]) + window - now

@@ -187,17 +187,22 @@ func (l *SlidingLog) foresee(v view, refused int64, reply *TakeReply) {
 // most: when that leaves room for them beside all that is booked, or behind the last booking beside
 // which it does not.
 func (l *SlidingLog) until(v view, permits, most int64) (us int64) {
-	sum, before := int64(0), int64(0)
-	for _, b := range l.queue {
+	sum, before, rest := int64(0), int64(0), l.queue
+	for i, b := range l.queue {
 		sum += b.permits
 		if mod(l.total-b.base)+sum+permits > most {
-			us, before = b.date-v.now, sum
+			us, before, rest = b.date-v.now, sum, l.queue[i+1:]
 		}
 	}
-	if gone := v.used + before + permits - most; gone > 0 {
-		us = max(us, l.leave(v, gone))
+	for {
+		if gone := v.used + before + permits - most; gone > 0 {
+			us = max(us, l.leave(v, gone))
+		}
+		if len(rest) == 0 || rest[0].date-v.now > us {
+			return us
+		}
+		before, rest = before+rest[0].permits, rest[1:] // it is in the log by then
 	}
-	return us
 }
 
 // leave returns the microseconds until so many permits have left, those included that are booked.
