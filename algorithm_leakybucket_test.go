@@ -44,8 +44,8 @@ func TestTheTurnsOfSixteenProcessesAreEven(t *testing.T) {
 	}
 }
 
-// TestARaiseIsFeltByWhoeverComesNext: one permit a minute is taken, then the limit is raised, or its
-// window becomes shorter. Who waits then has the next permits at the new rate, whatever the
+// TestARaiseIsFeltByWhoeverComesNext: one permit a minute is taken, then the limit is raised, or
+// its window becomes shorter. Who waits then has the next permits at the new rate, whatever the
 // algorithm.
 func TestARaiseIsFeltByWhoeverComesNext(t *testing.T) {
 	for _, a := range algorithms {

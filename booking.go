@@ -33,8 +33,8 @@ type bookCall struct {
 	since    int64 // when the call began
 }
 
-// ahead is how far ahead permits of the limit may be dated: a window, or as long as a burst takes to
-// come if that is longer.
+// ahead is how far ahead permits of the limit may be dated: a window, or as long as a burst takes
+// to come if that is longer.
 func (l Limit) ahead() time.Duration {
 	return max(l.Per, time.Duration(float64(l.most())/float64(l.Permits)*float64(l.Per)))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// rememberedKeys is how many keys of a Family a process remembers: those used last, and some more up
-// to a tenth. A key that was called once takes about a kilobyte and a half.
+// rememberedKeys is how many keys of a Family a process remembers: those used last, and some more
+// up to a tenth. A key that was called once takes about a kilobyte and a half.
 const rememberedKeys = 65_536
 
 // Client holds the connections to the nodes and everything that is known of

@@ -52,12 +52,11 @@ type LossPolicy uint8
 
 // The loss policies.
 const (
-	// Quarantine grants nothing until what was forgotten has left the window. Of what was reserved
-	// ahead, up to an hour, nothing is known any more: its holders use it beside what is granted
-	// then, see docs/reference/reservations.md. Without reservations the limit is never exceeded.
+	// Quarantine grants nothing until what was forgotten has left the window. What was reserved
+	// there is used beside what is granted then. Without reservations the limit is never exceeded.
 	Quarantine LossPolicy = iota + 1
-	// Resume starts fresh: at most one share of the shard, once for each loss, is granted beyond the
-	// limit.
+	// Resume starts fresh: at most one share of the shard, once for each loss, is granted beyond
+	// the limit.
 	Resume
 )
 

@@ -24,7 +24,8 @@ var (
 	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be
 	// granted.
 	ErrExceedsLimit = errors.New("shardlimit: more permits than the limit has")
-	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed or WaitOut.
+	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed or
+	// WaitOut.
 	ErrUnavailable = register.ErrUnavailable
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
 	// up at once.

@@ -129,8 +129,8 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
 // a shard without state starts with the family's limit. A process remembers the
-// 65,536 keys used last, and some more up to a tenth; others cost no memory. Calls on an invalid key return
-// ErrInvalidName.
+// 65,536 keys used last, and some more up to a tenth; others cost no memory. Calls on an invalid
+// key return ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
 	if c := f.keys.Get(key); c != nil {
 		return c.limiter()

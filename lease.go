@@ -255,8 +255,8 @@ func (d *Decision) piece(place, n int64, ticket uint64) Decision {
 	return own
 }
 
-// due returns when the last of its turns comes, on the client's clock; 0: all permits may be used at
-// once.
+// due returns when the last of its turns comes, on the client's clock; 0: all permits may be used
+// at once.
 func (d *Decision) due() (at int64) {
 	for _, p := range d.parts() {
 		at = max(at, p.Last)

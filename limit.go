@@ -95,13 +95,13 @@ type Limit struct {
 	// what is stored.
 	Revision int64
 	// Failover has what a lost node has of the limit taken over by the others. A node is lost to
-	// all once one process had no answer from it for Config.NodeTimeout and a majority of three nodes
-	// (of five where there are eight or more) agrees; what it granted must have left the window,
-	// and then its share is raised elsewhere. When it is back it gets a part again. The price:
-	// where no such majority can be reached for five seconds the outage policy answers, although
-	// shards may be there. See docs/takeover.md. With fewer than three nodes it does nothing. A key
-	// of a Family has what its family has. A SetLimit that switches it moves the limit to other
-	// shards.
+	// all once one process had no answer from it for Config.NodeTimeout and a majority of three
+	// nodes (of five where there are eight or more) agrees; what it granted must have left the
+	// window, and then its share is raised elsewhere. When it is back it gets a part again. The
+	// price: where no such majority can be reached for five seconds the outage policy answers,
+	// although shards may be there. See docs/takeover.md. With fewer than three nodes it does
+	// nothing. A key of a Family has what its family has. A SetLimit that switches it moves the
+	// limit to other shards.
 	Failover bool
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
 	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of

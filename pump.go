@@ -17,7 +17,8 @@ const pumpNap = 2 * time.Second
 const outageNap = time.Second
 
 // longestNap is the longest the head of a queue sleeps without looking again, so that permits that
-// come back before they were expected are noticed: what was given back elsewhere, or a cancelled reservation.
+// come back before they were expected are noticed: what was given back elsewhere, or a cancelled
+// reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(pumpNap, window/4), window/16) }
 
 // pump serves the line until it is empty.

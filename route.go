@@ -53,9 +53,9 @@ func (m *member) whole(ctx context.Context, r *routes, n, since int64, d *Decisi
 	return err
 }
 
-// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or there
-// are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard can
-// grant. For who waits as long as the queue can be no turn is too late.
+// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
+// there are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard
+// can grant. For who waits as long as the queue can be no turn is too late.
 func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
 	l := &r.limit
 	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||

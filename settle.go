@@ -20,14 +20,14 @@ import (
 // longer.
 const leastReturn = time.Second
 
-// Settle makes what a decision of this limiter was granted what was used, 0 to MaxPermits: estimate,
-// work, settle. What was not used comes back, so 0 is a refund. What was used beyond it is charged,
-// though nothing may be free: calls are denied until it is paid.
+// Settle makes what a decision of this limiter was granted what was used, 0 to MaxPermits:
+// estimate, work, settle. What was not used comes back, so 0 is a refund. What was used beyond it
+// is charged, though nothing may be free: calls are denied until it is paid.
 //
 // A decision is settled once. Whoever settles it again, in any process, gets ErrSettled and changes
-// nothing; callers may ignore that. If a reply is lost, the same call may be made again. A Settle of
-// just what was granted, of a denial, or of what the outage policy let pass does nothing. It goes on
-// though ctx has ended, for at most Config.CallTimeout.
+// nothing; callers may ignore that. If a reply is lost, the same call may be made again. A Settle
+// of just what was granted, of a denial, or of what the outage policy let pass does nothing. It
+// goes on though ctx has ended, for at most Config.CallTimeout.
 //
 // What comes back, and what is charged:
 //
@@ -42,9 +42,9 @@ const leastReturn = time.Second
 //   - A bucket is charged no more than it gains in an hour, or in twice the time that it takes to
 //     fill, if that is longer.
 //
-// What is charged is divided over the shards, beside the bound of the limit, as it was used already.
-// A shard that lost its memory gives nothing back and forgets what it was charged; one in quarantine
-// is charged nothing.
+// What is charged is divided over the shards, beside the bound of the limit, as it was used
+// already. A shard that lost its memory gives nothing back and forgets what it was charged; one in
+// quarantine is charged nothing.
 //
 // The error is ErrOtherLimiter if the decision is not one of this limiter, and joins a *ShardError
 // for each shard that did not answer. Calling it again has these settled.
@@ -148,8 +148,8 @@ func (s *settlement) request(seat *lane.Seat, place int) lane.Settlement {
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
 }
 
-// giveBack returns so many of the permits, the last ones. The last part of all goes first: its shard
-// knows whether the decision was settled before.
+// giveBack returns so many of the permits, the last ones. The last part of all goes first: its
+// shard knows whether the decision was settled before.
 func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int64) error {
 	var all []lane.Settlement
 	for i, p := range slices.Backward(parts) {
@@ -290,8 +290,8 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 
 // giveBack returns the parts of a decision that did not come to anything, and tells how many
 // permits could not be returned. It does not heed the caller's context, as the permits would be
-// lost, and takes at most as long as a call may take, or a second if that is longer. unpaid is as in
-// settle.
+// lost, and takes at most as long as a call may take, or a second if that is longer. unpaid is as
+// in settle.
 func (c *core) giveBack(d Decision, unpaid bool) (lost int64) {
 	if d.Granted == 0 {
 		return 0

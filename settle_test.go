@@ -251,8 +251,8 @@ func allowed(tb testing.TB, l *shardlimit.Limiter, n int) (granted []shardlimit.
 	return granted
 }
 
-// What a call took is settled though its context has ended: a request that was cancelled is settled,
-// too.
+// What a call took is settled though its context has ended: a request that was cancelled is
+// settled, too.
 func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, standalone(t).client(t), "l", shardlimit.PerHour(10))

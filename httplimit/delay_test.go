@@ -58,7 +58,7 @@ func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
 	})
 }
 
-// stuck is a Limiter whose Refund does not return by itself.
+// stuck is a Limiter whose Settle does not return by itself.
 type stuck struct{ says }
 
 func (*stuck) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
@@ -66,8 +66,8 @@ func (*stuck) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error 
 	return ctx.Err()
 }
 
-// A Refund that hangs does not keep the answer to a client that has left.
-func TestARefundThatHangsIsBounded(t *testing.T) {
+// A Settle that hangs does not keep the answer to a client that has left.
+func TestASettleThatHangsIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ func() *shardlimit.Client) {
 		l := &stuck{says{d: shardlimit.Decision{Allowed: true, Granted: 1, Delay: time.Hour}}}
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)

@@ -68,8 +68,8 @@ func (p *passed) settle(ctx context.Context, used int64) error {
 // backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
 const backWithin = time.Second
 
-// giveBack is settle with 0 for a request that has ended. What does not come back leaves the window in
-// time.
+// giveBack is settle with 0 for a request that has ended. What does not come back leaves the window
+// in time.
 func (p *passed) giveBack() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Context), backWithin)
 	defer cancel()

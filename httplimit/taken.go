@@ -49,8 +49,8 @@ func (t *taken) settle(ctx context.Context, used int64) error {
 	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
 }
 
-// giveBack is settle with 0 for a request that was not made. What does not come back leaves the window in
-// time.
+// giveBack is settle with 0 for a request that was not made. What does not come back leaves the
+// window in time.
 func (t *taken) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()

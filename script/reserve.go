@@ -50,8 +50,8 @@ type ReserveReply struct {
 // Reserve proposes a share to a shard and takes permits that may be used from an instant on that
 // the reply tells: now, if they are free, else the earliest one at which there is room for them
 // behind everything that is booked before. Every window that holds that date counts them. (A
-// FixedWindow has room in the next window, a LeakyBucket gives turns.) Like a take it is executed at most once: a lost reply means that they
-// may have been booked.
+// FixedWindow has room in the next window, a LeakyBucket gives turns.) Like a take it is executed
+// at most once: a lost reply means that they may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
 	if err := r.check(s); err != nil {
 		return ReserveReply{}, err

@@ -50,8 +50,8 @@ type SlidingLog struct {
 	fair fair
 }
 
-// pending is a number of permits booked for dates from opened to date. base is the total of what has
-// left the window that ends with it.
+// pending is a number of permits booked for dates from opened to date. base is the total of what
+// has left the window that ends with it.
 type pending struct{ date, opened, permits, base int64 }
 
 // mostPending is with how many entries of the queue further bookings share the last one.
@@ -274,7 +274,8 @@ func (l *SlidingLog) cancel(r SettleRequest) int64 {
 	return n
 }
 
-// giveBack takes permits off the entry that holds the grant, or off the queue, and returns how many.
+// giveBack takes permits off the entry that holds the grant, or off the queue, and returns how
+// many.
 func (l *SlidingLog) giveBack(v *view, r SettleRequest) (back int64) {
 	holder := 0
 	if r.At > v.now {

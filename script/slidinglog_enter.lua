@@ -7,9 +7,9 @@
 -- `granted` and `date`: how many, and when they may be used, now or ahead; `refused`: the size of
 -- the first ask refused, or nil.
 --
--- Makes `reply`: status, start or 0, free before, granted, used or booked, now, next us, retry us (-1
--- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
--- share
+-- Makes `reply`: status, start or 0, free before, granted, used or booked, now, next us, retry us
+-- (-1 never), reset us which a take or a reservation goes on with: quarantine left us, epoch,
+-- target, share
 local merged = false -- the grant joined an entry
 if granted > 0 or renew or rewrite then
   -- The first write is one that needs memory: where the server refuses it (full, read-only),

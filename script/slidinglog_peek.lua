@@ -3,8 +3,8 @@
 --@sets share used
 -- Peek: what a take that asks for nothing would find. Writes nothing, creates nothing.
 --
--- Reply status, epoch, target, share, start, used or booked, window us, quarantine left us, reset us,
--- free,
+-- Reply status, epoch, target, share, start, used or booked, window us, quarantine left us, reset
+-- us, free,
 --       then in us, permits of each release, oldest first: at most 32, neighbours merged into the
 --       later one
 if not head then

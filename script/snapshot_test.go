@@ -251,8 +251,8 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 	}
 }
 
-// TestABucketOfAnOldSnapshotBringsNoPermits: a bucket left, and an old snapshot brings it back full.
-// When it is given a share again, what is in it came by that: nothing.
+// TestABucketOfAnOldSnapshotBringsNoPermits: a bucket left, and an old snapshot brings it back
+// full. When it is given a share again, what is in it came by that: nothing.
 func TestABucketOfAnOldSnapshotBringsNoPermits(t *testing.T) {
 	here := newRestorable(t, AlgorithmTokenBucket)
 	here.burst = 20

@@ -4,16 +4,16 @@
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
--- Its own columns: the date; since when grants are known; the least that was missing before a grant,
--- in the stretch of time under way and in each of the @LOWS before; what is booked ahead, at most
--- @MOST_BOOKINGS bookings, by date. In @LOWS stretches an empty bucket fills.
+-- Its own columns: the date; since when grants are known; the least that was missing before a
+-- grant, in the stretch of time under way and in each of the @LOWS before; what is booked ahead, at
+-- most @MOST_BOOKINGS bookings, by date. In @LOWS stretches an empty bucket fills.
 --@layout tokens
 --@layout low
 --@layout booking
 --
 -- A share that falls clamps the bucket at once, and one that rises adds nothing. So the permits in
--- all buckets sum to at most the burst, and the shares to at most the limit. What all shards grant in
--- any t is at most a burst, plus what they gained: limit*t.
+-- all buckets sum to at most the burst, and the shares to at most the limit. What all shards grant
+-- in any t is at most a burst, plus what they gained: limit*t.
 --
 -- What comes back must not bring back what would have overflowed meanwhile. If n permits had not
 -- been granted, n less what the bucket gained since would surely be there. And if the bucket lacked

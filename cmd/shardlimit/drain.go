@@ -128,8 +128,8 @@ func drainedLine(node string, limits int64, families []*shardlimit.Family) strin
 	return line + "take it out of every list"
 }
 
-// movesWithin is how long after a move the node may still be needed by keys of the family: until all
-// that was used there has left the window of every key, and no process goes by the list before.
+// movesWithin is how long after a move the node may still be needed by keys of the family: until
+// all that was used there has left the window of every key, and no process goes by the list before.
 func movesWithin(f *shardlimit.Family) (longest time.Duration) {
 	for _, limit := range append(slices.Collect(maps.Values(f.OwnLimits())), f.Limit()) {
 		fills := time.Duration(0)

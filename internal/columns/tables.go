@@ -18,8 +18,8 @@ var (
 		{Name: "total", Width: 15},
 		{Name: "contended", Width: 16},
 	}}
-	// Pending, behind the head: what is booked ahead. Its date, when the first of it is due, how much
-	// it is, and the total before the window that ends with it.
+	// Pending, behind the head: what is booked ahead. Its date, when the first of it is due, how
+	// much it is, and the total before the window that ends with it.
 	Pending = Table{Name: "pending", Columns: []Column{
 		{Name: "date", Width: 16}, {Name: "opened", Width: 16}, {Name: "permits", Width: 13}, {Name: "base", Width: 15},
 	}}

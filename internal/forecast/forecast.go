@@ -19,8 +19,8 @@ type Outlook struct {
 // Release is permits that come back at a time.
 type Release struct{ At, Permits int64 }
 
-// Releases lists what comes back on a shard beside what is free, and when, on the clock on which the
-// look at it was at received. room is what it holds at the most.
+// Releases lists what comes back on a shard beside what is free, and when, on the clock on which
+// the look at it was at received. room is what it holds at the most.
 func Releases(free int64, found *script.PeekReply, received, room int64) (releases []Release) {
 	left, at := found.Used, found.Closed
 	for i := 0; ; i++ {
