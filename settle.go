@@ -78,7 +78,7 @@ func (c *core) settle(ctx context.Context, d *Decision, used int64, unpaid bool)
 	s := settlement{core: c, used: used, unpaid: unpaid, keep: c.limitNow().memory() + time.Second}
 	parts := s.parts(ctx, d)
 	switch {
-	case len(parts) == 0: // nobody counts it, or its shards are gone
+	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
 		return nil
 	case used > d.Granted:
 		return s.charge(ctx, parts, used-d.Granted)
@@ -97,8 +97,12 @@ type settlement struct {
 	mark   string        // the name of the decision
 }
 
-// parts are those of the decision. Of one that was handed over, parts are missing whose shards this
-// process has no layout for.
+// there reports whether the part is of a shard that is in the layout.
+func there(p lane.Part) bool { return p.Seat != nil }
+
+// parts are those of the decision. Of one that was handed over, those have no seat whose shards have
+// left the layout: they keep their places, which are in the names of marks, and the permits that
+// came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
 	if len(d.handed) == 0 {
 		if parts = d.parts(); len(parts) > 0 {
@@ -114,13 +118,14 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 	}
 	who := &lane.Member{ID: h.participant, Weight: 1000}
 	for _, p := range h.parts {
+		part := lane.Part{At: p.at, N: p.n}
 		i := slices.IndexFunc(r.layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.site })
-		if i < 0 {
-			continue
+		if i >= 0 {
+			if l := s.core.laneTo(r.layout.Shards[i]); l != nil {
+				part.Seat = lane.NewSeat(who, l)
+			}
 		}
-		if l := s.core.laneTo(r.layout.Shards[i]); l != nil {
-			parts = append(parts, lane.Part{Seat: lane.NewSeat(who, l), At: p.at, N: p.n})
-		}
+		parts = append(parts, part)
 	}
 	return parts
 }
@@ -153,11 +158,12 @@ func (s *settlement) request(seat *lane.Seat, place int) lane.Settlement {
 func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int64) error {
 	var all []lane.Settlement
 	for i, p := range slices.Backward(parts) {
-		if n := min(unused, p.N); n > 0 {
+		n := min(unused, p.N)
+		unused -= n
+		if n > 0 && there(p) {
 			one := s.request(p.Seat, i)
 			one.Back, one.At = n, p.At
 			all = append(all, one)
-			unused -= n
 		}
 	}
 	slices.Reverse(all)
@@ -173,7 +179,12 @@ func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) err
 	if r == nil {
 		return register.Unavailable(s.core.record().Absence())
 	}
-	last := parts[len(parts)-1].Seat
+	var last *lane.Seat
+	for _, p := range parts {
+		if there(p) {
+			last = p.Seat
+		}
+	}
 	charged, sum := n, 0.0
 	for _, l := range r.lanes {
 		sum += float64(l.Most())

@@ -308,3 +308,34 @@ func FuzzDecisionText(f *testing.F) {
 		}
 	})
 }
+
+// What came back of shards that have left since does not come back of those that stay, as well.
+func TestSettledOnceThoughShardsLeave(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		a, b := f.client(t), f.client(t)
+		for i := range int64(24) { // two of four shards each, of which two will stay
+			name, unused := fmt.Sprint("l", i), 10+10*(i%2)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
+			l := limiter(t, a, name, limit)
+			d, err := l.AllowN(t.Context(), 20)
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			handed := handOver(t, d)
+			if err := l.Settle(t.Context(), d, 20-unused); err != nil {
+				t.Fatal(err)
+			}
+			limit.Shards = 2
+			if err := l.SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			err = limiter(t, b, name, limit).Settle(t.Context(), handed, 20-unused)
+			if err := once(err); err != nil {
+				t.Error(err)
+			}
+			if used := peek(t, l).Used; used != 20-unused {
+				t.Errorf("%d used, %d came back of 20: %v", used, unused, err)
+			}
+		}
+	})
+}
