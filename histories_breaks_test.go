@@ -19,6 +19,13 @@ type breakage struct {
 
 var breakages = []breakage{
 	{
+		name: "a decision is settled as often as for another use", theme: "mixed", kind: "over", seeds: []uint64{137},
+		edits: []edit{
+			{`Mark: s.mark + "." + strconv.Itoa(place),`,
+				`Mark: s.mark + "." + strconv.Itoa(place) + map[bool]string{true: strconv.FormatInt(s.used, 36)}[BROKEN],`},
+		},
+	},
+	{
 		name: "a share comes back with an old snapshot", theme: "mixed", kind: "over", seeds: []uint64{7012814},
 		edits: []edit{
 			{"if !layout.Settled && s.Start != shard.Unknown {",

@@ -63,7 +63,8 @@ func (d *drawing) losses(p, l int) {
 	case 0:
 		d.add(step{Do: "reserve", P: p, L: l, Size: 1 + d.Int64N(4), For: per / 2, Aside: true})
 	case 1:
-		d.add(step{Do: "refund", P: p, L: l})
+		d.add(step{Do: "repay", P: p, L: l})
+		d.everybody(l)
 	case 2:
 		d.add(step{Do: "kill", P: p})
 		if d.oneIn(2) {
@@ -384,7 +385,7 @@ func (d *drawing) bookings(p, l int) {
 	d.add(step{Do: "take", P: p, L: l})
 	d.add(step{Do: "reserve", Mode: pick(d, "", "cancel"), P: p, L: l, Size: 1 + d.Int64N(limit.Permits),
 		For: limit.Per / 2, Aside: true})
-	d.add(step{Do: "refund", P: p, L: l})
+	d.add(step{Do: "repay", P: p, L: l})
 	d.everybody(l)
 }
 

@@ -26,7 +26,7 @@ var deeds = map[string]func(*world, step){
 	"place":     (*world).place,
 	"delete":    (*world).remove,
 	"reserve":   (*world).reserve,
-	"refund":    (*world).refund,
+	"repay":     (*world).repay,
 	"peek":      (*world).peek,
 	"suspend":   (*world).suspend,
 	"kill":      (*world).kill,
@@ -198,8 +198,9 @@ func (w *world) reserve(s step) {
 	w.mu.Unlock()
 }
 
-// refund gives back something of what the process got.
-func (w *world) refund(s step) {
+// repay settles something of what the process got: for nothing, for half and then for nothing, by
+// another process, or for more than it got.
+func (w *world) repay(s step) {
 	p, _, h := w.who(s)
 	if h == nil {
 		return
@@ -208,16 +209,34 @@ func (w *world) refund(s step) {
 	all := p.kept
 	p.kept = nil
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	for i, k := range all {
-		if i%2 == 0 || len(k.on.ops) <= k.op || k.from.Name() != k.on.name() && !k.on.plan.Family {
+		if i%4 == 0 || len(k.on.ops) <= k.op || k.from.Name() != k.on.name() && !k.on.plan.Family {
 			continue
 		}
+		used := []int64{0, 0, k.decision.Granted - k.decision.Granted/4, k.decision.Granted + 1 + int64(i)%7}[i%4]
+		if used > k.decision.Granted && k.on.current().Algorithm > shardlimit.FixedWindow {
+			used = k.decision.Granted / 2 // a bucket may take longer than its window to pay
+		}
 		w.mu.Lock()
-		k.on.ops[k.op].Permits = 0 // nobody has used them
+		k.on.ops[k.op].Permits = min(used, k.decision.Granted) // nobody has used more of them
 		w.mu.Unlock()
-		_ = k.from.Settle(ctx, k.decision, 0)
+		by, what := k.from, k.decision
+		if other := w.procs[(p.number+1)%len(w.procs)]; i%3 == 0 && other.works() {
+			if there := other.handle(k.on); there != nil && there.Name() == k.from.Name() {
+				text, err := k.decision.MarshalText()
+				if err == nil {
+					err = what.UnmarshalText(text)
+				}
+				if err != nil {
+					w.found("settle", "a decision of p%d: %v", p.number, err)
+				}
+				by = there
+			}
+		}
+		_ = by.Settle(context.Background(), what, used)
+		if used > 0 {
+			_ = k.from.Settle(context.Background(), k.decision, 0) // once more, for less
+		}
 	}
 }
 
