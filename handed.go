@@ -109,6 +109,8 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	}
 	data, err := base64.RawURLEncoding.Strict().AppendDecode(nil, text)
 	switch {
+	case len(text) == 0:
+		return invalid("it is empty")
 	case err != nil:
 		return invalid("not base64url")
 	case len(data) <= handedHead || data[0] != handedVersion:

@@ -163,12 +163,12 @@ func doZRange(s *Server, a []string, backwards bool) any {
 	return names(set.members[from:to], backwards)
 }
 
-func doZByScore(s *Server, key, low, high string, more []string, backwards bool) any {
+func doZByScore(s *Server, key, low, high string, more []string) any {
 	set, from, to, fail := s.within(key, low, high)
 	if fail != nil {
 		return fail
 	}
-	all := names(set.members[from:to], backwards)
+	all := names(set.members[from:to], false)
 	if len(more) == 0 {
 		return all
 	}
