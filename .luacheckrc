@@ -2,7 +2,7 @@
 -- whose values are lost. How long lines are is seen to where they are written.
 std = {
   read_globals = {
-    'ARGV', 'KEYS', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
+    'assert', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
     string = {fields = {'find', 'format', 'match', 'sub'}},

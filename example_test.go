@@ -433,12 +433,13 @@ func ExampleLimiter_Participants() {
 	for _, n := range []int64{6, 1, 1} { // the first is refused
 		_, _ = ann.AllowN(ctx, n)
 	}
-	names := map[string]string{shardlimit.ParticipantID("ann"): "ann"}
+	names := map[string]string{"": "newcomers", shardlimit.ParticipantID("ann"): "ann"}
 	list, _ = limiter.Participants(ctx)
 	for _, p := range list {
 		fmt.Println(names[p.ID], "of weight", p.Weight, "used", p.Used)
 	}
 	// Output:
 	// 0 contend
-	// ann of weight 2 used 2
+	// newcomers of weight 2 used 1
+	// ann of weight 2 used 1
 }

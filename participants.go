@@ -21,7 +21,7 @@ type ParticipantState struct {
 	ID string
 	// Weight as it last gave it, MinWeight to MaxWeight; of the shared account that of a newcomer.
 	Weight float64
-	// Used is about how many permits it took in the last window.
+	// Used is about how many permits it took in the last half window.
 	Used int64
 	// Demand is how many permits per window it wanted lately, as far as its use bears that out.
 	Demand float64

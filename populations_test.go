@@ -41,12 +41,8 @@ func populations() []*population {
 			members: append(alike(10, role{callers: 1, size: permits / 5}), role{callers: 4})},
 		{name: "tenths and singles", from: 6, windows: 20,
 			members: append(alike(10, role{callers: 1, size: permits / 10}), role{callers: 4})},
-		{name: "books a half and cancels", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, role{callers: 4}), role{each: reserveAndCancel(200), from: 2 * time.Second})},
-		{name: "books all and cancels", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, role{callers: 4}), role{each: reserveAndCancel(400), from: 2 * time.Second})},
-		{name: "gives up", permits: 400, from: 4, judged: first(9),
-			members: append(alike(9, role{callers: 4}), role{each: giveUp, from: 2 * time.Second})},
+		{name: "batches among eleven", permits: 500, from: 4, windows: 20,
+			members: append(alike(1, role{callers: 2, size: 50}), alike(10, role{callers: 2})...)},
 	}
 	for _, size := range []int64{2, 20, 80} {
 		all = append(all, batches(size, 1), batches(size, 2))

@@ -30,8 +30,8 @@ func ExampleJain() {
 func ExampleLedger() {
 	const second, tick = 1_000_000, 10_000 // microseconds
 	var ledger fairness.Ledger
-	callers := []fairness.Caller{{ID: "00000000000000aa", Slot: -1, Weight: 1000, Unmet: 5000},
-		{ID: "00000000000000bb", Slot: -1, Weight: 3000, Unmet: 5000}}
+	callers := []fairness.Caller{{ID: "00000000000000aa", Weight: 1000, Unmet: 5000},
+		{ID: "00000000000000bb", Weight: 3000, Unmet: 5000}}
 	asks := []fairness.Ask{{Size: 1, Count: 5, Caller: 0}, {Size: 1, Count: 5, Caller: 1}}
 	var log [second / tick]int64 // what every tick of the last second was granted
 	var got [2]int64

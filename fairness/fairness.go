@@ -28,8 +28,6 @@ const (
 type Caller struct {
 	// ID identifies the participant: 16 lower-case hexadecimal digits, a hash of its name.
 	ID string
-	// Slot is where its account was by the last reply, a hint; -1: not known.
-	Slot int
 	// Weight is its weight in thousandths, 1 to [MaxWeight].
 	Weight int64
 	// Unmet is the demand of this participant that was denied for good since its last report, in
@@ -46,22 +44,11 @@ type Ask struct {
 	Caller      int // index into the callers
 }
 
-// Hint tells a participant where its account is and when to come back.
-type Hint struct {
-	Slot int
-	// Retry is the number of microseconds after which the participant should ask again; 0: at once.
-	Retry int64
-}
-
 // Term is the instant of a call and the limit in force, in the limit's own terms.
 type Term struct {
 	Now    int64 // us, never decreasing in normal use; steps back are survived
 	Window int64 // us, at least 1000
 	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
-	// Falling: the limit was lowered, and what was used before still holds more than it. Until that
-	// has left nothing is granted. The permits then come back as fast as they were used, so credit
-	// is lent for that long.
-	Falling bool
 }
 
 // Valid reports whether the caller is as its fields demand.
@@ -72,7 +59,7 @@ func (s *Caller) Valid() bool {
 
 // Named reports whether the caller tells whose it is, as ID and Slot demand.
 func (s *Caller) Named() bool {
-	if len(s.ID) != IDLength || s.Slot < -1 || s.Slot > MaxAccounts {
+	if len(s.ID) != IDLength {
 		return false
 	}
 	for i := range len(s.ID) {

@@ -1,6 +1,7 @@
 package fairness
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -9,59 +10,81 @@ import (
 // time, and names beyond [MaxAccounts].
 const shared = "****************"
 
-// Ledger keeps the accounts of the participants of one shard while they contend. Each is paced by a
-// shallow bucket of credit, which fills at its weight × level; a small headroom of free permits is
-// kept for those who have much credit left. What decides how much may be granted at all is
+// Ledger keeps the accounts of the participants of one shard under contention. Each is paced by a
+// bucket of credit that fills at its weight × level. What decides how much may be granted at all is
 // elsewhere: a ledger that is lost or wrong harms fairness only.
 //
-// A call is [Ledger.Grant] and then [Ledger.Settle] with the same term. The zero value is an empty
-// ledger; not safe for concurrent use. A call looks at a bounded number of accounts, except that a
-// participant whose slot is not known is searched for.
+// A call is [Ledger.Grant] and [Ledger.Settle], or [Ledger.Due] and [Ledger.Charge], or
+// [Ledger.Restore]. The zero value is an empty ledger; not safe for concurrent use. A call looks at
+// the accounts of its callers only. A new name in a full ledger makes it look for room, at most
+// once a window.
+//
+// Everything is an integer, so that it can be stored exactly. Lua and Go agree bit for bit as long
+// as Go does not fuse multiplications and additions: hence the conversions of products.
 type Ledger struct {
-	accounts  []account // the first is the shared one; none: the ledger is empty
-	appointed int64     // until then the permits that come back have been appointed, us; see appoint
-	level     level
-	weights   int64 // of those who had a demand when the last pass ended, thousandths
-	sweep     sweep
-	open      []entry // the callers of the call under way
-	asked     int64   // permits that Due was asked for: of those that are charged, fewer may count
+	accounts map[string]*account // nil: the ledger is empty
+	count    int64               // accounts, without the shared one
+	half     int64               // the half window under way, counted from 0
+	sums     [3]sum              // of the half window before, of this one and of the next
+	searched int64               // when room was last looked for, us
+	open     []entry             // the callers of the call under way
 }
 
-// level is the water level in thousandths of a permit per thousandth of weight, as a fraction;
-// heavy is 0 where nobody has to be held back.
-type level struct {
-	spare, heavy int64
+// sum is what accounts add to the water level.
+type sum struct {
+	light  float64 // what those want who want less than their part, thousandths of a permit a window
+	rest   float64 // what all others want
+	heavy  float64 // weight of all others, thousandths
+	weight float64 // weight of all, thousandths
+}
+
+// account is what is known of one participant. Its claim is stated anew twenty times a window at
+// the most. used, unmet and waited are averages then, in which the last half window counts most.
+type account struct {
+	weight  int64 // thousandths
+	seen    int64 // when credit was last added, us
+	credit  int64 // millionths of a permit; below 0: a debt
+	stated  int64 // when its claim was last stated, us
+	used    int64 // thousandths of a permit a window
+	unmet   int64 // what it was denied for good, thousandths of a permit a window
+	waited  int64 // part of its time in which its callers waited, thousandths
+	claim   int64 // what it wants, as far as backed by use, thousandths of a permit a window
+	heavy   int64 // 1: it wants its part or more
+	refused int64 // 1: it was refused when it last asked
 }
 
 // entry is a caller of the call under way.
 type entry struct {
-	own      int     // slot of its own account; -1: it has none
-	from     int     // slot of the account that it is served from
-	e        float64 // entitlement in permits per window; 0: it is not held back
+	*account
+	e        float64 // permits a window at which it is paced; 0: it is not held back
 	refused  int64   // size of its first ask that was refused; 0: none
 	unserved float64 // permits that it asked for and did not get
 }
 
-// Clone returns a copy that shares nothing with b.
+// Clone returns a copy that shares nothing with l.
 func (l *Ledger) Clone() Ledger {
 	twin := *l
-	twin.accounts, twin.open = slices.Clone(l.accounts), nil
+	twin.open, twin.accounts = nil, maps.Clone(l.accounts)
+	for id, a := range twin.accounts {
+		own := *a
+		twin.accounts[id] = &own
+	}
 	return twin
 }
 
 // Clear empties the ledger.
-func (l *Ledger) Clear() { *l = Ledger{accounts: l.accounts[:0], open: l.open[:0]} }
+func (l *Ledger) Clear() { *l = Ledger{open: l.open[:0]} }
 
 // Grant distributes free permits among the asks, in order. It appends to dst how many of each were
 // granted, whole, and returns the permits granted in all and the size of the first ask that was
 // refused, 0 if none was. Callers and asks must be valid, and every ask's caller must exist.
 func (l *Ledger) Grant(dst []int64, t Term, free int64, callers []Caller,
 	asks []Ask) (perAsk []int64, granted, refused int64) {
-	l.admit(t, callers, 0)
+	l.begin(t, callers)
 	left := free
 	for _, ask := range asks {
 		entry := &l.open[ask.Caller]
-		count := l.allow(t, entry, ask, left)
+		count := entry.allow(t, ask, left)
 		dst = append(dst, count)
 		left -= count * ask.Size
 		if count < ask.Count {
@@ -73,151 +96,214 @@ func (l *Ledger) Grant(dst []int64, t Term, free int64, callers []Caller,
 			if refused == 0 {
 				refused = ask.Size
 			}
-			l.deny(t, entry)
 		}
-		account := &l.accounts[entry.from]
-		account.used[0] += count * ask.Size
-		if entry.own > 0 && entry.own != entry.from {
-			l.accounts[entry.own].used[0] += count * ask.Size
-		}
-		if entry.e > 0 {
-			account.credit = int64(float64(account.credit) - float64(float64(count*ask.Size)*micro))
-		}
+		entry.pay(count * ask.Size)
 	}
 	return dst, free - left, refused
 }
 
-// deny notes that a participant was refused.
-func (l *Ledger) deny(t Term, entry *entry) {
-	l.accounts[entry.from].denied = t.Now
-	if entry.own > 0 {
-		l.accounts[entry.own].denied = t.Now
+// begin brings the ledger to the half window of a call, and opens the accounts of its callers.
+func (l *Ledger) begin(t Term, callers []Caller) {
+	if l.accounts == nil {
+		l.accounts = map[string]*account{shared: {weight: milli, seen: t.Now}}
 	}
-}
-
-// admit opens the accounts of a call: what was reported and what credit has come since. booking is
-// how many permits it wants to book ahead; 0: it wants to take. Of bookings it is not known whether
-// those who made them waited.
-func (l *Ledger) admit(t Term, callers []Caller, booking int64) {
-	if len(l.accounts) == 0 {
-		l.accounts = append(l.accounts, account{id: shared, weight: milli, seen: t.Now, filled: t.Now})
-		l.appointed, l.level, l.weights, l.sweep = 0, level{}, 0, sweep{next: -1}
+	half := t.Now * 2 / t.Window
+	switch half - l.half {
+	case 0:
+	case 1:
+		l.sums = [3]sum{l.sums[1], l.sums[2], {}}
+	case 2:
+		l.sums = [3]sum{l.sums[2], {}, {}}
+	default: // long ago, or the clock was set back
+		l.sums = [3]sum{}
 	}
-	l.open = l.open[:0]
+	l.half, l.open = half, l.open[:0]
+	if slices.ContainsFunc(callers, func(c Caller) bool { return l.accounts[c.ID] == nil }) {
+		l.makeRoom(t)
+	}
 	for i := range callers {
-		caller := &callers[i]
-		e := entry{own: l.find(caller)}
-		span := t.Window // of those who are not known
-		if e.own > 0 {
-			e.from = e.own
-			span = t.Now - l.accounts[e.own].filled // its last ask, as nearly as it matters here
-			l.settleIn(t, &l.accounts[e.own])
-		}
-		unmet := t.spread(caller.Unmet, span)
-		if e.own < 0 && len(l.accounts) <= MaxAccounts {
-			e.own = len(l.accounts)
-			l.accounts = append(l.accounts,
-				account{id: caller.ID, weight: caller.Weight, seen: t.Now, filled: t.Now, unmet: unmet})
-		}
-		a := &l.accounts[e.from]
-		a.weight = caller.Weight
-		a.roll(t)
-		a.unmet[0] = min(a.unmet[0]+unmet[0], most)
-		a.unmet[1] = min(a.unmet[1]+unmet[1], most)
-		if booking == 0 && e.own > 0 && e.own == e.from {
-			a.wait(t, caller.Waiting, span)
-		}
-		a.state(t, caller.Waiting, span, l.weights, booking)
-		if l.level.heavy > 0 {
-			e.e = l.entitlement(t, a)
-			a.fill(t, e.e, capacity(e.e, booking))
-		} else {
-			a.top(t)
-		}
-		l.open = append(l.open, e)
+		l.admit(t, &callers[i])
 	}
 }
 
-// settleIn moves to an account whose name has come back what the shared one was charged for its
-// first ask. Else a participant that is alone would seem to be two.
-func (l *Ledger) settleIn(t Term, a *account) {
-	if a.cell > 0 {
+// admit opens the account of a caller: what it reported, what it wants, and what credit has come.
+func (l *Ledger) admit(t Term, caller *Caller) {
+	a := l.accounts[caller.ID]
+	if a == nil {
+		a = l.accounts[shared]
+		if l.count < MaxAccounts {
+			l.count++
+			l.accounts[caller.ID] = &account{weight: caller.Weight, seen: t.Now}
+		}
+	}
+	a.unmet = min(a.unmet+2*caller.Unmet, most)
+	if since := t.Now - a.stated; since < 0 || since*statements >= t.Window || a.weight != caller.Weight {
+		l.state(t, a, caller)
+	}
+	e := l.part(t, a)
+	rate := e
+	if e == 0 {
+		rate = float64(t.Share)
+	}
+	gain := math.Floor(rate * micro * float64(max(t.Now-a.seen, 0)) / float64(t.Window))
+	if e == 0 && a.credit >= 0 {
+		a.credit, a.seen = int64(full(rate)), t.Now
+	} else if gain >= grain || t.Now < a.seen {
+		a.credit, a.seen = int64(min(float64(a.credit)+gain, full(rate))), t.Now
+	}
+	l.open = append(l.open, entry{account: a, e: e})
+}
+
+// state has an account say what it wants: what it used, was denied and waits for, or, if its callers
+// waited for a part f of their time, use / (1 - f): who waits asks for nothing else meanwhile. The
+// ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
+// to back it, so that overstating gains nothing. That of one that was refused falls by no more than
+// half in a window: what it had at once it wants again.
+func (l *Ledger) state(t Term, a *account, caller *Caller) {
+	l.add(t, a, -1)
+	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
+	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
+	a.waited = int64(float64(a.waited) * kept)
+	if caller.Waiting > 0 {
+		a.waited += int64(milli * (1 - kept))
+	}
+	unhindered := int64(float64(a.used) * milli / float64(milli+1-a.waited))
+	before := int64(0)
+	if a.refused > 0 {
+		before = int64(float64(a.claim) * float64(t.Window) / float64(t.Window+max(t.Now-a.stated, 0)))
+	}
+	backed := a.used*backedTimes + backedMore*milli
+	a.claim = max(before, min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed))
+	a.weight, a.stated, a.heavy = caller.Weight, t.Now, 1
+	l.add(t, a, 1)
+	if float64(a.claim) < l.part(t, a)*milli {
+		l.add(t, a, -1)
+		a.heavy = 0
+		l.add(t, a, 1)
+	}
+}
+
+// add counts an account in the sum of the half window of its claim, or takes it out of that. One
+// that was refused is not silent, it does what it was told: it counts half a window longer.
+func (l *Ledger) add(t Term, a *account, sign float64) {
+	i := a.stated*2/t.Window + a.refused - l.half + 1
+	if i < 0 || i > 2 {
 		return
 	}
-	a.cell = a.filled / t.Window
-	s := &l.accounts[0]
-	s.roll(t)
-	for i := s.cell - a.cell; i == 0 || i == 1; i++ {
-		s.used[i] = max(0, s.used[i]-a.used[i-s.cell+a.cell])
-		s.unmet[i] = max(0, s.unmet[i]-a.unmet[i-s.cell+a.cell])
+	s, weight := &l.sums[i], sign*float64(a.weight)
+	s.weight = max(s.weight+weight, 0) // less where the clock was set back
+	if a.heavy > 0 {
+		s.heavy, s.rest = max(s.heavy+weight, 0), max(s.rest+float64(sign*float64(a.claim)), 0)
+	} else {
+		s.light = max(s.light+float64(sign*float64(a.claim)), 0)
 	}
-	s.state(t, 0, t.Window, l.weights, 0)
 }
 
-// find returns the slot of a caller's own account, or -1.
-func (l *Ledger) find(caller *Caller) int {
-	if caller.Slot > 0 && caller.Slot < len(l.accounts) && l.accounts[caller.Slot].id == caller.ID {
-		return caller.Slot
+// part returns the permits a window that an account is entitled to: weight × level. 0: nobody has to
+// be held back.
+//
+// The level is (share − what the light want) / (weight of the heavy). With any division into light
+// and heavy it is no higher than the true one, and whoever wants its part or more finds that out
+// when it next states its claim. So it climbs to the true level: Newton's iteration, one participant
+// at a time.
+func (l *Ledger) part(t Term, a *account) float64 {
+	light := l.sums[0].light + l.sums[1].light + l.sums[2].light
+	heavy := l.sums[0].heavy + l.sums[1].heavy + l.sums[2].heavy
+	weight := l.sums[0].weight + l.sums[1].weight + l.sums[2].weight
+	rest := l.sums[0].rest + l.sums[1].rest + l.sums[2].rest
+	own, capacity := float64(a.weight), float64(t.Share)*milli
+	spare := capacity - light
+	switch {
+	case l.count < 2 || weight <= own || light+rest <= capacity:
+		return 0
+	case heavy == 0 || spare <= 0: // they stated their claims before there was a level
+		spare, heavy = capacity, weight
 	}
-	return slices.IndexFunc(l.accounts, func(a account) bool { return a.id == caller.ID })
+	return min(float64(own*spare)/heavy/milli, float64(t.Share))
 }
 
-// entitlement returns the permits per window that an account is paced at; there must be a level.
-func (l *Ledger) entitlement(t Term, a *account) float64 {
-	return min(float64(float64(a.weight)*float64(l.level.spare))/float64(l.level.heavy)/milli, float64(t.Share))
+// makeRoom drops accounts from a full ledger, at most once a window: those that were silent for a
+// window, and those that want hardly anything. Else names that are kept alive could push all who
+// come later into one account.
+func (l *Ledger) makeRoom(t Term) {
+	if since := t.Now - l.searched; l.count < MaxAccounts || since >= 0 && since < t.Window {
+		return
+	}
+	l.searched = t.Now
+	for id, a := range l.accounts {
+		if id != shared &&
+			(t.Now-a.stated > t.Window || float64(a.claim)*hardly*MaxAccounts < float64(t.Share)*milli) {
+			l.add(t, a, -1)
+			delete(l.accounts, id)
+			l.count--
+		}
+	}
 }
+
+// depth is the most credit, in permits, of a participant entitled to e permits a window: little, so
+// that bursts do not come back every window.
+func depth(e float64) float64 { return max(depthLeast, depthPart*e, depthRoot*math.Sqrt(e)) }
+
+// full is the depth in millionths of a permit.
+func full(e float64) float64 { return math.Floor(depth(e) * micro) }
 
 // headroom is how many permits are kept free for those who have all their credit left. A whole
-// permit is much of a small share: there it is kept only while somebody wants less than its part,
-// comes seldom, and would find it gone.
-func (l *Ledger) headroom(t Term) float64 {
-	kept := headroomPart * float64(t.Share)
-	if kept < 1 && l.level.spare >= t.Share*milli {
-		return 0
+// permit is too much of a small share.
+func (t *Term) headroom() float64 {
+	if kept := headroomPart * float64(t.Share); kept >= 1 {
+		return kept
 	}
-	return max(1, kept)
+	return 0
 }
 
 // allow returns how many asks of a group are granted out of left permits. The emptier the credit,
 // the more must stay free. An ask for more than the account can ever hold goes through once it is
-// full, and leaves a debt.
-func (l *Ledger) allow(t Term, entry *entry, ask Ask, left int64) int64 {
+// full, or owes nothing and wants less than its part, and leaves a debt.
+func (e *entry) allow(t Term, ask Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
-	if entry.e == 0 || fit == 0 {
+	if e.e == 0 || fit == 0 {
 		return fit
 	}
-	a := &l.accounts[entry.from]
-	deep, credit, size := depth(entry.e), float64(a.credit)/micro, float64(ask.Size)
-	kept := l.headroom(t)
-	slope := kept / deep
+	credit, kept := float64(e.credit)/micro, t.headroom()
+	slope := kept / depth(e.e)
 	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
-	count := math.Floor(min(credit, keep) / size)
-	if count < 1 && float64(a.credit) >= math.Floor(deep*micro) {
+	count := math.Floor(min(credit, keep) / float64(ask.Size))
+	if count < 1 && (float64(e.credit) >= full(e.e) || e.light() && e.credit >= 0) {
 		count = 1
 	}
 	return int64(max(0, min(float64(fit), count)))
 }
 
-// Settle ends a call: it appends to dst when each participant should come back, and looks at some
-// more accounts to keep the level up to date. free is what is left after the grants, next the
-// number of microseconds until more comes back.
-func (l *Ledger) Settle(dst []Hint, t Term, free, next int64) []Hint {
+// light reports whether an account wants less than its part.
+func (e *entry) light() bool { return float64(e.claim) < e.e*milli }
+
+// pay charges an account for permits.
+func (e *entry) pay(permits int64) {
+	e.used = int64(min(float64(e.used)+float64(2*float64(permits)*milli), most))
+	if e.e > 0 {
+		e.credit = int64(max(float64(e.credit)-float64(float64(permits)*micro), -deepest))
+	}
+}
+
+// Settle ends a call: it appends to dst after how many microseconds each participant should come
+// back, 0: at once. free is what is left after the grants, next the number of microseconds until
+// more comes back.
+func (l *Ledger) Settle(dst []int64, t Term, free, next int64) []int64 {
 	for i := range l.open {
 		entry := &l.open[i]
-		if entry.e > 0 {
-			l.accounts[entry.from].draw(capacity(entry.e, 0))
-		}
-		retry := l.hint(t, entry, free, next)
-		dst = append(dst, Hint{Slot: entry.own, Retry: retry})
-		if entry.unserved > 0 {
-			l.accounts[entry.from].await(t, retry, free, next)
-			if t.Falling && free < 1 && entry.e > 0 {
-				l.accounts[entry.from].lend(t, entry.e, next)
-			}
-		}
+		l.note(t, entry.account, entry.unserved > 0)
+		dst = append(dst, entry.hint(t, free, next))
 	}
-	l.look(t)
 	return dst
+}
+
+// note notes whether an account was refused.
+func (l *Ledger) note(t Term, a *account, refused bool) {
+	if refused != (a.refused > 0) {
+		l.add(t, a, -1)
+		a.refused = 1 - a.refused
+		l.add(t, a, 1)
+	}
 }
 
 // hint returns when a participant should come back: when its credit allows what it wants, and about
@@ -227,62 +313,73 @@ func (l *Ledger) Settle(dst []Hint, t Term, free, next int64) []Hint {
 // Who is refused wants a part of what its account can hold at once, so that a few calls bring much,
 // but no more than comes back in a 64th of a window: where few share a limit, what is free lies
 // there until one of them comes. Who got all it asked for, but wants more than its part and would
-// be refused now, need not come to hear it: it waits for its appointment like one that was refused.
-func (l *Ledger) hint(t Term, entry *entry, free, next int64) int64 {
-	if entry.e == 0 {
+// be refused now, need not come to hear it. Credit comes to each at another time, so that not all
+// come at the same release.
+func (e *entry) hint(t Term, free, next int64) int64 {
+	if e.e == 0 {
 		return 0
 	}
-	a := &l.accounts[entry.from]
-	window, deep := float64(t.Window), depth(entry.e)
-	credit, refused, unserved := float64(a.credit)/micro, float64(entry.refused), entry.unserved
-	wait := func(want float64) float64 { return min(window/pausePart, (want-credit)*window/entry.e) }
-	if unserved == 0 {
-		if float64(a.claim) < entry.e*milli {
-			return int64(math.Ceil(max(wait(1), 0)))
-		}
-		if l.allow(t, entry, Ask{Size: 1, Count: 1}, free) > 0 {
+	window, share, deep := float64(t.Window), float64(max(t.Share, 1)), depth(e.e)
+	credit, refused, unserved, want := float64(e.credit)/micro, float64(e.refused), e.unserved, 1.0
+	if unserved == 0 && e.heavy > 0 {
+		if e.allow(t, Ask{Size: 1, Count: 1}, free) > 0 {
 			return 0
 		}
 		refused, unserved = 1, 1
 	}
-	need, retry := refused-float64(free), 0.0
-	want := max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, float64(t.Share)/wantPart))))
-	if credit < want {
-		retry = wait(want)
-	} else {
-		need += math.Ceil(l.headroom(t) * (1 - credit/deep))
+	if unserved > 0 {
+		want = max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, share/wantPart))))
+	}
+	retry := max((want-credit)*window/e.e, 0)
+	if unserved == 0 {
+		return int64(math.Ceil(min(retry, window)))
+	}
+	need := refused - float64(free)
+	if credit >= want {
+		need += math.Ceil(t.headroom() * (1 - credit/deep))
 	}
 	if need > 0 {
-		retry = max(retry, float64(next)+(need-1)*window/float64(max(t.Share, 1)))
-	}
-	if float64(a.claim) >= entry.e*milli { // it wants more than its part
-		if a.due <= t.Now || a.due-t.Now > farAhead*t.Window {
-			a.due = t.Now + l.appoint(t, want, free, next)
-		}
-		retry = max(retry, float64(a.due-t.Now))
+		retry = max(retry, float64(next)+(need-1)*window/share)
 	}
 	return int64(math.Ceil(max(min(retry, window), window/leastPart)))
 }
 
-// appoint makes an appointment with a participant for the permits that come back behind all others,
-// and returns in how many microseconds the last of them is there. Without it all who wait for
-// permits would come at the same release, and all but the first in vain. An appointment is a hint
-// like any other: what is free goes to whoever asks and has the credit, so that nothing is lost if
-// somebody does not come back. Appointments reach a quarter of a window ahead, and nobody has two
-// at once. While nothing is free, the first is not for a time before the next permit comes back:
-// next is in how many microseconds that is.
-func (l *Ledger) appoint(t Term, want float64, free, next int64) int64 {
-	ahead := l.appointed - t.Now
-	if ahead < 0 || ahead > farAhead*t.Window { // further than appointments reach: the clock was set back
-		ahead = 0
+// Due opens the account of a participant that wants to book permits, and returns in how many
+// microseconds its credit can pay for them: 0 if it can now. As for a take, a full account pays for
+// more than it can hold. [Ledger.Charge] must follow. Of
+// the reports only Waiting counts.
+func (l *Ledger) Due(t Term, caller Caller, permits int64) int64 {
+	caller.Unmet = 0
+	l.begin(t, []Caller{caller})
+	e := &l.open[0]
+	want := min(float64(permits)*micro, full(e.e))
+	if e.e == 0 || float64(e.credit) >= want || e.light() && e.credit >= 0 {
+		return 0
 	}
-	share := float64(max(t.Share, 1))
-	if free < 1 {
-		ahead = max(ahead, min(next, t.Window)-int64(math.Ceil(float64(t.Window)/share)))
+	return int64(math.Ceil(min((want-float64(e.credit))*float64(t.Window)/(e.e*micro), most)))
+}
+
+// Charge ends what Due began: the participant has booked so many permits, 0: it was refused.
+func (l *Ledger) Charge(t Term, permits int64) {
+	l.note(t, l.open[0].account, permits == 0)
+	l.open[0].pay(permits)
+}
+
+// Restore gives credit back for permits that were not used. Below 0 they were used and not granted:
+// credit pays for them.
+func (l *Ledger) Restore(t Term, id string, permits int64) {
+	if l.accounts == nil {
+		return
 	}
-	if ahead*reachPart <= t.Window {
-		ahead += int64(math.Ceil(want * float64(t.Window) / share))
-		l.appointed = t.Now + ahead
+	l.begin(t, nil)
+	a := l.accounts[id]
+	if a == nil {
+		a = l.accounts[shared]
 	}
-	return ahead
+	rate := l.part(t, a)
+	if rate == 0 {
+		rate = float64(t.Share)
+	}
+	a.used = int64(max(min(float64(a.used)-float64(2*float64(permits)*milli), most), 0))
+	a.credit = int64(max(min(float64(a.credit)+float64(float64(permits)*micro), full(rate)), -deepest))
 }

@@ -47,7 +47,7 @@ func drawClaims(t *rapid.T) (capacity int64, claims []Claim) {
 	return rapid.Int64Range(0, 2*most).Draw(t, "capacity"), claims
 }
 
-func sum(numbers []int64) (total int64) {
+func total(numbers []int64) (total int64) {
 	for _, n := range numbers {
 		total += n
 	}
@@ -64,7 +64,7 @@ func checkShares(t *rapid.T) {
 			t.Fatalf("%v gets %d", c, shares[i])
 		}
 	}
-	if got := sum(shares); got != min(capacity, wanted) {
+	if got := total(shares); got != min(capacity, wanted) {
 		t.Fatalf("%d of %d are given for %d", got, capacity, wanted)
 	}
 	for i, a := range claims {

@@ -38,7 +38,7 @@ func (l *simLog) leave(now int64) {
 }
 
 // ask is one call of one participant.
-func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hint Hint) {
+func (l *simLog) ask(now int64, caller *Caller, count int64) (granted, retry int64) {
 	l.leave(now)
 	t := Term{Now: now, Window: simWindow, Share: l.share}
 	callers := []Caller{*caller}
@@ -70,14 +70,14 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted int64, hin
 	if len(l.dates) > 0 {
 		next = l.dates[0] + simWindow - now
 	}
-	if hint.Slot = -1; contended {
-		var hints [1]Hint
-		hint = l.ledger.Settle(hints[:0], t, l.share-l.used, next)[0]
+	if contended {
+		var hints [1]int64
+		retry = l.ledger.Settle(hints[:0], t, l.share-l.used, next)[0]
 	}
 	if l.used == l.share {
-		hint.Retry = max(hint.Retry, next) // nothing is free: known without the hint
+		retry = max(retry, next) // nothing is free: known without the hint
 	}
-	return granted, hint
+	return granted, retry
 }
 
 // simClient is one participant.
@@ -98,7 +98,6 @@ type simClient struct {
 	waiting   int64   // how many of them waited at last
 	nap       int64   // until then they do not look again
 	open      []int64 // when each shard may be asked again
-	slot      []int
 	unmet     []float64
 	first     int // the preferred shards: this one and the next
 	wanted    int64
@@ -135,7 +134,7 @@ func (s *sim) name() string {
 func (s *sim) add(weight int64, rate func(int64) float64) *simClient {
 	c := &simClient{id: s.name(), weight: weight, rate: rate, first: s.rng.IntN(len(s.shards))}
 	for range s.shards {
-		c.open, c.slot, c.unmet = append(c.open, 0), append(c.slot, -1), append(c.unmet, 0)
+		c.open, c.unmet = append(c.open, 0), append(c.unmet, 0)
 	}
 	s.clients = append(s.clients, c)
 	return c
@@ -211,7 +210,7 @@ func (s *sim) serve(c *simClient, now, calls int64) (granted int64) {
 		for ; calls > 0; calls-- {
 			c.id = s.name()
 			for i := range s.shards {
-				c.open[i], c.slot[i], c.unmet[i] = 0, -1, 0
+				c.open[i], c.unmet[i] = 0, 0
 			}
 			granted += s.spread(c, now, 1)
 		}
@@ -232,17 +231,17 @@ func (s *sim) spread(c *simClient, now, calls int64) (granted int64) {
 			}
 			count--
 		}
-		caller := Caller{ID: c.id, Slot: c.slot[i], Weight: c.weight, Unmet: int64(c.unmet[i])}
+		caller := Caller{ID: c.id, Weight: c.weight, Unmet: int64(c.unmet[i])}
 		c.unmet[i] -= float64(caller.Unmet)
 		caller.Unmet += c.boast
 		caller.Waiting = c.boast / milli
 		if c.waiters > 0 {
 			caller.Waiting = (c.waiting + int64(n) - 1) / int64(n)
 		}
-		got, hint := s.shards[i].ask(now, &caller, count)
+		got, retry := s.shards[i].ask(now, &caller, count)
 		c.asked++
-		c.slot[i], c.open[i] = hint.Slot, now+hint.Retry
-		if got < count && hint.Retry < 1000 {
+		c.open[i] = now + retry
+		if got < count && retry < 1000 {
 			c.open[i] = now + 1000
 		}
 		if c.hasty {

@@ -2,71 +2,69 @@ package fairness
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+	"maps"
+	"math"
+	"slices"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// The text of a ledger, as it is kept in Redis, is a header (columns.Ledger) and behind it one
-// record for each account (columns.Account).
+// A ledger is kept in Redis as a hash: its header (columns.Ledger) under this field, and each
+// account (columns.Account) under the id of its participant.
+const header = "ledger"
 
-// ErrText tells that a text is not that of a ledger.
-var ErrText = errors.New("fairness: not the text of a ledger")
+// ErrText tells that a hash is not that of a ledger.
+var ErrText = errors.New("fairness: not a ledger")
 
-// Text returns the ledger as text, "" if it is empty.
-func (l *Ledger) Text() string {
-	if len(l.accounts) == 0 {
-		return ""
+// Fields returns the ledger as the hash that Redis keeps, nil if it is empty.
+func (l *Ledger) Fields() map[string]string {
+	if l.accounts == nil {
+		return nil
 	}
-	var text strings.Builder
-	s := &l.sweep
-	fmt.Fprintf(&text, columns.Ledger.Form(), len(l.accounts), l.appointed, l.level.spare, l.level.heavy,
-		s.next, s.began, int64(s.light), s.heavy, int64(s.claims), s.weight, s.count, l.weights)
-	for i := range l.accounts {
-		a := &l.accounts[i]
-		fmt.Fprintf(&text, columns.Account.Form(), a.id, a.weight, a.seen, a.claim, a.filled, a.credit, a.cell,
-			a.used[0], a.used[1], a.unmet[0], a.unmet[1], a.due, a.denied, a.waited, a.lent)
+	text := columns.Ledger.Sprint(l.count, l.half, l.searched)
+	for _, s := range l.sums {
+		text += columns.Sum.Sprint(int64(s.light), int64(s.rest), int64(s.heavy), int64(s.weight))
 	}
-	return text.String()
+	fields := map[string]string{header: text}
+	for id, a := range l.accounts {
+		fields[id] = columns.Account.Sprint(a.weight, a.seen, a.credit, a.stated, a.used, a.unmet, a.waited, a.claim,
+			a.heavy, a.refused)
+	}
+	return fields
 }
 
-// ParseLedger reads what [Ledger.Text] wrote. More text than the header tells of is not looked at.
-// The error is [ErrText].
-func ParseLedger(text string) (*Ledger, error) {
-	l := &Ledger{}
-	if text == "" {
-		return l, nil
+// ParseLedger reads what [Ledger.Fields] wrote. The error is [ErrText].
+func ParseLedger(fields map[string]string) (*Ledger, error) {
+	if len(fields) == 0 {
+		return &Ledger{}, nil
 	}
-	if len(text) < columns.Ledger.Bytes() {
+	if len(fields) > MaxAccounts+2 {
 		return nil, ErrText
 	}
-	header := columns.Ledger.Reader(text)
-	count := header.Number()
-	l.appointed = header.Number()
-	l.level = level{spare: header.Number(), heavy: header.Number()}
-	l.sweep = sweep{
-		next: int(header.Number()), began: header.Number(), light: float64(header.Number()), heavy: header.Number(),
-		claims: float64(header.Number()), weight: header.Number(), count: int(header.Number()),
-	}
-	l.weights = header.Number()
-	if header.Bad() || count < 1 || count > MaxAccounts+1 || l.level.heavy < 0 ||
-		int64(len(text)) < int64(columns.Ledger.Bytes())+count*int64(columns.Account.Bytes()) {
+	l, text := &Ledger{accounts: make(map[string]*account)}, fields[header]
+	if len(text) != columns.Ledger.Bytes()+len(l.sums)*columns.Sum.Bytes() {
 		return nil, ErrText
 	}
-	for i := range int(count) {
-		r := columns.Account.Reader(text[columns.Ledger.Bytes()+i*columns.Account.Bytes():])
-		a := account{
-			id: r.Text(), weight: r.Number(), seen: r.Number(), claim: r.Number(), filled: r.Number(),
-			credit: r.Number(),
-			cell:   r.Number(), used: [2]int64{r.Number(), r.Number()}, unmet: [2]int64{r.Number(), r.Number()},
-			due: r.Number(), denied: r.Number(), waited: r.Number(), lent: r.Number(),
+	r := columns.Ledger.Reader(text)
+	l.count, l.half, l.searched = r.Number(), r.Number(), r.Number()
+	bad := r.Bad()
+	for i := range l.sums {
+		r := columns.Sum.Reader(text[columns.Ledger.Bytes()+i*columns.Sum.Bytes():])
+		l.sums[i] = sum{light: float64(r.Number()), rest: float64(r.Number()), heavy: float64(r.Number()), weight: float64(r.Number())}
+		bad = bad || r.Bad()
+	}
+	for id, text := range fields {
+		if id == header {
+			continue
 		}
-		if r.Bad() || a.weight < 1 || a.weight > MaxWeight || a.claim < 0 || a.waited < 0 || a.waited > giga ||
-			a.lent < 0 {
-			return nil, ErrText
-		}
-		l.accounts = append(l.accounts, a)
+		r := columns.Account.Reader(text)
+		a := account{weight: r.Number(), seen: r.Number(), credit: r.Number(), stated: r.Number(), used: r.Number(),
+			unmet: r.Number(), waited: r.Number(), claim: r.Number(), heavy: r.Number(), refused: r.Number()}
+		bad = bad || r.Bad() || len(id) != IDLength || a.weight < 1 || a.weight > MaxWeight || a.claim < 0
+		l.accounts[id] = &a
+	}
+	if bad || l.accounts[shared] == nil || l.count != int64(len(fields)-2) {
+		return nil, ErrText
 	}
 	return l, nil
 }
@@ -75,25 +73,29 @@ func ParseLedger(text string) (*Ledger, error) {
 type Standing struct {
 	ID          string  // "" for the account that is shared by those who have none of their own
 	Weight      int64   // thousandths
-	Used        int64   // permits it took in the last window, about
-	Demand      int64   // thousandths of a permit per window that it wanted lately, as far as backed by use
-	Entitlement float64 // permits per window it is paced at; 0: nobody is held back
+	Used        int64   // about how many permits it took in the last half window
+	Demand      int64   // thousandths of a permit a window that it wanted lately, as far as backed by use
+	Entitlement float64 // permits a window at which it is paced; 0: nobody is held back
 }
 
-// Standings lists all accounts, the shared one first.
+// Standings lists all accounts, the shared one first, the others in the order of their IDs.
 func (l *Ledger) Standings(t Term) []Standing {
+	if l.accounts == nil {
+		return nil
+	}
+	now := l.Clone()
+	now.begin(t, nil)
 	var all []Standing
-	for i := range l.accounts {
-		a := l.accounts[i]
-		a.roll(t)
-		s := Standing{ID: a.id, Weight: a.weight,
-			Used:   a.used[0] + int64(float64(a.used[1])*float64(t.Window-t.Now%t.Window)/float64(t.Window)),
-			Demand: int64(a.demand(t))}
-		if i == 0 {
-			s.ID = ""
+	for _, id := range slices.Sorted(maps.Keys(now.accounts)) {
+		a := now.accounts[id]
+		s := Standing{ID: id, Weight: a.weight, Entitlement: now.part(t, a),
+			Used: int64(math.Round(
+				float64(a.used) * float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0)) / milli / 2))}
+		if half := a.stated*2/t.Window + a.refused; half >= now.half-1 && half <= now.half+1 {
+			s.Demand = a.claim
 		}
-		if l.level.heavy > 0 {
-			s.Entitlement = l.entitlement(t, &a)
+		if id == shared { // '*' is before all digits
+			s.ID = ""
 		}
 		all = append(all, s)
 	}

@@ -29,7 +29,7 @@ func (r *TakeRequest) arguments(args []string) []string {
 
 // asks is who wants what: see fair.lua. Who asks alone, or with few, often asks the same again.
 func (r *TakeRequest) asks() string {
-	var room [4 + 2*(13+13+3) + 16 + 5 + 7 + 2*16]byte // most requests have one or two groups, of one participant
+	var room [4 + 2*(13+13+3) + 16 + 7 + 2*16]byte // most requests have one or two groups, of one participant
 	reports := r.reports()
 	text := columns.Asks.Append(room[:0], 0, int64(len(r.Groups)), reports)
 	for _, group := range r.Groups {
@@ -37,9 +37,9 @@ func (r *TakeRequest) asks() string {
 	}
 	for i := range r.Callers {
 		caller := &r.Callers[i]
-		text = columns.Caller.Append(append(text, caller.ID...), 1, int64(caller.Slot), caller.Weight)
+		text = columns.Caller.Append(append(text, caller.ID...), 1, caller.Weight)
 		if reports == 1 {
-			text = columns.Caller.Append(text, 3, caller.Unmet, caller.Waiting)
+			text = columns.Caller.Append(text, 2, caller.Unmet, caller.Waiting)
 		}
 	}
 	if string(text) != r.said {

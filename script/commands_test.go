@@ -55,12 +55,13 @@ var commandsOf62 = map[string][]string{
 	"EXISTS":           {},                      // 1.0.0
 	"GET":              {},                      // 1.0.0
 	"SET":              {"PX", "NX", "KEEPTTL"}, // 1.0.0; PX and NX 2.6.12, KEEPTTL 6.0.0
-	"GETRANGE":         {},                      // 2.4.0
 	"SETRANGE":         {},                      // 2.2.0
 	"PEXPIRE":          {},                      // 2.6.0
 	"PTTL":             {},                      // 2.6.0
 	"DEL":              {},                      // 1.0.0
 	"HEXISTS":          {},                      // 2.0.0
+	"HDEL":             {},                      // 2.0.0, several fields 2.4.0
+	"HGETALL":          {},                      // 2.0.0
 	"HMGET":            {},                      // 2.0.0
 	"HSET":             {},                      // 2.0.0, several fields 4.0.0
 	"ZADD":             {},                      // 1.2.0, several members 2.4.0

@@ -3,9 +3,14 @@
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
-local ledger = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@ledger.kind.end')
-if type(ledger) ~= 'string' or (ledger ~= '' and ledger ~= '@ledger.kind.form') then
+local ledger = redis.pcall('HMGET', KEYS[#KEYS], '@LEDGER')
+if ledger.err then
   return {-1, #KEYS, ledger.err}
+end
+local text = ledger[1]
+if text and string.sub(text, @ledger.kind) ~= '@ledger.kind.form'
+  or not text and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
+  return {-1, #KEYS}
 end
 local gone = 0
 for _, key in ipairs(KEYS) do

@@ -19,7 +19,7 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 		book := func(after time.Duration) ReserveReply {
 			reply, err := shard.reserve(r.now, &ReserveRequest{
 				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute,
-				Caller: r.caller(0),
+				Caller: caller(0),
 			})
 			if err != nil {
 				t.Fatal(err)

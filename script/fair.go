@@ -19,21 +19,32 @@ type fair struct {
 // to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
 // come here at once. It is the twin of fair_pace.lua.
 func paced(now, window, share, target int64) fairness.Term {
-	return fairness.Term{Now: now, Window: window, Share: max(share, target), Falling: share > target}
+	return fairness.Term{Now: now, Window: window, Share: max(share, target)}
+}
+
+// contends reports whether the ledger is in use for a caller.
+func (f *fair) contends(t fairness.Term) bool {
+	return f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
 // grant distributes free permits and notes that participants contend, when they begin and then
 // eight times a window; that ends after two windows in which nobody had reason to. It returns the
 // size of the first ask that is refused, 0 if none is.
 func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
-	if f.contended > 0 && f.contended+2*t.Window <= t.Now {
+	if !f.contends(t) {
 		f.contended = 0
 	}
 	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Callers) > 0}
 	if reply.Contended {
 		reply.Grants, reply.Granted, refused = f.ledger.Grant(r.Room[:0], t, free, r.Callers, r.Groups)
 	} else {
-		reply.Grants, reply.Granted, refused = distribute(r.Room[:0], free, r.Groups)
+		reply.Grants, reply.Granted = Distribute(r.Room[:0], free, r.Groups)
+		for i, group := range r.Groups {
+			if reply.Grants[i] < group.Count {
+				refused = group.Size
+				break
+			}
+		}
 	}
 	if open && len(r.Callers) > 0 && (refused > 0 || r.reports() > 0) {
 		if !reply.Contended {
@@ -51,46 +62,26 @@ func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
 	if !reply.Contended {
 		return
 	}
-	var room [MaxCallers]fairness.Hint
+	var room [MaxCallers]int64
 	reply.Callers = r.CallerRoom[:0]
-	for _, hint := range f.ledger.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
-		reply.Callers = append(reply.Callers, CallerReply{Slot: hint.Slot, Retry: duration(hint.Retry)})
+	for _, retry := range f.ledger.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
+		reply.Callers = append(reply.Callers, duration(retry))
 	}
-}
-
-// charges reports whether what this participant books or gives back concerns the ledger.
-func (f *fair) charges(t fairness.Term, who *Caller) bool {
-	return who.ID != "" && f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
 // due returns the microseconds until the participant's credit can pay for a booking; then charge
-// must follow, with what was granted and when it is due, or can be paid. It is the twin of
-// fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, date int64)) {
-	if !open || !f.charges(t, &r.Caller) {
-		return 0, func(int64, int64) {}
+// must follow, with what was granted. It is the twin of fair_charge.lua.
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted int64)) {
+	if !open || r.Caller.ID == "" || !f.contends(t) {
+		return 0, func(int64) {}
 	}
-	pay, _ = f.ledger.Due(t, r.Caller, r.Permits, 0)
-	return pay, func(granted, date int64) { f.ledger.Charge(t, granted, date) }
+	return f.ledger.Due(t, r.Caller, r.Permits), func(granted int64) { f.ledger.Charge(t, granted) }
 }
 
 // restore makes up for permits that were not used, or were beyond what was granted if they are
 // below 0. It is the twin of fair_used.lua.
 func (f *fair) restore(t fairness.Term, who *Caller, unused int64) {
-	if unused != 0 && f.charges(t, who) {
-		f.ledger.Restore(t, who.ID, who.Slot, unused)
+	if unused != 0 && who.ID != "" && f.contends(t) {
+		f.ledger.Restore(t, who.ID, unused)
 	}
-}
-
-// distribute returns what Distribute does, and the size of the first ask that is refused, 0 if none
-// is.
-func distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted, refused int64) {
-	from := len(dst)
-	perGroup, granted = Distribute(dst, free, groups)
-	for i, group := range groups {
-		if perGroup[from+i] < group.Count {
-			return perGroup, granted, group.Size
-		}
-	}
-	return perGroup, granted, 0
 }

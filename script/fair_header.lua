@@ -1,11 +1,8 @@
---@needs sub
---@gives header
--- Fairness: reads the header of the ledger, '' where there is none or one of another version, which
--- is thrown away.
-local header = redis.pcall('GETRANGE', KEYS[#KEYS], '0', '@ledger.weights.end')
-if type(header) ~= 'string' or (header ~= '' and sub(header, @ledger.kind) ~= '@ledger.kind.form') then
-  return {-1, #KEYS, header.err}
-end
-if sub(header, @ledger.version) ~= '@ledger.version.form' then
-  header = ''
+--@needs ids sub
+--@gives stored
+-- Fairness: reads the header of the ledger and the accounts of `ids`.
+local stored = redis.pcall('HMGET', KEYS[#KEYS], '@LEDGER', unpack(ids))
+if stored.err or stored[1] and sub(stored[1], @ledger.kind) ~= '@ledger.kind.form'
+  or not stored[1] and redis.call('EXISTS', KEYS[#KEYS]) == 1 then
+  return {-1, #KEYS, stored.err}
 end

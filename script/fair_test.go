@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 )
 
 func caller(number int) Caller {
-	return Caller{ID: fmt.Sprintf("%016x", number), Slot: -1, Weight: 1000}
+	return Caller{ID: fmt.Sprintf("%016x", number), Weight: 1000}
 }
 
 // asking is a request of one participant.
@@ -51,8 +50,7 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	take(asking(p, 2, 1), false) // the first refusal only begins it
 	keys(0)
 	now += 1000
-	if reply := take(asking(p, 2, 1), true); reply.Granted != 0 || reply.Callers[0].Retry != 0 ||
-		reply.Callers[0].Slot != 1 {
+	if reply := take(asking(p, 2, 1), true); reply.Granted != 0 || reply.Callers[0] != 0 {
 		t.Fatalf("%+v", reply)
 	}
 	keys(1)
@@ -84,28 +82,34 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		if _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		good, err := command(t, client, "GET", ref.ledger).ToString()
-		if err != nil || len(good) != 151+2*225 {
+		good, err := command(t, client, "HGETALL", ref.ledger).AsStrMap()
+		if err != nil || len(good) != 3 {
 			t.Fatalf("%q %v", good, err)
 		}
-		for name, text := range map[string]string{
-			"count":     "SLB5   99" + good[9:],
-			"huge":      "SLB599999" + good[9:],
-			"no count":  "SLB5    x" + good[9:],
-			"short":     good[:200],
-			"header":    good[:151],
-			"stub":      "SLB5",
-			"credit":    strings.Replace(good, "#****************", "#****************      x", 1)[:len(good)],
-			"infinite":  good[:25] + "             inf" + good[41:],
-			"nan":       good[:25] + "             nan          1" + good[52:],
-			"appointed": good[:9] + "             nan" + good[25:],
-			"far":       good[:9] + "9999999999999999" + good[25:],
-			"version":   "SLB1" + good[4:],
-			"gone":      "",
+		id := caller(1).ID
+		for name, bad := range map[string][2]string{
+			"count":     {"ledger", "SLB6    x" + good["ledger"][9:]},
+			"huge":      {"ledger", "SLB699999" + good["ledger"][9:]},
+			"short":     {"ledger", good["ledger"][:60]},
+			"stub":      {"ledger", "SLB6"},
+			"half":      {"ledger", good["ledger"][:9] + "          nan" + good["ledger"][22:]},
+			"searched":  {"ledger", good["ledger"][:22] + "             inf" + good["ledger"][38:]},
+			"far":       {"ledger", good["ledger"][:22] + "9999999999999999" + good["ledger"][38:]},
+			"credit":    {id, good[id][:23] + "                   x" + good[id][43:]},
+			"nan":       {id, good[id][:23] + "                 nan" + good[id][43:]},
+			"no weight": {id, "      0" + good[id][7:]},
+			"cut":       {id, good[id][:20]},
+			"empty":     {id, ""},
+			"gone":      {},
 		} {
-			command(t, client, "SET", ref.ledger, text)
-			if text == "" {
+			command(t, client, "DEL", ref.ledger)
+			for field, text := range good {
+				command(t, client, "HSET", ref.ledger, field, text)
+			}
+			if name == "gone" {
 				command(t, client, "DEL", ref.ledger)
+			} else {
+				command(t, client, "HSET", ref.ledger, bad[0], bad[1])
 			}
 			for n := range 6 {
 				reply, err := endpoint.Take(ctx, ref, asking(p, n, 2))
@@ -117,7 +121,8 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, words := range [][]string{{"SET", ref.ledger, "mine"}, {"RPUSH", ref.ledger, "mine"}} {
+		for _, words := range [][]string{{"SET", ref.ledger, "mine"}, {"HSET", ref.ledger, "mine", "too"},
+			{"HSET", ref.ledger, "ledger", "of a later version"}} {
 			command(t, client, "DEL", ref.ledger)
 			command(t, client, words...)
 			before := content(t, client, ref.ledger)
@@ -135,7 +140,10 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				t.Errorf("%v became %v", before, after)
 			}
 		}
-		command(t, client, "SET", ref.ledger, good)
+		command(t, client, "DEL", ref.ledger)
+		for field, text := range good {
+			command(t, client, "HSET", ref.ledger, field, text)
+		}
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
@@ -151,32 +159,26 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	m := miniredis.RunT(t)
 	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}
 	twin, p, now := &SlidingLog{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
-	slots, fullest, many := map[int]int{}, 0, 2600
+	fullest, many := 0, 2600
 	if race.Enabled {
 		many = 1300 // everybody comes once instead of twice
 	}
 	for i := range many + 400 {
 		n := i % 1300
-		if i >= many { // most fall silent
-			n = i % 7
+		if i >= many { // most fall silent, and new names come
+			n = 2000 + i%7
 			now += 20_000
 		}
 		now += 300
 		r := asking(p, n, 2)
-		if slot, ok := slots[n]; ok {
-			r.Callers[0].Slot = slot
-		}
 		want := twin.Take(now, r)
 		got, err := server.take(now, r)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%d: %v\ntwin   %+v\nserver %+v", i, err, want, got)
 		}
-		if got.Contended {
-			slots[n] = got.Callers[0].Slot
-		}
 		fullest = max(fullest, len(twin.Ledger(now).Standings))
 	}
-	if _, _, ledger := server.stored(); ledger != twin.fair.ledger.Text() {
+	if _, _, ledger := server.stored(); ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
 		t.Error("the ledgers differ")
 	}
 	if last := len(twin.Ledger(now).Standings); fullest != fairness.MaxAccounts+1 || last > 20 {
@@ -193,7 +195,6 @@ func TestCallersAreChecked(t *testing.T) {
 		"heavy":    func(r *TakeRequest) { r.Callers[0].Weight = fairness.MaxWeight + 1 },
 		"unmet":    func(r *TakeRequest) { r.Callers[0].Unmet = -1 },
 		"waiting":  func(r *TakeRequest) { r.Callers[0].Waiting = fairness.MaxReport + 1 },
-		"slot":     func(r *TakeRequest) { r.Callers[0].Slot = fairness.MaxAccounts + 1 },
 		"caller":   func(r *TakeRequest) { r.Groups[0].Caller = 1 },
 		"negative": func(r *TakeRequest) { r.Groups[0].Caller = -1 },
 		"too many": func(r *TakeRequest) { r.Callers = make([]Caller, MaxCallers+1) },

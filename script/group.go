@@ -2,7 +2,6 @@ package script
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 )
@@ -20,12 +19,6 @@ type Group = fairness.Ask
 
 // Caller is a participant of a take, and what it has to report.
 type Caller = fairness.Caller
-
-// CallerReply tells a participant what a take found out about it.
-type CallerReply struct {
-	Slot  int           // the hint for the next take; -1: it has no account of its own
-	Retry time.Duration // when it should come back; 0: at once
-}
 
 // Distribute is the rule by which free permits go to groups: in order, each group gets as many of
 // its asks granted, whole, as what is left allows. It appends the number of asks granted to dst,

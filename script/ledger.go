@@ -37,12 +37,12 @@ func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
 	if err := integers(p, reply, n[:]); err != nil {
 		return LedgerReply{}, err
 	}
-	text, err := reply[len(n)].ToString()
+	fields, err := reply[len(n)].AsStrMap()
 	if err != nil || !natural(n[:]) || n[0] > int64(OK) || n[0] == int64(OK) && n[3] < 1 {
 		return LedgerReply{}, malformed(p, "out of range")
 	}
 	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}
-	if ledger, err := fairness.ParseLedger(text); err == nil && b.Contended {
+	if ledger, err := fairness.ParseLedger(fields); err == nil && b.Contended {
 		b.Standings = ledger.Standings(fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
 	}
 	return b, nil

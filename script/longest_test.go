@@ -29,20 +29,16 @@ func BenchmarkLongestCall(b *testing.B) {
 	for _, share := range []int64{1_000, 1_000_000, MaxPermits} {
 		b.Run(strconv.FormatInt(share, 10)+" permits", func(b *testing.B) {
 			shard := clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", strconv.FormatInt(share, 10))}
-			p, now, slots := proposal(b, 1, share, time.Second), int64(epoch0), make([]int, 1_000)
+			p, now := proposal(b, 1, share, time.Second), int64(epoch0)
 			take := func(gap, size int64, who int) {
 				b.Helper()
 				now += gap
 				r := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
 				if who >= 0 {
-					r.Callers = []Caller{{ID: fmt.Sprintf("%016x", who), Slot: slots[who], Weight: 1000}}
+					r.Callers = []Caller{{ID: fmt.Sprintf("%016x", who), Weight: 1000}}
 				}
-				reply, err := shard.take(now, r)
-				if err != nil {
+				if _, err := shard.take(now, r); err != nil {
 					b.Fatal(err)
-				}
-				if reply.Contended && who >= 0 {
-					slots[who] = reply.Callers[0].Slot
 				}
 			}
 			do("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "100000")
@@ -53,8 +49,8 @@ func BenchmarkLongestCall(b *testing.B) {
 				}
 				take(500_000, 1, -1)
 				take(100_000, share, -1)
-				for who := range slots {
-					take(10, share/4, (who*7+i)%len(slots))
+				for who := range 1000 {
+					take(10, share/4, (who*7+i)%1000)
 				}
 				take(1_000_000, 1, -1)
 				take(60_000_000, share, -1)

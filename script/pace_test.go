@@ -12,7 +12,6 @@ type rising struct {
 	shard    counter
 	proposal *Proposal
 	now      int64
-	slots    [2]int
 }
 
 func newRising(t *testing.T, shard counter, a Algorithm) *rising {
@@ -24,7 +23,7 @@ func newRising(t *testing.T, shard counter, a Algorithm) *rising {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rising{t: t, shard: shard, proposal: p, now: 1_700_000_000_000_000, slots: [2]int{-1, -1}}
+	r := &rising{t: t, shard: shard, proposal: p, now: 1_700_000_000_000_000}
 	for range 600 { // on a server that is not held up, or what it keeps expires
 		for who := range 2 {
 			r.take(who, 5)
@@ -38,7 +37,7 @@ func newRising(t *testing.T, shard counter, a Algorithm) *rising {
 
 func (r *rising) caller(who int) Caller {
 	s := caller(who)
-	s.Weight, s.Slot, s.Waiting = []int64{9000, 1000}[who], r.slots[who], 100
+	s.Weight, s.Waiting = []int64{9000, 1000}[who], 100
 	return s
 }
 
@@ -49,9 +48,6 @@ func (r *rising) take(who int, count int64) TakeReply {
 	reply, err := r.shard.take(r.now, req)
 	if err != nil {
 		r.t.Fatal(err)
-	}
-	if reply.Contended {
-		r.slots[who] = reply.Callers[0].Slot
 	}
 	return reply
 }

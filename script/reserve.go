@@ -86,8 +86,7 @@ func (r *ReserveRequest) take() *TakeRequest {
 func (r *ReserveRequest) arguments(args []string) []string {
 	args = append(r.take().proposed(args), number(r.Permits), number(r.maxDelay()), "0", number(r.after()))
 	if r.Caller.ID != "" {
-		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)), number(r.Caller.Weight),
-			number(r.Caller.Waiting))
+		args = append(args, r.Caller.ID, number(r.Caller.Weight), number(r.Caller.Waiting))
 	}
 	return args
 }
@@ -126,7 +125,3 @@ func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply
 	booking.Delay = duration(n[reserveDelay])
 	return booking, nil
 }
-
-// date returns in how many microseconds the participant has what it booked, or should come back for
-// it.
-func (b *ReserveReply) date() int64 { return int64((b.Delay + b.Paced) / time.Microsecond) }

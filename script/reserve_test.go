@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -230,7 +231,7 @@ func (l inProcess) settle(now int64, r SettleRequest) (SettleReply, error) {
 func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
 func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
 func (l inProcess) stored() (string, []string, string) {
-	return l.head(), l.log(), l.fair.ledger.Text()
+	return l.head(), l.log(), fmt.Sprint(l.fair.ledger.Fields())
 }
 func (l inProcess) standings(now int64) (LedgerReply, error) { return l.Ledger(now), nil }
 func (l inProcess) lose()                                    { l.fair.ledger.Clear() }

@@ -70,7 +70,7 @@ func (s *transcript) play(plan *Proposal, take func(now int64, r *TakeRequest) (
 // rename gives a client a name that was never seen.
 func (s *scene) rename(c *sceneClient) {
 	s.names++
-	c.caller.ID, c.caller.Slot, c.caller.Unmet, c.closed = fmt.Sprintf("%016x", s.names), -1, 0, 0
+	c.caller.ID, c.caller.Unmet, c.closed = fmt.Sprintf("%016x", s.names), 0, 0
 }
 
 // step lets a client make the calls that have come up.
@@ -112,7 +112,7 @@ func (s *scene) ask(c *sceneClient, now, size, calls int64,
 	c.caller.Unmet = (calls*size - reply.Granted) * 1000
 	retry := reply.Retry
 	if reply.Contended {
-		c.caller.Slot, retry = reply.Callers[0].Slot, max(retry, reply.Callers[0].Retry)
+		retry = max(retry, reply.Callers[0])
 	}
 	c.closed = now + retry.Microseconds()
 	return reply.Granted, nil

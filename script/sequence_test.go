@@ -20,8 +20,7 @@ type stage struct {
 	window time.Duration
 	grants []TakeReply // those that granted something
 	next   time.Duration
-	names  int            // how many participants there are
-	slots  map[string]int // hints
+	names  int // how many participants there are
 }
 
 // step is one operation of a sequence.
@@ -45,7 +44,7 @@ const keep = 1000 * time.Hour // long enough for nothing to expire on a server w
 func newStage(t *rapid.T) *stage {
 	s := &stage{
 		t: t, node: 1_700_000_000_000_000 + rapid.Int64Range(0, 1e12).Draw(t, "node"),
-		names: rapid.SampledFrom([]int{1, 2, 5, 14, 60}).Draw(t, "names"), slots: map[string]int{},
+		names: rapid.SampledFrom([]int{1, 2, 5, 14, 60}).Draw(t, "names"),
 	}
 	s.reshape()
 	return s
@@ -280,22 +279,17 @@ func (s *stage) crowd() (steps []step) {
 	return steps
 }
 
-// callers draws participants, mostly with the hint of their last reply.
+// callers draws participants.
 func (s *stage) callers(count int) (callers []Caller) {
 	for range count {
 		id := fmt.Sprintf("%016x", rapid.IntRange(1, s.names).Draw(s.t, "participant"))
-		caller := Caller{ID: id, Slot: -1,
+		caller := Caller{ID: id,
 			Weight: rapid.SampledFrom([]int64{1, 1000, 1000, 2000, fairness.MaxWeight}).Draw(s.t, "weight")}
-		if slot, ok := s.slots[id]; ok {
-			caller.Slot = slot
-		}
 		switch rapid.IntRange(0, 9).Draw(s.t, "report") {
 		case 0:
 			caller.Unmet = rapid.SampledFrom([]int64{1, 1000, 77_777, fairness.MaxReport}).Draw(s.t, "unmet")
 		case 1:
 			caller.Waiting = rapid.SampledFrom([]int64{1, 30, fairness.MaxReport}).Draw(s.t, "waiting")
-		case 2:
-			caller.Slot = rapid.IntRange(-1, fairness.MaxAccounts).Draw(s.t, "wrong slot")
 		}
 		callers = append(callers, caller)
 	}
@@ -304,9 +298,6 @@ func (s *stage) callers(count int) (callers []Caller) {
 
 // saw tells the stage what a take brought, so that later steps can aim.
 func (s *stage) saw(r *TakeRequest, reply TakeReply) {
-	for i, caller := range reply.Callers {
-		s.slots[r.Callers[i].ID] = caller.Slot
-	}
 	s.next = reply.Next
 	if reply.Retry > 0 {
 		s.next = reply.Retry

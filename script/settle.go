@@ -99,7 +99,7 @@ func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
 	args = append(r.take(a).proposed(args), number(r.Back), number(r.At), number(r.Charge),
 		number(int64(r.Owed/time.Microsecond)), number(r.Used), number(r.markFor()))
 	if r.Caller.ID != "" {
-		args = append(args, r.Caller.ID, number(int64(r.Caller.Slot)))
+		args = append(args, r.Caller.ID)
 	}
 	return args
 }

@@ -47,7 +47,7 @@ func (l *SlidingLog) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	case reply.Retry >= 0:
 		reply.Retry = duration(date - v.now)
 	}
-	charge(granted, v.now+reply.date())
+	charge(granted)
 	return reply
 }
 

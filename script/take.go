@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // Status says what state an operation found or made.
@@ -74,7 +72,7 @@ type TakeRequest struct {
 	// Room and CallerRoom are where the reply's Grants and Callers are put, if they are large
 	// enough; so that nothing need be allocated.
 	Room       []int64
-	CallerRoom []CallerReply
+	CallerRoom []time.Duration
 
 	told     told
 	toldText string // the terms when it was told that
@@ -116,7 +114,7 @@ type TakeReply struct {
 	// Contended tells that participants contend for the shard: then who has more than its fair part
 	// is held back. Callers has an element for each caller then, and is empty otherwise.
 	Contended bool
-	Callers   []CallerReply
+	Callers   []time.Duration
 	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
 	// that of the others. 0 under other algorithms.
 	Delay time.Duration
@@ -261,12 +259,12 @@ func common(n []int64) TakeReply {
 	}
 }
 
-// parseContended reads what a contended take adds: the grants of each group, then slot and retry of
+// parseContended reads what a contended take adds: the grants of each group, then the retry of
 // each caller.
 func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {
-	var n [MaxGroups + 2*MaxCallers]int64
+	var n [MaxGroups + MaxCallers]int64
 	groups, callers := len(r.Groups), len(r.Callers)
-	if callers == 0 || len(reply) != groups+2*callers {
+	if callers == 0 || len(reply) != groups+callers {
 		return malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, n[:len(reply)]); err != nil {
@@ -284,11 +282,11 @@ func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *
 	if left != t.Free {
 		return malformed(p, "the grants do not add up")
 	}
-	for i := groups; i < len(reply); i += 2 {
-		if n[i] < -1 || n[i] > fairness.MaxAccounts || n[i+1] < 0 {
+	for _, retry := range n[groups:len(reply)] {
+		if retry < 0 {
 			return malformed(p, "out of range")
 		}
-		t.Callers = append(t.Callers, CallerReply{Slot: int(n[i]), Retry: duration(n[i+1])})
+		t.Callers = append(t.Callers, duration(retry))
 	}
 	return nil
 }

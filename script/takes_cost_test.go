@@ -55,7 +55,7 @@ func BenchmarkTakes(b *testing.B) {
 func takesOf(b *testing.B, e *Endpoint, a Algorithm, share int64) func(first, keys int) {
 	p := terms(b, Terms{Epoch: 1, Target: share, Floor: share, Window: time.Hour, Keep: time.Hour, Algorithm: a})
 	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}, Known: time.Minute,
-		Callers: []Caller{{ID: "0123456789abcdef", Weight: 1000, Slot: -1}}}
+		Callers: []Caller{{ID: "0123456789abcdef", Weight: 1000}}}
 	return func(first, keys int) {
 		sections := make([]Section, 64)
 		for i := range sections {

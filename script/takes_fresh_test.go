@@ -85,7 +85,7 @@ func sameAsks(t *rapid.T) map[Algorithm][]*TakeRequest {
 			for i := range r.Groups {
 				if rapid.Bool().Draw(t, "named") {
 					r.Groups[i].Caller = len(r.Callers)
-					r.Callers = append(r.Callers, Caller{ID: fmt.Sprintf("%016d", i), Slot: -1, Weight: 1000})
+					r.Callers = append(r.Callers, Caller{ID: fmt.Sprintf("%016d", i), Weight: 1000})
 				}
 			}
 			requests[a] = append(requests[a], r)

@@ -23,8 +23,9 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&TokenBucket, "%16d%13d%16d%s", 311},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
-		{&Ledger, "SLB5%5d%16d%16d%11d%5d%16d%20d%11d%20d%11d%5d%11d", 151},
-		{&Account, "#%s%7d%16d%16d%16d%20d%13d%13d%13d%16d%16d%16d%16d%10d%20d", 225},
+		{&Ledger, "SLB6%5d%13d%16d", 38},
+		{&Sum, "%20d%20d%11d%11d", 62},
+		{&Account, "%7d%16d%20d%16d%16d%16d%4d%16d%1d%1d", 113},
 	} {
 		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {
 			t.Errorf("%s is %d bytes of %s", c.table.Name, c.table.Bytes(), c.table.Form())

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Head, &Pending, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
+	&Ledger, &Sum, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
 // What a sliding log keeps: a head, and a sorted set of closed entries.
@@ -64,24 +64,21 @@ var (
 // own is where the algorithms' own columns begin in a packed shard.
 const own = 149
 
-// What is kept of participants that contend: a header, and behind it an account of each.
+// What is kept of participants that contend: a header, and an account of each.
 var (
 	Ledger = Table{Name: "ledger", Columns: []Column{
-		{Name: "kind", Fixed: "SLB"}, {Name: "version", Fixed: "5"},
-		{Name: "accounts", Width: 5}, {Name: "appointed", Width: 16}, {Name: "spare", Width: 16},
-		{Name: "heavy", Width: 11},
-		// Of the sweep.
-		{Name: "next", Width: 5}, {Name: "began", Width: 16}, {Name: "light", Width: 20}, {Name: "above", Width: 11},
-		{Name: "claims", Width: 20}, {Name: "weight", Width: 11}, {Name: "count", Width: 5},
-		{Name: "weights", Width: 11},
+		{Name: "kind", Fixed: "SLB6"},
+		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "searched", Width: 16},
 	}}
+	// Sum: three follow the header, of the half window before, of the one under way, and of the next.
+	Sum = Table{Name: "sum",
+		Columns: []Column{{Name: "light", Width: 20}, {Name: "rest", Width: 20}, {Name: "heavy", Width: 11},
+			{Name: "weight", Width: 11}}}
 	Account = Table{Name: "account", Columns: []Column{
-		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
-		{Name: "seen", Width: 16},
-		{Name: "claim", Width: 16}, {Name: "filled", Width: 16}, {Name: "credit", Width: 20}, {Name: "cell", Width: 13},
-		{Name: "used", Width: 13}, {Name: "used_before", Width: 13}, {Name: "unmet", Width: 16},
-		{Name: "unmet_before", Width: 16},
-		{Name: "due", Width: 16}, {Name: "denied", Width: 16}, {Name: "waited", Width: 10}, {Name: "lent", Width: 20},
+		{Name: "weight", Width: 7}, {Name: "seen", Width: 16}, {Name: "credit", Width: 20},
+		{Name: "stated", Width: 16}, {Name: "used", Width: 16}, {Name: "unmet", Width: 16},
+		{Name: "waited", Width: 4}, {Name: "claim", Width: 16}, {Name: "heavy", Width: 1},
+		{Name: "refused", Width: 1},
 	}}
 )
 
@@ -109,7 +106,7 @@ var (
 		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "caller", Width: 3}}}
 	// Caller: unmet and waiting are there only with reports.
 	Caller = Table{Name: "caller", Columns: []Column{
-		{Name: "id", Width: 16, Text: true}, {Name: "slot", Width: 5}, {Name: "weight", Width: 7},
+		{Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
 		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
 	}}
 	// Section is one shard's part of a call for several: how many keys it has, and where its

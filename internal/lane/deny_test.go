@@ -82,12 +82,12 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := grounded(t).seat()
-		reply := script.TakeReply{Contended: true, Callers: []script.CallerReply{{Slot: 3, Retry: time.Second}}}
+		reply := script.TakeReply{Contended: true, Callers: []time.Duration{time.Second}}
 		s.learn(1000, 5000, &reply, 0)
-		if got := s.notBefore.Load(); got != 3000+int64(time.Second) || s.slot.Load() != 3 {
-			t.Errorf("not before %d, slot %d", got, s.slot.Load())
+		if got := s.notBefore.Load(); got != 3000+int64(time.Second) {
+			t.Errorf("not before %d", got)
 		}
-		reply.Callers[0].Retry = 0
+		reply.Callers[0] = 0
 		if s.learn(1000, 5000, &reply, 0); s.notBefore.Load() != 0 {
 			t.Error("it still waits")
 		}
@@ -103,13 +103,13 @@ func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 		s.Lane.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
 			reply := script.TakeReply{Contended: true, Share: share, Target: 500,
-				Callers: []script.CallerReply{{Retry: window}}}
+				Callers: []time.Duration{window}}
 			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
 				t.Errorf("share %d: not before %d", share, s.notBefore.Load())
 			}
 		}
 		reply := script.TakeReply{Contended: true, Share: 500, Target: 500,
-			Callers: []script.CallerReply{{Retry: window}}}
+			Callers: []time.Duration{window}}
 		if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window) {
 			t.Errorf("settled: not before %d", s.notBefore.Load())
 		}

@@ -31,16 +31,13 @@ type Seat struct {
 	notBefore atomic.Int64
 	lookAt    atomic.Int64 // when the shard is looked at although the participant is paced
 	contended atomic.Bool  // whether participants contended at the last reply
-	slot      atomic.Int32 // where the shard keeps the account, as last heard; -1 unknown
 	reported  atomic.Int64 // of Member.Unmet
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 }
 
 // NewSeat returns the seat of a member at the shard that a lane leads to.
 func NewSeat(m *Member, l *Lane) *Seat {
-	s := &Seat{member: m, Lane: l}
-	s.slot.Store(-1)
-	return s
+	return &Seat{member: m, Lane: l}
 }
 
 // PacedUntil is when the shard wants to see this participant again.
@@ -51,7 +48,7 @@ func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
 
 // LookAgain looks at the shard if the participant has been paced for long, and lifts the pace if a
 // quarter of the share is free. Else it would not notice that others gave permits back, or that the
-// shard was cleared. To ask for permits instead would cost it its appointment.
+// shard was cleared. To ask for permits would report it as refused.
 func (s *Seat) LookAgain(now int64) {
 	l, at := s.Lane, s.lookAt.Load()
 	if !s.Paced(now) || now < at || !s.lookAt.CompareAndSwap(at, now+int64(lookPause(l.Terms.Load().Window))) {
@@ -80,7 +77,7 @@ func (s *Seat) Open() {
 
 // name tells the shard whose seat it is.
 func (s *Seat) name() script.Caller {
-	return script.Caller{ID: s.member.ID, Slot: int(s.slot.Load()), Weight: s.member.Weight}
+	return script.Caller{ID: s.member.ID, Weight: s.member.Weight}
 }
 
 // Report is what the shard is told of this participant with the next call.
@@ -103,7 +100,7 @@ func (s *Seat) Report(shards int64) script.Caller {
 //
 // The wait is counted from halfway between the two, about when the shard spoke. Counted from when
 // the call was sent, every other participant that comes back as soon as it may would come a little
-// too early, in vain, and lose its appointment.
+// too early, in vain.
 //
 // While the share is on its way from or to other shards, the wait is no longer than what is
 // believed of a shard that is empty: the share may be another one long before the wait is over.
@@ -120,9 +117,8 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 		return
 	}
 	s.contended.Store(true)
-	s.slot.Store(int32(r.Callers[i].Slot))
 	s.notBefore.Store(0)
-	if wait := r.Callers[i].Retry; wait > 0 {
+	if wait := r.Callers[i]; wait > 0 {
 		if r.Share != r.Target {
 			wait = min(wait, ShutCap(s.Lane.Terms.Load().Window))
 		}

@@ -34,6 +34,8 @@ func init() { // commands run scripts, which run commands
 		"HMGET":     {2, doHMGet},
 		"HSET":      {3, doHSet},
 		"HEXISTS":   {2, doHExists},
+		"HGETALL":   {1, doHGetAll},
+		"HDEL":      {2, doHDel},
 		"ZADD":      {3, doZAdd},
 		"ZREM":      {2, doZRem},
 		"ZCARD":     {1, doZCard},

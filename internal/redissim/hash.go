@@ -1,5 +1,10 @@
 package redissim
 
+import (
+	"maps"
+	"slices"
+)
+
 func doHGet(s *Server, a []string) any {
 	got := doHMGet(s, a[:2])
 	if all, ok := got.([]any); ok {
@@ -55,4 +60,36 @@ func doHExists(s *Server, a []string) any {
 		return int64(1)
 	}
 	return int64(0)
+}
+
+func doHGetAll(s *Server, a []string) any {
+	v := s.get(a[0])
+	if v != nil && v.hash == nil {
+		return wrongType
+	}
+	all := []any{}
+	if v != nil {
+		for _, field := range slices.Sorted(maps.Keys(v.hash)) {
+			all = append(all, field, v.hash[field])
+		}
+	}
+	return all
+}
+
+func doHDel(s *Server, a []string) any {
+	v := s.get(a[0])
+	if v == nil {
+		return int64(0)
+	}
+	if v.hash == nil {
+		return wrongType
+	}
+	before := len(v.hash)
+	for _, field := range a[1:] {
+		delete(v.hash, field)
+	}
+	if len(v.hash) == 0 {
+		delete(s.keys, a[0])
+	}
+	return int64(before - len(v.hash))
 }
