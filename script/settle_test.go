@@ -166,3 +166,34 @@ func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatWasGrantedAWindowAgoDoesNotComeBack: an entry is dated like its last grant, so it may hold
+// one whose mark is gone already.
+func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
+	const window, step = int64(time.Hour / time.Microsecond), int64(10 * time.Second / time.Microsecond)
+	for a := range algorithms {
+		terms := Terms{Epoch: 1, Target: 10_000, Floor: 10_000, Window: time.Hour, Keep: keep, Algorithm: a}
+		p, err := terms.Proposal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin, take := NewTwin(a), &TakeRequest{Proposal: p, Groups: []Group{{Size: 10, Count: 1}}}
+		now := int64(1_700_000_000_000_000)
+		for range window / step {
+			twin.Take(now, take)
+			now += step
+		}
+		taken := twin.Take(now, take)
+		back := SettleRequest{Back: 10, At: taken.RefundAt(9)}
+		if came := twin.Settle(now, back).Back; came != 10 {
+			t.Errorf("%v: %d of 10 came back", a, came)
+		}
+		twin.Take(now+step, take)
+		for now += 2 * step; now < back.At+window; now += step {
+			twin.Take(now, take)
+		}
+		if came := twin.Settle(now, back).Back; came != 0 {
+			t.Errorf("%v: %d came back again", a, came)
+		}
+	}
+}

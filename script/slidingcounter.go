@@ -117,8 +117,8 @@ func (c *slidingCounter) book(f *frame, n, us int64) (at int64) {
 	return date
 }
 
-func (c *slidingCounter) refund(_ *frame, n, at int64) int64 {
-	if at < c.since {
+func (c *slidingCounter) refund(f *frame, n, at int64) int64 {
+	if at < c.since || at <= f.now-f.window { // nobody knows any more whether it came back before
 		return 0
 	}
 	for i := range c.count {

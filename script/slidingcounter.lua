@@ -140,8 +140,10 @@ if not TAKES then
     return n < most and n or most > 0 and most or 0
   end
 
+  -- What was granted a window ago does not come back, though its cell may be younger: nobody knows
+  -- any more whether it did before.
   function refund(n, at)
-    if at < since then
+    if at < since or at <= now - window then
       return 0
     end
     for from = 1, #cells, @cell.bytes do

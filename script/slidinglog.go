@@ -294,6 +294,9 @@ func (l *SlidingLog) giveBack(v *view, r SettleRequest) (back int64) {
 // back.
 func (l *SlidingLog) holder(v view, r SettleRequest) (back int64, index int) {
 	index = len(l.closed)
+	if r.At <= v.cut {
+		return 0, index // nobody knows any more whether it came back before
+	}
 	if r.At >= l.opened {
 		if r.At <= l.newest && l.newest > v.cut {
 			back = min(mod(l.total-l.before), r.Back)

@@ -3,7 +3,9 @@
 --@sets before entries epoch oldest queue rewrite share target total used
 --@gives date granted refunded refused
 -- Sliding log, settle: give back permits of the entry that holds the grant made at shard time `at`,
--- or of the booking that is due then, and say what is charged. Keeps every date.
+-- or of the booking that is due then, and say what is charged. Keeps every date. What was granted a
+-- window ago does not come back, though its entry may be younger: nobody knows any more whether it
+-- did before.
 --@include slidinglog_rest
 if as_proposed then -- not read, as calm
   epoch, target = sub(ARGV[1], @proposal.epoch) + 0, sub(ARGV[1], @proposal.target) + 0
@@ -24,16 +26,15 @@ if back > 0 and at > now then
         or ''
     queue = sub(queue, 1, from - 1) .. rest .. sub(queue, from + @pending.bytes)
   end
-elseif back > 0 and at >= opened then
+elseif back > 0 and at > cut and at >= opened then
   if at <= newest then
     refunded = (total - before) % WRAP
     if refunded > back then
       refunded = back
     end
   end
-elseif back > 0 and oldest > 0 then
-  local least = at > cut and at or cut + 1
-  later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('%d', least), '+inf')
+elseif back > 0 and at > cut and oldest > 0 then
+  later = redis.pcall('ZRANGEBYSCORE', KEYS[2], format('%d', at), '+inf')
   if later.err then
     return {-1, 2, later.err}
   end
