@@ -73,8 +73,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // Every algorithm can reserve, and its bound holds for permits that are used when they are due. A
 // FixedWindow has room in the next window. Under LeakyBucket every grant is a turn in a queue, so
 // Reserve gets the turn that AllowN would get with its Delay; Cancel works only for the newest
-// turns, because others would leave holes. Participants that contend do not pay for reservations:
-// first come is first served.
+// turns, because others would leave holes. While participants contend, one that has had its part
+// cannot reserve before its credit has paid for that: the error is an ErrTooFarAhead.
 //
 // Reset forgets what was reserved, though its holder may rely on it. After SetLimit has lowered
 // the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
