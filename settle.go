@@ -100,9 +100,9 @@ type settlement struct {
 // there reports whether the part is of a shard that is in the layout.
 func there(p lane.Part) bool { return p.Seat != nil }
 
-// parts are those of the decision. Of one that was handed over, those have no seat whose shards have
-// left the layout: they keep their places, which are in the names of marks, and the permits that
-// came back there.
+// parts are those of the decision. Of one that was handed over, those have no seat whose shards
+// have left the layout: they keep their places, which are in the names of marks, and the permits
+// that came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
 	if len(d.handed) == 0 {
 		if parts = d.parts(); len(parts) > 0 {
