@@ -38,8 +38,10 @@ func mechanisms() []mechanism {
 			edit{"\ta.unmet = min(a.unmet+2*caller.Unmet, most)\n", "\tif !BROKEN {\n\t\ta.unmet = " +
 				"min(a.unmet+2*caller.Unmet, most)\n\t}\n"}),
 		left("waiting", "the same, of callers that wait",
-			edit{"\ta.claim = min(max(a.used+a.unmet+caller.Waiting*milli, unhindered),",
-				"\ta.claim = min(max(a.used+a.unmet+map[bool]int64{false: 1}[BROKEN]*caller.Waiting*milli, unhindered),"}),
+			edit{"min(max(a.used+a.unmet+caller.Waiting*milli, unhindered)",
+				"min(max(a.used+a.unmet+map[bool]int64{false: 1}[BROKEN]*caller.Waiting*milli, unhindered)"}),
+		left("claims of the refused fall by half", "what was had at once is wanted again",
+			edit{"\tif a.refused > 0 {\n\t\tbefore", "\tif a.refused > 0 && !BROKEN {\n\t\tbefore"}),
 		left("use/(1 - f) of waiters", "waiting callers ask for nothing else",
 			edit{"\tif caller.Waiting > 0 {\n\t\ta.waited", "\tif caller.Waiting > 0 && !BROKEN {\n\t\ta.waited"}),
 		left("half a window longer for the refused", "who waits because it was told to is not silent",

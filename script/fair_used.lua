@@ -6,7 +6,7 @@
 -- ARGV  9 id: of whom it was granted to; none where it was anonymous
 -- The ledger is never a reason for it to fail.
 local unused = refunded - granted
-if unused ~= 0 and ARGV[9] and contended > 0 and contended + 2 * window > now then
+if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * window > now then
   pcall(function()
     local ids = {ARGV[9], '@SHARED'}
     --@include fair_header
