@@ -2,16 +2,17 @@
 -- whose values are lost. How long lines are is seen to where they are written.
 std = {
   read_globals = {
-    'assert', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
+    'ARGV', 'KEYS', 'assert', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
-    string = {fields = {'find', 'format', 'match', 'sub'}},
+    string = {fields = {'find', 'format', 'match', 'rep', 'sub'}},
     table = {fields = {'insert'}},
   },
 }
 max_line_length = false
 ignore = {
   '321/before', -- nil until it is read: see slidinglog_rest.lua
-  '431/ceil', '431/floor', -- functions get their own, which cost less than those of others
-  '431/share', -- fairness goes by what a share rises to
+  '431', -- a function or a loop may have a name of its own that another part of the program has, too
+  -- parts that are included look again at what is stored, which may have changed meanwhile
+  '411/ceiling', '411/peak', '411/waits', '421/peak', '421/waits', '411/back', '421/count', '421/left',
 }

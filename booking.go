@@ -47,7 +47,7 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 	if err != nil {
 		return Decision{}, 0, c.noBooking(ctx, r, err)
 	}
-	failure := cmp.Or(r.absence(c.client.now()), error(node.ErrAway))
+	failure := cmp.Or(r.absence(c.client.now()), node.ErrAway)
 	for _, wanted := range m.choices(ctx, r, call) {
 		parts, err := c.bookParts(ctx, wanted, call, r.limit.ahead())
 		if err == nil {

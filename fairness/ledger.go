@@ -154,7 +154,7 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 	l.open = append(l.open, entry{account: a, e: e})
 }
 
-// state has an account say what it wants: what it used, was denied and waits for, or, if its callers
+// state has an account say what it wants: what it used, was denied and waits for, or, if callers
 // waited for a part f of their time, use / (1 - f): who waits asks for nothing else meanwhile. The
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
 // to back it, so that overstating gains nothing. That of one that was refused falls by no more than
@@ -199,13 +199,13 @@ func (l *Ledger) add(t Term, a *account, sign float64) {
 	}
 }
 
-// part returns the permits a window that an account is entitled to: weight × level. 0: nobody has to
-// be held back.
+// part returns the permits a window that an account is entitled to: weight × level. 0: nobody has
+// to be held back.
 //
 // The level is (share − what the light want) / (weight of the heavy). With any division into light
 // and heavy it is no higher than the true one, and whoever wants its part or more finds that out
-// when it next states its claim. So it climbs to the true level: Newton's iteration, one participant
-// at a time.
+// when it next states its claim. So it climbs to the true level: Newton's iteration, one
+// participant at a time.
 func (l *Ledger) part(t Term, a *account) float64 {
 	light := l.sums[0].light + l.sums[1].light + l.sums[2].light
 	heavy := l.sums[0].heavy + l.sums[1].heavy + l.sums[2].heavy

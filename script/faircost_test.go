@@ -76,8 +76,8 @@ func BenchmarkFairScript(b *testing.B) {
 	}
 }
 
-// BenchmarkFairCallers reports what a take of 32 participants costs while a thousand contend, who have
-// accounts or have none.
+// BenchmarkFairCallers reports what a take of 32 participants costs while a thousand contend, who
+// have accounts or have none.
 func BenchmarkFairCallers(b *testing.B) {
 	const people, callers, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)

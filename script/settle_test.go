@@ -167,8 +167,8 @@ func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
 	}
 }
 
-// TestWhatWasGrantedAWindowAgoDoesNotComeBack: an entry is dated like its last grant, so it may hold
-// one whose mark is gone already.
+// TestWhatWasGrantedAWindowAgoDoesNotComeBack: an entry is dated like its last grant, so it may
+// hold one whose mark is gone already.
 func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 	const window, step = int64(time.Hour / time.Microsecond), int64(10 * time.Second / time.Microsecond)
 	for a := range algorithms {

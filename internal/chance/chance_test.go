@@ -11,7 +11,8 @@ func TestSeed(t *testing.T) {
 		}
 		return drawn
 	}
-	if draw(1) != draw(1) || draw(1) == draw(2) {
+	first, again, other := draw(1), draw(1), draw(2)
+	if first != again || first == other {
 		t.Error("a seed does not decide what is drawn")
 	}
 }

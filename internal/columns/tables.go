@@ -70,7 +70,7 @@ var (
 		{Name: "kind", Fixed: "SLB6"},
 		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "searched", Width: 16},
 	}}
-	// Sum: three follow the header, of the half window before, of the one under way, and of the next.
+	// Sum: three follow the header: of the half window before, the one under way, and the next.
 	Sum = Table{Name: "sum",
 		Columns: []Column{{Name: "light", Width: 20}, {Name: "rest", Width: 20}, {Name: "heavy", Width: 11},
 			{Name: "weight", Width: 11}}}
