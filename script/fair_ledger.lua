@@ -1,8 +1,8 @@
 --@needs format ids now share stored sub window
 --@gives accounts allow b full max min note open part pay read save texts
 -- Fairness: the ledger, a hash of a header and an account of each participant. What the numbers
--- mean and why says fairness/ledger.go, to which this is equal bit for bit. Included where participants
--- contend, inside of a pcall: a ledger that is damaged is thrown away.
+-- mean and why says fairness/ledger.go, to which this is equal bit for bit. Included where
+-- participants contend, inside of a pcall: a ledger that is damaged is thrown away.
 --
 -- Of each column: name(bytes), behind where it begins, counted from 1.
 --@layout ledger
