@@ -81,7 +81,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"cell.form":                      "%16d%13d",
 		"windows.opened":                 "150, 165",
 		"terms.head_life":                "102",
-		"account.mark..id":               "1, 17",
+		"account.weight..seen":           "1, 23",
 		"booking.date..permits[..index]": "index - 28, index",
 	} {
 		if got, known := Lua(name); !known || got != want {
@@ -99,25 +99,23 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 }
 
 func TestReader(t *testing.T) {
-	text := Account.Sprint("0123456789abcdef", 7, 1, 2, 3, -4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
-	if len(text) != Account.Bytes() {
+	table := Table{Name: "sample", Columns: []Column{
+		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 4, Text: true}, {Name: "weight", Width: 7}, {Name: "credit", Width: 5},
+	}}
+	text := table.Sprint("0a1b", 7, -4)
+	if len(text) != table.Bytes() {
 		t.Fatalf("%d bytes", len(text))
 	}
-	r := Account.Reader(text)
-	if id, weight := r.Text(), r.Number(); id != "0123456789abcdef" || weight != 7 || r.Bad() {
-		t.Errorf("%q, weight %d", id, weight)
-	}
-	for _, want := range []int64{1, 2, 3, -4, 5, 6, 7, 8, 9, 10, 11, 12, 13} {
-		if got := r.Number(); got != want || r.Bad() {
-			t.Errorf("%d, want %d", got, want)
-		}
+	r := table.Reader(text)
+	if id, weight, credit := r.Text(), r.Number(), r.Number(); id != "0a1b" || weight != 7 || credit != -4 || r.Bad() {
+		t.Errorf("%q, weight %d, credit %d", id, weight, credit)
 	}
 	if r.Number(); !r.Bad() {
 		t.Error("read on behind the end")
 	}
-	for name, text := range map[string]string{"short": text[:30], "no mark": "x" + text[1:],
-		"no number": text[:17] + "      x" + text[24:]} {
-		bad := Account.Reader(text)
+	for name, text := range map[string]string{"short": text[:10], "no mark": "x" + text[1:],
+		"no number": text[:5] + "      x" + text[12:]} {
+		bad := table.Reader(text)
 		_, _ = bad.Text(), bad.Number()
 		if bad.Number(); !bad.Bad() {
 			t.Errorf("%s: nothing is wrong", name)
