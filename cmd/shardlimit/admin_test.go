@@ -135,12 +135,12 @@ func TestShowsWhoContends(t *testing.T) {
 		}
 	}
 	for args, says := range map[string][]string{
-		"show who --participant ann": {"\nann                      2          14 ",
-			"\n" + shardlimit.ParticipantID("stranger") + "         1           2 "},
-		"top who --participant ann --count 1": {"\nann                      2          14 "},
-		"show who --json --participant ann": {`"name": "ann"`, `"used": 14`,
+		"show who --participant ann": {"\nann                      2           7 ",
+			"\n" + shardlimit.ParticipantID("stranger") + "         1           1 "},
+		"top who --participant ann --count 1": {"\nann                      2           7 "},
+		"show who --json --participant ann": {`"name": "ann"`, `"used": 7`,
 			`"id": "` + shardlimit.ParticipantID("stranger")},
-		"show who": {"\n" + shardlimit.ParticipantID("ann") + "         2          14 "},
+		"show who": {"\n" + shardlimit.ParticipantID("ann") + "         2           7 "},
 	} {
 		text, code := runHere(t, append(strings.Fields(args), "--prefix", prefix, "--redis", server.Addr())...)
 		for _, s := range says {
