@@ -376,6 +376,33 @@ func TestANodeThatRefusesToWriteIsSkippedAndLosesNothing(t *testing.T) {
 	}
 }
 
+// What the other shards have told stands while one fails: a denial, and no outage.
+func TestAShardThatFailsMakesNoOutageOfADenial(t *testing.T) {
+	t.Parallel()
+	fl, posts := proxied(t, 2)
+	l := limiter(t, fl.client(t, patientFor(time.Second)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	settled(t, l)
+	some, err := l.AllowN(t.Context(), 30)
+	if err != nil || !some.Allowed {
+		t.Fatalf("%+v, %v", some, err)
+	}
+	failing := posts[0]
+	if shardOn(t, peek(t, l), failing.name).Used == 0 {
+		failing = posts[1]
+	}
+	drain(t, l)
+	if err := l.Settle(t.Context(), some, 0); err != nil {
+		t.Fatal(err)
+	}
+	failing.proxy.Stall(true)
+	defer failing.proxy.Stall(false)
+	d, err := l.Allow(t.Context())
+	if err != nil || d.Allowed || d.Degraded || d.RetryAfter < time.Second/2 || d.RetryAfter > time.Minute {
+		t.Errorf("while the other has nothing for an hour: %+v, %v", d, err)
+	}
+}
+
 func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 2)

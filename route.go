@@ -19,21 +19,28 @@ const minRetry = 10 * time.Microsecond
 const refusals = 4
 
 // shutOut reports whether every shard that can be reached is known to have
-// nothing for this participant, whether any can be, and when the first of them
-// has a permit again.
-func (v *view) shutOut(now int64) (empty, reachable bool, next int64) {
-	empty = true
+// nothing for this participant, and when the first of them has a permit again.
+func (v *view) shutOut(now int64) (empty bool, next int64) {
+	shut, reachable, next := v.tally(now)
+	return shut > 0 && shut == reachable, next
+}
+
+// tally returns how many shards are known to have nothing for this participant, how many can be
+// reached, and when the first of these has a permit again.
+func (v *view) tally(now int64) (shut, reachable int, next int64) {
 	for _, s := range v.visit {
 		if !s.Lane.Usable(now) {
 			continue
 		}
-		if at := max(s.Lane.FreeAt(), s.PacedUntil()); !reachable || at < next {
+		if at := max(s.Lane.FreeAt(), s.PacedUntil()); reachable == 0 || at < next {
 			next = at
 		}
-		reachable = true
-		empty = empty && s.Shut(now)
+		reachable++
+		if s.Shut(now) {
+			shut++
+		}
 	}
-	return empty && reachable, reachable, next
+	return shut, reachable, next
 }
 
 // pause is how long it takes until the first shard wants to see this participant again.
@@ -185,7 +192,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 func (m *member) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		if empty, _, _ := v.shutOut(seen.now); (v.split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
+		if empty, _ := v.shutOut(seen.now); (v.split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
 			return m.collect(ctx, v, n, since, seen, d)
 		}
 	}
@@ -262,7 +269,7 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 	c := v.member.core
 	var next int64
 	if n == 1 {
-		empty, _, first := v.shutOut(now)
+		empty, first := v.shutOut(now)
 		if !empty {
 			return false
 		}
@@ -300,25 +307,28 @@ func (c *core) gone(ctx context.Context, err error) error {
 
 // denied ends a call that began at since and that no shard could serve: with a denial if at least
 // one could be reached, else by the outage policy. Who has waited in a queue of this process is to
-// come back after as long as that took.
+// come back after as long as that took, who met only a shard that failed after a call timeout.
 func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
 	now, retry := seen.now, seen.retry
-	empty, reachable, next := v.shutOut(now)
-	// A shard that was known to be empty when it was passed over may have got permits
-	// back since. Then there is no outage, although nobody was asked.
-	if !seen.reached && !seen.queued && !empty && (seen.failure != nil || !reachable) {
+	shut, reachable, next := v.tally(now)
+	// What one shard has told holds, though another fails: there is no outage while one is known to
+	// have nothing, nor where a shard that was passed over as empty has got permits back since.
+	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
 		v.member.core.Refresh() // nobody else would hear that nodes are back
 		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}
 	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(next - now)
-		if !reachable {
+		if reachable == 0 {
 			retry = v.limit.Per
 		}
 	}
-	if seen.queued {
+	switch {
+	case seen.queued:
 		retry = max(retry, time.Duration(now-since))
+	case seen.failure != nil && !seen.reached:
+		retry = v.member.core.client.cfg.CallTimeout
 	}
 	v.member.core.deny(v.routes, now, retry, d)
 	return nil

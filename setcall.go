@@ -299,7 +299,7 @@ func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Du
 	c := m.core
 	now := c.client.now()
 	if n == 1 {
-		_, _, next := m.view(r).shutOut(now)
+		_, next := m.view(r).shutOut(now)
 		return max(0, time.Duration(next-now))
 	}
 	if o := c.ahead.Load(); o != nil && now < o.until {
