@@ -43,7 +43,7 @@ func (m *movedLimit) call(t *testing.T, calls int) {
 func moveAllSlots(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	var limits []*movedLimit
 	add := func(algorithm shardlimit.Algorithm, used int) {
-		limit := shardlimit.Limit{Permits: 240, Per: time.Hour, Shards: 1, Algorithm: algorithm}
+		limit := shardlimit.Limit{Permits: 240, Per: 24 * time.Hour, Shards: 1, Algorithm: algorithm}
 		if algorithm == shardlimit.LeakyBucket || algorithm == shardlimit.TokenBucket {
 			limit.Burst = limit.Permits
 		}
@@ -80,7 +80,7 @@ func moveAllSlots(t *testing.T, f fleet, cluster *redistest.Cluster) {
 // moveSlotsUnderLoad moves the slots of a limit in full use to and fro, one after the other.
 func moveSlotsUnderLoad(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	limit := shardlimit.Limit{Permits: 300, Per: 300 * time.Millisecond, Shards: 3}
-	limiters := f.group(t, 3, "load", limit, func(c *shardlimit.Config) { c.CallTimeout = time.Second })
+	limiters := f.group(t, 3, "load", limit, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
 	callers := newTraffic(t)
 	callers.dying = true // what a shard on its way granted cannot be given back
 	callers.start(2, limiters...)

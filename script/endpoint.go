@@ -62,11 +62,8 @@ func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []s
 
 // While a slot of a cluster is on its way to another server, a call that declares several keys is
 // answered with TRYAGAIN unless all of them are at the same one. Then it was not executed, and is
-// sent again after a pause, twice as long each time.
-const (
-	tornPause   = time.Millisecond
-	longestTorn = 128 * time.Millisecond
-)
+// sent again after a pause, twice as long each time, while the call has time.
+const tornPause = time.Millisecond
 
 func isTorn(err error) bool {
 	var reply *rueidis.RedisError
@@ -75,7 +72,7 @@ func isTorn(err error) bool {
 
 // rest waits, and reports whether to try again: a call leaves most of its time to other shards.
 func rest(ctx context.Context, pause time.Duration) bool {
-	if by, ok := ctx.Deadline(); pause > longestTorn || ok && time.Until(by) < 4*pause {
+	if by, ok := ctx.Deadline(); !ok && pause > time.Second || ok && time.Until(by) < 4*pause {
 		return false
 	}
 	timer := time.NewTimer(pause)
