@@ -25,7 +25,7 @@ type stoppedWorld struct {
 	nodes   []shardlimit.Node // of q
 }
 
-func newStoppedWorld(t *testing.T, nodes int) *stoppedWorld {
+func newStoppedWorld(t *testing.T, nodes int, change ...func(*shardlimit.Config)) *stoppedWorld {
 	oneProcessor(t)
 	w := &stoppedWorld{T: t, takings: takings{begun: time.Now()}}
 	w.cut.Store(-1)
@@ -45,7 +45,7 @@ func newStoppedWorld(t *testing.T, nodes int) *stoppedWorld {
 			f.nodes = append(f.nodes,
 				shardlimit.Node{Name: fmt.Sprint("n", i), Client: redissim.NewLink(s, fate, hold)})
 		}
-		return f.client(t, wary), f.nodes
+		return f.client(t, change...), f.nodes
 	}
 	w.p, _ = process(func(int) bool { return false }, w.ice.hold)
 	w.q, w.nodes = process(func(i int) bool { return w.cut.Load() == int64(i) }, func() {})
@@ -96,8 +96,8 @@ func TestWhoStoodStillTakesNothingOfALostNode(t *testing.T) {
 	for lost := range int64(4) {
 		t.Run(fmt.Sprint("n", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newStoppedWorld(t, 4)
-				limit := shardlimit.Limit{Permits: 80, Per: 10 * time.Second, Shards: 4, Failover: true}
+				w := newStoppedWorld(t, 4, wary)
+				limit := shardlimit.Limit{Permits: 80, Per: 10 * time.Second, Shards: 4}
 				p, q := limiter(t, w.p, "l", limit), limiter(t, w.q, "l", limit)
 				settled(t, q)
 				w.call(3*time.Second, p, q)
@@ -121,7 +121,7 @@ func TestWhoStoodStillTakesNothingOfALostNode(t *testing.T) {
 	}
 }
 
-// The same with a key of a family, without Failover: while the machine stood still, others moved
+// The same with a key of a family, without takeover: while the machine stood still, others moved
 // the key to another node, and what its old node had of it was forgotten. No call creates it anew.
 func TestWhoStoodStillBringsNoKeyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

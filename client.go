@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -73,8 +74,10 @@ func New(cfg Config) (*Client, error) {
 		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
-	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cfg.NodeTimeout, Changed: c.reconsider})
-	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed, Fences: fences}
+	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
+		Changed: c.reconsider})
+	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed, Fences: fences,
+		Takeover: cfg.NodeTimeout > 0}
 	return c, nil
 }
 

@@ -110,9 +110,18 @@ type Config struct {
 	CallTimeout time.Duration
 	// OnOutage is what a call answers when no shard does.
 	OnOutage OutagePolicy
-	// NodeTimeout is for how long a node must not have answered this process for it to be lost, and
-	// for how long a lost one must answer to be back, of limits with Limit.Failover; 0 means
-	// DefaultNodeTimeout, and at least a second.
+	// NodeTimeout, at least a second, has what a lost node has of a limit taken over by the others:
+	// of limits that this process declares first. A node is lost to all once one process had no
+	// answer from it for so long and a majority of three nodes (of five where there are eight or
+	// more) agrees; what it granted must have left the window, and then its share is raised
+	// elsewhere. When it has answered for as long it gets a part again. The price: where no such
+	// majority can be reached for five seconds the outage policy answers, although shards may be
+	// there. See docs/takeover.md.
+	//
+	// With 0 limits are declared without. A limit keeps what it was declared with, whoever joins or
+	// changes it: of one with takeover, a node is lost to a process without NodeTimeout after
+	// DefaultNodeTimeout. Limits declared over fewer than three nodes, and those of Scope
+	// PerParticipant, have none.
 	NodeTimeout time.Duration
 	// AfterLoss is what a shard does after its node lost its memory; 0 means Quarantine for windows
 	// up to a minute, Resume above.
@@ -135,7 +144,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.Participant = defaultParticipant()
 	}
 	c.Weight = cmp.Or(c.Weight, 1)
-	c.NodeTimeout = cmp.Or(c.NodeTimeout, DefaultNodeTimeout)
 	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, DefaultKeyPrefix)
 	if c.MeterProvider == nil {
@@ -165,8 +173,8 @@ func (c *Config) check() error {
 	if !fairWeight(c.Weight) {
 		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
 	}
-	if c.NodeTimeout < time.Second {
-		bad("NodeTimeout is %s; it must be at least 1s", c.NodeTimeout)
+	if c.NodeTimeout != 0 && c.NodeTimeout < time.Second {
+		bad("NodeTimeout is %s; it must be at least 1s, or 0", c.NodeTimeout)
 	}
 	if c.CallTimeout < time.Millisecond {
 		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)

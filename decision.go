@@ -85,8 +85,10 @@ type State struct {
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64
 	Shards       []ShardState
-	// Lost are the nodes that are lost: what they have is being taken over, or was if Settled. Only
-	// of a limit with Failover.
+	// Takeover tells that the others take over what a lost node has of the limit: it was declared
+	// with Config.NodeTimeout.
+	Takeover bool
+	// Lost are the nodes that are lost: what they have is being taken over, or was if Settled.
 	Lost []string
 
 	releases []forecast.Release // how what is free changes and when, counted from the Peek, in order of time

@@ -21,7 +21,7 @@ func TestAReservationOfALongerWindowOutlivesItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 3)
 		fl.punctual = true
-		long := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Failover: true}
+		long := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
 		l := limiter(t, fl.client(t, wary), "l", long)
 		settled(t, l)
 		drain(t, l)
@@ -51,55 +51,17 @@ func TestAReservationOfALongerWindowOutlivesItsNode(t *testing.T) {
 	})
 }
 
-// That also holds if Failover was off in between.
-func TestAReservationOutlivesItsNodeAlthoughFailoverWasOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := bubbledNodes(t, 3)
-		fl.punctual = true
-		long := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Failover: true}
-		l := limiter(t, fl.client(t), "l", long)
-		settled(t, l)
-		drain(t, l)
-		r, err := l.Reserve(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, failover := range []bool{false, true} {
-			short := long
-			short.Per, short.Failover = time.Second, failover
-			if err := l.SetLimit(t.Context(), short); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(2 * time.Second)
-		}
-		settled(t, l)
-		for i, n := range fl.nodes {
-			nodes[i].down.Store(n.Name == peek(t, l).Shards[0].Node)
-		}
-		for r.Delay() > 300*time.Millisecond {
-			_, _ = l.Allow(t.Context())
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(r.Delay()) // from now on its permits are used
-		for end := time.Now().Add(900 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if d, err := l.Allow(t.Context()); err == nil && d.Granted > 0 {
-				t.Fatal("a permit beside a reservation for all of them")
-			}
-		}
-	})
-}
-
 // What is wholly on a lost node is served elsewhere as soon as nobody relies on the node, and what
 // was granted or reserved there has left the window: two windows.
 func TestATakeoverWaitsForTwoWindows(t *testing.T) {
-	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Failover: true}
+	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
 	for name, family := range map[string]bool{"a limit": false, "a key": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fl, nodes := bubbledNodes(t, 3)
 				fl.punctual = true
 				var l *shardlimit.Limiter
-				if client := fl.client(t); family {
+				if client := fl.client(t, takesOver); family {
 					l = keyed(t, client, "f", limit).Limiter("user")
 				} else {
 					l = limiter(t, client, "l", limit)
@@ -132,7 +94,7 @@ func TestWhatWasBookedAheadOutlivesItsNode(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 3)
 		fl.punctual = true
 		var cut atomic.Bool
-		limit := shardlimit.Limit{Permits: 30, Per: time.Minute, Shards: 3, Failover: true}
+		limit := shardlimit.Limit{Permits: 30, Per: time.Minute, Shards: 3}
 		var far []*shardlimit.Limiter
 		for range 2 {
 			far = append(far, limiter(t, fl.cutBy(&cut).client(t, wary, func(c *shardlimit.Config) {
@@ -182,7 +144,7 @@ func TestWhoRestedReservesByTheLimitInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, _ := bubbledNodes(t, 3)
 		fl.punctual = true
-		before := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 1, Failover: true}
+		before := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 1}
 		rests, other := limiter(t, fl.client(t, wary), "l", before), limiter(t, fl.client(t, wary), "l", before)
 		settled(t, other)
 		after := before

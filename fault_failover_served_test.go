@@ -47,7 +47,7 @@ var losses = []loss{
 		func(w *lossWorld) { w.some.Stall(false) }, servedAgain + 4*time.Second},
 }
 
-// With the default of Failover, what a lost node has of a limit a second is served again within 20
+// With DefaultNodeTimeout, what a lost node has of a limit a second is served again within 20
 // s, and within 30 s once it is back. No window is ever over. SHARDLIMIT_FULL=1 plays every loss,
 // and leaves a busy machine no more time than that.
 func TestALimitIsServedInFullAfterANodeWasLost(t *testing.T) {
@@ -64,15 +64,15 @@ func TestALimitIsServedInFullAfterANodeWasLost(t *testing.T) {
 }
 
 func servedAfterALoss(t *testing.T, l loss) {
-	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4, Failover: true}
+	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
 	fl, posts := proxied(t, 4)
 	w := &lossWorld{post: posts[0], some: redistest.NewProxy(t, posts[0].server.Addr())}
 	some := fl
 	some.nodes = slices.Clone(fl.nodes)
 	some.nodes[0].Redis.InitAddress = []string{w.some.Addr()}
-	limiters := []*shardlimit.Limiter{limiter(t, some.client(t, patientFor(250*time.Millisecond)), "l", limit)}
+	limiters := []*shardlimit.Limiter{limiter(t, some.client(t, patientFor(250*time.Millisecond), takesOver), "l", limit)}
 	for range 2 {
-		limiters = append(limiters, limiter(t, fl.client(t, patientFor(250*time.Millisecond)), "l", limit))
+		limiters = append(limiters, limiter(t, fl.client(t, patientFor(250*time.Millisecond), takesOver), "l", limit))
 	}
 	for _, l := range limiters {
 		settled(t, l)

@@ -21,6 +21,9 @@ const failoverAfter = time.Second
 // wary has nodes put out that are silent for a second.
 func wary(c *shardlimit.Config) { c.NodeTimeout = failoverAfter }
 
+// takesOver has limits declared whose lost nodes are taken over after the usual time.
+func takesOver(c *shardlimit.Config) { c.NodeTimeout = shardlimit.DefaultNodeTimeout }
+
 // What a lost node has of a limit is served by the others, whatever it is that it does, and no
 // window is ever over. When it is back, whether it remembers or not, it has a part again.
 func TestALostNodeIsTakenOver(t *testing.T) {
@@ -37,7 +40,7 @@ func TestALostNodeIsTakenOver(t *testing.T) {
 }
 
 func lostNodeIsTakenOver(t *testing.T, f failure) {
-	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4, Failover: true}
+	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
 	fl, posts := proxied(t, 4)
 	var limiters []*shardlimit.Limiter
 	for range 3 {
@@ -109,7 +112,7 @@ func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 3)
 	c := fl.client(t, patientFor(250*time.Millisecond), wary)
-	one := shardlimit.Limit{Permits: 5, Per: time.Second, Shards: 1, Failover: true}
+	one := shardlimit.Limit{Permits: 5, Per: time.Second, Shards: 1}
 	byNode := map[string]*shardlimit.Limiter{}
 	for i := 0; len(byNode) < 3; i++ {
 		l := limiter(t, c, fmt.Sprint("l", i), one)
@@ -142,7 +145,7 @@ func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 	}
 	for node, l := range byNode {
 		if err := l.SetLimit(t.Context(),
-			shardlimit.Limit{Permits: 7, Per: time.Second, Shards: 1, Failover: true}); err != nil {
+			shardlimit.Limit{Permits: 7, Per: time.Second, Shards: 1}); err != nil {
 			t.Errorf("the limit of %s cannot be changed: %v", node, err)
 		}
 	}
@@ -161,7 +164,7 @@ func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 // A node that some processes cannot reach is given up by all; no window is over meanwhile.
 func TestANodeThatSomeCannotReachIsTakenOver(t *testing.T) {
 	t.Parallel()
-	limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3, Failover: true}
+	limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3}
 	fl, _ := independent(t, 3)
 	behind, post := fl.behindProxy(t)
 	near := limiter(t, fl.client(t, patientFor(250*time.Millisecond), wary), "l", limit)
@@ -194,7 +197,7 @@ func TestWithoutAMajorityNobodyIsServed(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 3)
 	l := limiter(t, fl.client(t, patientFor(250*time.Millisecond), wary), "l",
-		shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3, Failover: true})
+		shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3})
 	settled(t, l)
 	for _, p := range posts[:2] {
 		p.proxy.Stall(true)

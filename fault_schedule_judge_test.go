@@ -84,7 +84,7 @@ func (g *guarded) set(l *shardlimit.Limiter, limit shardlimit.Limit) error {
 		g.versions[len(g.versions)-1].from = history.Now()
 		return err
 	}
-	if limit.Failover {
+	if g.takeover {
 		g.settling.Go(func() { g.endsWhenSettled(l, len(before)) })
 	} else {
 		g.ends(len(before))

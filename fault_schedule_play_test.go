@@ -22,10 +22,12 @@ type schedule struct {
 	limits   []*guarded // all of them
 	workers  []*hand
 	prefix   string
+	takeover bool // limits are declared with it
 	mild     bool // nothing happens for which docs/failures.md allows more than the limit
 }
 
 func (s *schedule) play() {
+	s.takeover = s.IntN(4) > 0
 	s.begin(s.drawLimit())
 	if s.IntN(3) == 0 {
 		s.guardKeys()
@@ -50,7 +52,7 @@ func (s *schedule) play() {
 
 func (s *schedule) drawLimit() shardlimit.Limit {
 	l := shardlimit.Limit{Permits: 100 + s.Int64N(900), Per: time.Duration(300+s.IntN(700)) * time.Millisecond,
-		Shards: 1 + s.IntN(6), Failover: s.IntN(4) > 0}
+		Shards: 1 + s.IntN(6)}
 	switch n := s.IntN(9); {
 	case n < 4:
 		l.Algorithm = shardlimit.SlidingLog
@@ -70,11 +72,14 @@ func (s *schedule) drawLimit() shardlimit.Limit {
 
 // begin starts the nodes and three processes with their limit.
 func (s *schedule) begin(limit shardlimit.Limit) {
-	s.Logf("%v, %v, burst %d, lease %v, failover %t", limit, limit.Algorithm, limit.Burst, limit.Lease, limit.Failover)
+	s.Logf("%v, %v, burst %d, lease %v, takeover %t", limit, limit.Algorithm, limit.Burst, limit.Lease, s.takeover)
 	fl := s.build()
+	change := []func(*shardlimit.Config){patientFor(scheduleTimeout), afterLoss(shardlimit.Quarantine)}
+	if s.takeover {
+		change = append(change, wary)
+	}
 	for range 3 {
-		s.clients = append(s.clients,
-			fl.client(s.T, patientFor(scheduleTimeout), wary, afterLoss(shardlimit.Quarantine)))
+		s.clients = append(s.clients, fl.client(s.T, change...))
 	}
 	s.main = s.guard("l", limit, func(c *shardlimit.Client) *shardlimit.Limiter { return limiter(s.T, c, "l", limit) })
 	for _, l := range s.main.limiters {
@@ -87,7 +92,7 @@ func (s *schedule) begin(limit shardlimit.Limit) {
 
 // guardKeys has two keys of a family called, too.
 func (s *schedule) guardKeys() {
-	limit := shardlimit.Limit{Permits: 20 + s.Int64N(40), Per: time.Second, Failover: true,
+	limit := shardlimit.Limit{Permits: 20 + s.Int64N(40), Per: time.Second,
 		Algorithm: algorithms[s.IntN(len(algorithms))]}
 	s.Logf("keys: %v, %v", limit, limit.Algorithm)
 	families := map[*shardlimit.Client]*shardlimit.Family{}
@@ -103,7 +108,7 @@ func (s *schedule) guardKeys() {
 
 // guardDeleted has a limit called that is deleted now and then.
 func (s *schedule) guardDeleted() {
-	limit := shardlimit.Limit{Permits: 50, Per: 500 * time.Millisecond, Shards: 2, Failover: s.IntN(2) == 0}
+	limit := shardlimit.Limit{Permits: 50, Per: 500 * time.Millisecond, Shards: 2}
 	s.guard("d", limit, func(c *shardlimit.Client) *shardlimit.Limiter { return limiter(s.T, c, "d", limit) })
 }
 

@@ -28,9 +28,9 @@ func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Parallel()
 	}
-	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, tally: &tally{},
+	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true, tally: &tally{},
 		plan: &schedulePlan{kind: "standalone"}}, began: time.Now()}
-	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4, Failover: true}
+	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}
 	s.begin(s.limit)
 	for _, c := range s.clients {
 		s.families = append(s.families, keyed(t, c, "f", soakedKey))
@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 // soakRows is how many rows the report of a soak has.
 const soakRows = 12
 
-var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second, Failover: true}
+var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second}
 
 // soak is a soak under way.
 type soak struct {
@@ -201,7 +201,7 @@ func (s *soak) report() {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A soak
 
-Four servers and three processes; nine callers of a limit of %d permits in %v (4 shards, Failover),
+Four servers and three processes; nine callers of a limit of %d permits in %v (4 shards, takeover),
 and twelve of %d keys with %d in %v. %d other keys are called now and then. Each round breaks
 servers at random, one or two at a time, moves the limit, and mends all.
 

@@ -11,7 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
-// A call of a limit with Failover that is stuck on its way acts as long as its process may rely on
+// A call of a limit with takeover that is stuck on its way acts as long as its process may rely on
 // what it knew when it sent it, and does nothing after: by then others may have taken the node's
 // share over.
 func TestACallThatIsStuckDoesNothingOnceOthersMayHaveTakenOver(t *testing.T) {
@@ -42,8 +42,8 @@ func usedByAStuckCall(t *testing.T, stuck time.Duration) int64 {
 		}, func() {})
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
 	}
-	l := limiter(t, f.client(t), "l",
-		shardlimit.Limit{Permits: 90, Per: 10 * time.Minute, Shards: 3, Failover: true})
+	l := limiter(t, f.client(t, takesOver), "l",
+		shardlimit.Limit{Permits: 90, Per: 10 * time.Minute, Shards: 3})
 	if d, err := l.AllowN(t.Context(), 70); err != nil || !d.Allowed { // every shard has state
 		t.Fatalf("%+v, %v", d, err)
 	}

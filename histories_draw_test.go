@@ -53,6 +53,7 @@ func (d *drawing) world() {
 	if d.theme == "crowd" || d.oneIn(5) {
 		outage = pick(d, shardlimit.FailOpen, shardlimit.FailLocal)
 	}
+	mixed := p.Seed%4 == 3 // every other process declares without takeover
 	most := pick(d, time.Duration(0), time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for range 1 + d.IntN(4) {
 		proc := processPlan{Outage: outage,
@@ -63,6 +64,9 @@ func (d *drawing) world() {
 		}
 		for range p.Nodes {
 			proc.Latency = append(proc.Latency, time.Duration(d.Int64N(int64(most)+1)))
+		}
+		if d.ofLoss() && (!mixed || len(p.Procs)%2 == 0) {
+			proc.NodeTimeout = time.Second
 		}
 		p.Procs = append(p.Procs, proc)
 	}
@@ -86,7 +90,7 @@ func (d *drawing) limit() shardlimit.Limit {
 		l.Algorithm = shardlimit.SlidingCounter
 	}
 	if d.ofLoss() {
-		l.Failover, l.Per = true, pick(d, 100*time.Millisecond, time.Second, time.Second, 5*time.Second)
+		l.Per = pick(d, 100*time.Millisecond, time.Second, time.Second, 5*time.Second)
 		l.Shards = pick(d, 1, 2, 3, 4, 6)
 	}
 	if d.theme == "ahead" {

@@ -67,8 +67,8 @@ func TestOnlyKeysThatMoveMayTakeLonger(t *testing.T) {
 		"keys counted otherwise": {family: true, next: counter},
 		"another number":         {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
 	} {
-		l := &watched{world: &world{troubled: c.lost}, placed: c.placed}
-		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second, Failover: true}, Family: c.family}
+		l := &watched{world: &world{troubled: c.lost, plan: &plan{Procs: []processPlan{{NodeTimeout: time.Second}}}}, placed: c.placed}
+		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second}, Family: c.family}
 		l.declared(0)
 		if c.next.Permits > 0 {
 			l.versions = append(l.versions, &version{limit: c.next})

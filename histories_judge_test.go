@@ -89,7 +89,7 @@ func (l *watched) changes(limit shardlimit.Limit) *version {
 // process has not used it for 15 seconds, so that of a family does not end.
 func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Duration) {
 	end := l.world.now() + int64(late)
-	if l.plan.Limit.Failover { // a takeover that begins before the change has settled is another change
+	if l.world.plan.takesOver() { // a takeover that begins before the change has settled is another change
 		end += int64(20 * time.Second)
 	}
 	l.shortens(done, 0)
@@ -162,7 +162,7 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 // nodes, what a node had was taken over, they are counted under another algorithm, or had a limit
 // of their own.
 func (l *watched) moves() bool {
-	return l.plan.Family && (l.placed || l.owned || l.plan.Limit.Failover && !l.world.well() ||
+	return l.plan.Family && (l.placed || l.owned || l.world.plan.takesOver() && !l.world.well() ||
 		slices.ContainsFunc(l.versions,
 			func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
 }

@@ -2,6 +2,7 @@ package shardlimit_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ type processPlan struct {
 	Outage  shardlimit.OutagePolicy
 	Loss    shardlimit.LossPolicy
 	Timeout time.Duration // CallTimeout; 0: the default
+	// NodeTimeout; 0: this process declares limits without takeover
+	NodeTimeout time.Duration `json:",omitempty"`
 }
 
 // limitPlan is a limit as everybody's code declares it.
@@ -91,19 +94,20 @@ func (s step) String() string {
 }
 
 func describe(l shardlimit.Limit) string {
-	text := fmt.Sprintf("%v, %v, Shards %d, Lease %s", l, l.Algorithm, l.Shards, l.Lease)
-	if l.Failover {
-		text += ", Failover"
-	}
-	return text
+	return fmt.Sprintf("%v, %v, Shards %d, Lease %s", l, l.Algorithm, l.Shards, l.Lease)
+}
+
+// takesOver reports whether a process may declare limits with takeover.
+func (p *plan) takesOver() bool {
+	return slices.ContainsFunc(p.Procs, func(p processPlan) bool { return p.NodeTimeout > 0 })
 }
 
 func (p *plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "history of seed %d: %d nodes\n", p.Seed, p.Nodes)
 	for i, proc := range p.Procs {
-		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d\n", i, proc.Nodes, proc.Latency,
-			proc.Outage, proc.Loss)
+		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d, takeover %v\n", i,
+			proc.Nodes, proc.Latency, proc.Outage, proc.Loss, proc.NodeTimeout > 0)
 	}
 	for i, l := range p.Limits {
 		kind := "limit"

@@ -171,7 +171,7 @@ func (p *process) start() {
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
 	cfg := shardlimit.Config{
 		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
-		CallTimeout: p.plan.Timeout, NodeTimeout: time.Second,
+		CallTimeout: p.plan.Timeout, NodeTimeout: p.plan.NodeTimeout,
 		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 	}
 	cfg.Nodes = p.listed(p.plan.Nodes)

@@ -9,13 +9,13 @@ import (
 )
 
 // A process forgets the shards of a layout with it, however often a limit moves. Shards of an
-// algorithm that the limit had before, or of a life of a node that is over, never return.
+// algorithm that the limit had before never return.
 func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
 		for i := range 8 {
-			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3, Failover: i%2 == 0,
+			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3,
 				Algorithm: []shardlimit.Algorithm{shardlimit.SlidingCounter, shardlimit.SlidingLog,
 					shardlimit.TokenBucket}[i%3]}
 			if err := l.SetLimit(t.Context(), next); err != nil {
@@ -39,9 +39,9 @@ func TestAForgottenLayoutIsNotOvertakenByADeclaration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 4)
 		fl.punctual = true
-		limit := shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4, Failover: true}
-		rests := limiter(t, fl.client(t), "l", limit)
-		changes := fl.client(t)
+		limit := shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4}
+		rests := limiter(t, fl.client(t, takesOver), "l", limit)
+		changes := fl.client(t, takesOver)
 		l := limiter(t, changes, "l", limit)
 		settled(t, rests)
 		drain(t, rests) // every shard has state

@@ -94,15 +94,6 @@ type Limit struct {
 	// higher revision than the stored one replaces it; equal or lower joins
 	// what is stored.
 	Revision int64
-	// Failover has what a lost node has of the limit taken over by the others. A node is lost to
-	// all once one process had no answer from it for Config.NodeTimeout and a majority of three
-	// nodes (of five where there are eight or more) agrees; what it granted must have left the
-	// window, and then its share is raised elsewhere. When it is back it gets a part again. The
-	// price: where no such majority can be reached for five seconds the outage policy answers,
-	// although shards may be there. See docs/takeover.md. With fewer than three nodes it does
-	// nothing. A key of a Family has what its family has. A SetLimit that switches it moves the
-	// limit to other shards.
-	Failover bool
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
 	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of
 	// its own. A declaration in code with a higher Revision replaces the Mode with the rest.
@@ -131,9 +122,6 @@ func (l Limit) String() string {
 		s += " on 1 shard"
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
-	}
-	if l.Failover {
-		s += " with failover"
 	}
 	if l.Mode != Enforced {
 		s += ", " + l.Mode.String()
@@ -179,9 +167,6 @@ func (l Limit) validate() error {
 			l.Lease, longestWindow)
 	case l.Lease%time.Microsecond != 0:
 		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
-	case l.Failover && l.Scope == PerParticipant:
-		return fmt.Errorf("%w: Failover is for a limit that is shared; one of Scope PerParticipant has no shards",
-			ErrInvalidLimit)
 	case l.Mode >= modes:
 		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
 	case l.Revision < 0:

@@ -234,7 +234,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
 		Participants: c.record().Participants()}
 	if f := r.layout.Fence; f != nil {
-		st.Lost = slices.Clone(f.Lost)
+		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}
 	st.Shards = make([]ShardState, len(r.layout.Shards))
 	ahead := make([][]forecast.Release, len(st.Shards))

@@ -133,7 +133,7 @@ func (l Limit) wanted() register.Wanted {
 			Lease: l.Lease,
 			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Auto: l.Shards == 0,
 		},
-		Shards: l.Shards, Failover: l.Failover,
+		Shards: l.Shards,
 	}
 }
 
@@ -152,7 +152,6 @@ func limitOf(l shard.Layout) (Limit, error) {
 		Shards:    len(l.Live()),
 		Lease:     l.Lease,
 		Revision:  l.Revision,
-		Failover:  l.Fence != nil,
 	}
 	if err = errors.Join(err, unknown, newer); err != nil {
 		return limit, err

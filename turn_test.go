@@ -87,9 +87,9 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 3)
 		fl.punctual = true
-		before := shardlimit.Limit{Permits: 10, Per: time.Minute, Burst: 25, Shards: 1, Failover: true,
+		before := shardlimit.Limit{Permits: 10, Per: time.Minute, Burst: 25, Shards: 1,
 			Algorithm: shardlimit.LeakyBucket}
-		rests, other := limiter(t, fl.client(t), "l", before), limiter(t, fl.client(t), "l", before)
+		rests, other := limiter(t, fl.client(t, takesOver), "l", before), limiter(t, fl.client(t, takesOver), "l", before)
 		settled(t, other)
 		if _, err := rests.Allow(t.Context()); err != nil {
 			t.Fatal(err)

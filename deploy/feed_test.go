@@ -187,7 +187,7 @@ func (m *measuring) client(nodes []shardlimit.Node, timeout time.Duration,
 	policy shardlimit.OutagePolicy) *shardlimit.Client {
 	m.t.Helper()
 	c, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: timeout, OnOutage: policy,
-		MeterProvider: m.meters})
+		NodeTimeout: shardlimit.DefaultNodeTimeout, MeterProvider: m.meters})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -212,9 +212,7 @@ func (m *measuring) goodDay() {
 		nodes = append(nodes, shardlimit.Node{Name: string(rune('a' + i)), Redis: s.ClientOption()})
 	}
 	c := m.client(nodes, 5*time.Second, shardlimit.FailClosed)
-	limit := shardlimit.PerSecond(20)
-	limit.Failover = true
-	steady := m.limiter(c, "steady", limit)
+	steady := m.limiter(c, "steady", shardlimit.PerSecond(20))
 	feed(m.t, func(ctx context.Context) { _, _ = steady.Allow(ctx) })
 	waited := m.limiter(c, "waited", shardlimit.PerSecond(10))
 	for range 2 {

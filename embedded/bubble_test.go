@@ -160,7 +160,7 @@ func oneProcessor(t *testing.T) {
 	}
 }
 
-// A lost node is noticed by others of a limit with Failover, which need to know one run of a
+// A lost node is noticed by others of a limit with takeover, which need to know one run of a
 // server from the next.
 func TestALostNodeIsTakenOverInABubble(t *testing.T) {
 	oneProcessor(t)
@@ -175,7 +175,7 @@ func TestALostNodeIsTakenOverInABubble(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		limit := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3, Failover: true}
+		limit := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3}
 		l, err := client.Limiter(t.Context(), "l", limit)
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,8 @@ type layoutJSON struct {
 	Anchor    *anchorJSON  `json:"anchor,omitempty"`
 	Origins   []anchorJSON `json:"origins,omitempty"`
 	Fence     *fenceJSON   `json:"fence,omitempty"`
-	Past      *fenceJSON   `json:"past_fence,omitempty"`
+	Lasts     int64        `json:"lasts_ns,omitempty"`
+	Until     int64        `json:"until,omitempty"`
 	Shards    []shardJSON  `json:"shards"`
 	Keys      *keysJSON    `json:"keys,omitempty"`
 }
@@ -63,7 +64,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	stored := layoutJSON{
 		Version: version, Epoch: l.Epoch, Settled: l.Settled, Permits: l.Permits, Window: int64(l.Window),
 		Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision, Lease: int64(l.Lease), Scope: l.Scope,
-		Mode: l.Mode, Auto: l.Auto, Shards: make([]shardJSON, len(l.Shards)),
+		Mode: l.Mode, Auto: l.Auto, Lasts: int64(l.Lasts), Until: l.Until, Shards: make([]shardJSON, len(l.Shards)),
 	}
 	if l.changed() != l.Epoch {
 		stored.Changed = l.Changed
@@ -83,7 +84,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 			stored.Shards[i].Start = &s.Start
 		}
 	}
-	stored.Keys, stored.Fence, stored.Past = l.Keys.stored(), l.Fence.stored(), l.Past.stored()
+	stored.Keys, stored.Fence = l.Keys.stored(), (*fenceJSON)(l.Fence)
 	return json.Marshal(stored)
 }
 
@@ -112,10 +113,10 @@ func decode(data []byte) (Layout, error) {
 		Epoch: stored.Epoch, Changed: cmp.Or(stored.Changed, stored.Epoch), Settled: stored.Settled,
 		Permits: stored.Permits, Window: time.Duration(stored.Window),
 		Algorithm: stored.Algorithm, Burst: stored.Burst, Revision: stored.Revision, Lease: time.Duration(stored.Lease),
-		Scope: stored.Scope, Mode: stored.Mode, Auto: stored.Auto,
+		Scope: stored.Scope, Mode: stored.Mode, Auto: stored.Auto, Lasts: time.Duration(stored.Lasts), Until: stored.Until,
 		Shards: make([]Shard, len(stored.Shards)),
 	}
-	l.Keys, l.Fence, l.Past = stored.Keys.keys(), stored.Fence.fence(), stored.Past.fence()
+	l.Keys, l.Fence = stored.Keys.keys(), (*Fence)(stored.Fence)
 	if stored.Anchor != nil {
 		l.Anchor = Location{Slot: stored.Anchor.Slot, Node: stored.Anchor.Node}
 	}

@@ -22,22 +22,6 @@ type Fence struct {
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
 	Lost []string
-	// Lasts is for how long what any shard of the layout granted may matter, 0..MaxLasts: also
-	// before, under another layout.
-	Lasts time.Duration
-	// Until is the epoch up to which grants of earlier layouts may matter; 0: Lasts tells of no
-	// earlier layout.
-	Until int64
-}
-
-// MaxLasts bounds for how long what was granted may matter.
-const MaxLasts = 100 * 366 * 24 * time.Hour
-
-// Under returns l for [Layout.Change]: the layout that follows is under the fence, nil for none,
-// and its live shards must have a life, or none.
-func (l Layout) Under(f *Fence) Layout {
-	l.Fence = f
-	return l
 }
 
 func (f *Fence) validate() error {
@@ -53,33 +37,8 @@ func (f *Fence) validate() error {
 	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
 		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
 	}
-	if !f.counts() {
-		return fmt.Errorf("fence: grants that matter for %v", f.Lasts)
-	}
 	return nil
 }
-
-// pastBeside is the Past of a layout that takes the place of another one, too, at an epoch: nil
-// under a fence, which counts that itself.
-func (l Layout) pastBeside(other Layout, epoch int64) *Fence {
-	if l.Fence != nil {
-		return nil
-	}
-	var past Fence
-	for _, f := range []*Fence{l.Past, other.Past, other.Fence} {
-		past = past.CountingOf(f, epoch)
-	}
-	if other.Fence != nil {
-		past = past.Counting(epoch, other.Fence.Lasts)
-	}
-	if past.Lasts == 0 {
-		return nil
-	}
-	return &past
-}
-
-// counts reports whether f tells for how long grants may matter.
-func (f *Fence) counts() bool { return f.Until >= 0 && f.Lasts >= 0 && f.Lasts <= MaxLasts }
 
 // lives reports whether a shard can have this life: letters, digits and dashes, as it stands in
 // keys.
@@ -93,62 +52,47 @@ func lives(life string) bool {
 type fenceJSON struct {
 	Places []string `json:"places"`
 	Lost   []string `json:"lost,omitempty"`
-	Lasts  int64    `json:"lasts_ns"`
-	Until  int64    `json:"until,omitempty"`
-}
-
-func (f *Fence) stored() *fenceJSON {
-	if f == nil {
-		return nil
-	}
-	return &fenceJSON{f.Places, f.Lost, int64(f.Lasts), f.Until}
-}
-
-func (f *fenceJSON) fence() *Fence {
-	if f == nil {
-		return nil
-	}
-	return &Fence{f.Places, f.Lost, time.Duration(f.Lasts), f.Until}
-}
-
-// Lasting returns f with Lasts of a layout alone, whose own grants may matter for so long.
-func (f Fence) Lasting(own time.Duration) Fence {
-	f.Lasts, f.Until = min(own, MaxLasts), 0
-	return f
-}
-
-// Counting returns f for a layout that follows another one at an epoch: what that one granted may
-// matter for so long after. Grants that matter no longer than those of the layout itself change
-// nothing.
-func (f Fence) Counting(epoch int64, lasts time.Duration) Fence {
-	lasts = min(lasts, MaxLasts)
-	return f.countingUntil(epoch+(lasts+lasts/100+believed).Microseconds(), lasts)
 }
 
 // believed is longer than a process goes on granting under a layout that was replaced.
 const believed = 16 * time.Second
 
-// CountingOf returns f for a layout that follows one with another fence at an epoch: it counts what
-// that one counts still.
-func (f Fence) CountingOf(old *Fence, epoch int64) Fence {
-	if old == nil || old.Until < epoch {
-		return f
-	}
-	return f.countingUntil(old.Until, old.Lasts)
+// maxLasts bounds for how long what was granted may matter.
+const maxLasts = 100 * 366 * 24 * time.Hour
+
+// Lasts returns how long a grant can still count: it may be dated a window ahead, and counts for a
+// window after that. Where a burst takes longer than a window to come, that counts in place of the
+// window.
+func (s Spec) Lasts() time.Duration {
+	windows := 2 * max(1, float64(s.Burst)/float64(s.Permits))
+	return time.Duration(min(windows*float64(s.Window), float64(maxLasts))) + s.Lease
 }
 
-func (f Fence) countingUntil(until int64, lasts time.Duration) Fence {
-	if lasts > f.Lasts || f.Until > 0 {
-		f.Lasts, f.Until = max(f.Lasts, lasts), max(f.Until, until)
+// GrantsLast returns how long what any shard of l granted can still count, also before, under
+// another layout.
+func (l Layout) GrantsLast() time.Duration {
+	lasts := l.Lasts
+	for _, s := range l.Specs() {
+		lasts = max(lasts, s.Lasts())
 	}
-	return f
+	return lasts
 }
 
-// merged is the fence of a layout that takes the places of two at an epoch.
-func (f *Fence) merged(other *Fence, epoch int64) *Fence {
-	if f == nil || other == nil {
-		return f
+// counting returns l with what an earlier layout granted that it follows, and with what that one
+// counts still. Grants that matter no longer than those of l itself change nothing.
+func (l Layout) counting(earlier Layout) Layout {
+	own := l.Spec().Lasts()
+	count := func(lasts time.Duration, until int64) {
+		if lasts > own {
+			l.Lasts, l.Until = max(l.Lasts, lasts), max(l.Until, until)
+		}
 	}
-	both := f.CountingOf(other, epoch).Counting(epoch, other.Lasts)
-	return &both
+	for _, s := range earlier.Specs() {
+		lasts := s.Lasts()
+		count(lasts, l.Epoch+(lasts+lasts/100+believed).Microseconds())
+	}
+	if earlier.Until >= l.Epoch {
+		count(earlier.Lasts, earlier.Until)
+	}
+	return l
 }

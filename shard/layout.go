@@ -59,8 +59,11 @@ type Layout struct {
 	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
 	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
 	Fence     *Fence   // by which membership it holds; nil: none; never changed in place
-	Past      *Fence   // of a layout under none: how long grants under an earlier one may matter, or nil
-	Shards    []Shard  // live ones first, in position order; leaving ones after
+	// for how long grants under earlier layouts may matter, up to the epoch Until; 0: no longer than
+	// those under this one
+	Lasts  time.Duration
+	Until  int64
+	Shards []Shard // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit; never
 	// changed in place
 	Keys *Keys
@@ -97,14 +100,17 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	if slices.ContainsFunc(shards, func(s Shard) bool { return s.Share == 0 }) {
 		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
 	}
-	return l.follow(epoch, s, s.live(shards))
+	next, err := l.follow(epoch, s, s.live(shards))
+	if err != nil {
+		return Layout{}, err
+	}
+	return next.counting(l), nil
 }
 
 // follow is Change for shards that have their algorithm and burst.
 func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
 	next := s.layout(epoch)
 	next.Changed, next.Anchor, next.Origins, next.Keys, next.Fence = epoch, l.Anchor, l.Origins, l.Keys, l.Fence
-	next.Past = l.Past
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
@@ -143,8 +149,7 @@ func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
 			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
 		}
 		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
-		next.Fence = next.Fence.merged(other.Fence, epoch)
-		next.Past = next.pastBeside(other, epoch)
+		next = next.counting(other)
 	}
 	return next.checked()
 }
@@ -248,8 +253,8 @@ func (l Layout) validate() error {
 	if err := l.validateOrigins(); err != nil {
 		return err
 	}
-	if l.Past != nil && (!l.Past.counts() || len(l.Past.Places)+len(l.Past.Lost) > 0) {
-		return fmt.Errorf("past fence: grants that matter for %v until %d", l.Past.Lasts, l.Past.Until)
+	if l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Until < 0 {
+		return fmt.Errorf("grants that matter for %v until %d", l.Lasts, l.Until)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err

@@ -24,7 +24,8 @@ func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall})
+	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall,
+		NodeTimeout: cmd.Duration("node-timeout")})
 }
 
 func newClient(config shardlimit.Config) (*shardlimit.Client, error) {

@@ -36,9 +36,6 @@ func describe(l shardlimit.Limit) string {
 	if l.Revision > 0 {
 		fmt.Fprintf(&b, ", revision %d", l.Revision)
 	}
-	if l.Failover {
-		b.WriteString(", with failover")
-	}
 	return b.String()
 }
 
@@ -54,7 +51,6 @@ type limitJSON struct {
 	Burst     int64  `json:"burst"`
 	LeaseUS   int64  `json:"lease_us"`
 	Revision  int64  `json:"revision"`
-	Failover  bool   `json:"failover"`
 	Mode      string `json:"mode"`
 	Error     string `json:"error,omitempty"`
 }
@@ -62,6 +58,5 @@ type limitJSON struct {
 func asJSON(name, kind string, l shardlimit.Limit) limitJSON {
 	return limitJSON{Name: name, Kind: kind, Permits: l.Permits, PerUS: l.Per.Microseconds(),
 		Algorithm: l.Algorithm.String(), Scope: l.Scope.String(), Shards: l.Shards, Burst: l.Burst,
-		LeaseUS: l.Lease.Microseconds(), Revision: l.Revision, Failover: l.Failover,
-		Mode: l.Mode.String()}
+		LeaseUS: l.Lease.Microseconds(), Revision: l.Revision, Mode: l.Mode.String()}
 }

@@ -19,7 +19,15 @@ type process struct {
 func processFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
+		nodeTimeoutFlag(),
 	}, askerFlags()...)
+}
+
+// nodeTimeoutFlag says how a command declares limits that are new.
+func nodeTimeoutFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "node-timeout", HideDefault: true,
+		Usage: "for new limits: the others, of three or more, take over what a node has that did not answer for " +
+			"this `TIME`, 1s or more"}
 }
 
 // askerFlags say where Redis is, and on whose behalf permits are asked for.
@@ -57,7 +65,7 @@ func withAsker(ctx context.Context, cmd *cli.Command, do func(*shardlimit.Limite
 func readProcess(cmd *cli.Command) (process, error) {
 	p := process{embedded: cmd.Bool("embedded")}
 	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"),
-		Weight: cmd.Float("weight")}
+		Weight: cmd.Float("weight"), NodeTimeout: cmd.Duration("node-timeout")}
 	if p.config.Weight == 0 {
 		// in the library that means 1
 		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight)

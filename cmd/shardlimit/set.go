@@ -44,17 +44,16 @@ func setCommand(con console) *cli.Command {
 			&cli.DurationFlag{Name: "lease", HideDefault: true,
 				Usage: "how long processes may hold permits, `TIME`; 0: never"},
 			&cli.IntFlag{Name: "shards", HideDefault: true, Usage: "`NUMBER` of shards, 0 to have it chosen"},
-			&cli.BoolFlag{Name: "failover",
-				Usage: "what a lost node has is taken over by the others, of three or more; =false: not"},
 			&cli.Int64Flag{Name: "revision", HideDefault: true,
 				Usage: "`NUMBER` above which a declaration in code replaces the limit; it never falls"},
+			nodeTimeoutFlag(),
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return set(ctx, cmd, con) },
 	}
 }
 
 // ofLimit are the flags that change something about a limit.
-var ofLimit = []string{"rate", "algorithm", "mode", "burst", "lease", "shards", "failover", "revision"}
+var ofLimit = []string{"rate", "algorithm", "mode", "burst", "lease", "shards", "revision"}
 
 func set(ctx context.Context, cmd *cli.Command, con console) error {
 	if err := checkSet(cmd); err != nil {
@@ -73,20 +72,19 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 			return err
 		}
 		if errors.Is(err, shardlimit.ErrNotFound) && cmd.IsSet("rate") {
-			return declare(ctx, client, con, name, change(shardlimit.Limit{}))
+			return declare(ctx, cmd, client, con, name, change(shardlimit.Limit{}))
 		}
 		if err != nil {
 			return notSet(ctx, client, err, name, "")
+		}
+		if cmd.IsSet("node-timeout") {
+			return usagef("%s is there already; --node-timeout is for a limit that is created", draw.Name(name))
 		}
 		before := limiter.Limit()
 		if err := limiter.SetLimit(ctx, change(before)); err != nil {
 			return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name))
 		}
-		now := limiter.Limit()
-		if cmd.Bool("failover") && !now.Failover {
-			_, _ = fmt.Fprintln(con.err, "shardlimit: failover needs three nodes or more, so it does nothing")
-		}
-		return tellChange(con, name, before, now)
+		return tellChange(con, name, before, limiter.Limit())
 	})
 }
 
@@ -147,10 +145,11 @@ func checkSet(cmd *cli.Command) error {
 	case (cmd.Bool("family") || cmd.IsSet("key")) && cmd.IsSet("shards"):
 		return usagef("how many shards the keys of a family have cannot be changed")
 	}
-	for _, name := range []string{"failover", "revision"} {
-		if cmd.IsSet("key") && cmd.IsSet(name) {
-			return usagef("--%s goes with a limit or a whole family, not with --key", name)
-		}
+	if cmd.IsSet("key") && cmd.IsSet("revision") {
+		return usagef("--revision goes with a limit or a whole family, not with --key")
+	}
+	if (cmd.Bool("family") || cmd.IsSet("key")) && cmd.IsSet("node-timeout") {
+		return usagef("--node-timeout goes with a limit that is created, not with a family")
 	}
 	return nil
 }
@@ -191,9 +190,6 @@ func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, erro
 		if cmd.IsSet("shards") {
 			l.Shards = cmd.Int("shards")
 		}
-		if cmd.IsSet("failover") {
-			l.Failover = cmd.Bool("failover")
-		}
 		if cmd.IsSet("revision") {
 			l.Revision = cmd.Int64("revision")
 		}
@@ -212,7 +208,8 @@ func chosen[T any](cmd *cli.Command, flag string, all map[string]T) (v T, err er
 	return v, nil
 }
 
-func declare(ctx context.Context, client *shardlimit.Client, con console, name string, limit shardlimit.Limit) error {
+func declare(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, con console, name string,
+	limit shardlimit.Limit) error {
 	limiter, err := client.Limiter(ctx, name, limit)
 	if err != nil {
 		return explain(err, name)
@@ -220,6 +217,9 @@ func declare(ctx context.Context, client *shardlimit.Client, con console, name s
 	// Limiter returns without an error while Redis is away.
 	if _, err := client.Open(ctx, name); err != nil {
 		return explain(err, name)
+	}
+	if state, err := limiter.Peek(ctx); err == nil && cmd.IsSet("node-timeout") && !state.Takeover {
+		_, _ = fmt.Fprintln(con.err, "shardlimit: a takeover needs three nodes or more, so --node-timeout does nothing")
 	}
 	_, err = fmt.Fprintf(con.out, "%s: %s (new)\n", draw.Name(name), describe(limiter.Limit()))
 	return err

@@ -80,7 +80,7 @@ type stateJSON struct {
 	Remaining    int64       `json:"remaining"`
 	RetryAfterUS int64       `json:"retry_after_us"`
 	ResetAfterUS int64       `json:"reset_after_us"`
-	Failover     bool        `json:"failover"`
+	Takeover     bool        `json:"takeover"`
 	Lost         []string    `json:"lost,omitempty"`
 	Shards       []shardJSON `json:"shards"`
 	crowd
@@ -112,7 +112,7 @@ func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
 		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
-		Failover: s.Limit.Failover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,
+		Takeover: s.Takeover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,

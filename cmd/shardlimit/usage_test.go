@@ -34,7 +34,7 @@ func TestUsage(t *testing.T) {
 		{append([]string{"set", "a", "--shards", "many"}, redis...), `--shards is "many"; it must be a whole number`},
 		{append([]string{"allow", "a", "--weight", "much"}, redis...), `--weight is "much"; it must be a number`},
 		{append([]string{"top", "a", "--every", "5"}, redis...), `--every is "5"; it must be a time, such as 10s`},
-		{append([]string{"set", "a", "--failover=perhaps"}, redis...), "it must be true or false"},
+		{append([]string{"show", "a", "--json=perhaps"}, redis...), "it must be true or false"},
 		{append([]string{"set", "a", "--algorithm", "tokenbucket"}, redis...), "(did you mean token-bucket?)"},
 		{append([]string{"set", "a", "--algorithm", "mine"}, redis...), "fixed-window, leaky-bucket, sliding-"},
 		{append([]string{"set", "a", "--mode", "shadows"}, redis...), "(did you mean shadow?)"},

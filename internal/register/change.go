@@ -55,20 +55,13 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 			want.Auto = false
 		}
 		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-		under, f, err := r.fenceFor(ctx, want, &old)
+		f, err := r.enter(ctx, old.Fence)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		from := r.known(old).Under(under)
-		if from.Past = nil; under == nil {
-			from.Past = r.past(old)
-		}
+		from := r.known(old)
 		if r.Family {
-			var nodes []shard.Node // those that it has
-			if (old.Fence != nil) != (under != nil) {
-				nodes = r.open(f)
-			}
-			if from.Keys, err = r.keysFor(old, want.Spec, nodes); err != nil {
+			if from.Keys, err = r.keysFor(old, want.Spec, old.Keys.Nodes); err != nil {
 				return nil, err
 			}
 		}
@@ -83,21 +76,15 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 // Rebalance arranges the same limit over the nodes as they are now.
 func (r *Register) Rebalance(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
-		if r.Family {
-			if f := r.fenceOf(old); f != nil {
-				if err := r.admit(ctx, f); err != nil {
-					return nil, errors.Join(ErrUnavailable, err)
-				}
-			}
-			return r.rearrange(old)
-		}
-		same := sameOf(old)
-		under, f, err := r.fenceFor(ctx, same, &old)
+		f, err := r.enter(ctx, old.Fence)
 		if err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), same.Spec,
-			r.arrange(ctx, same, r.participants.Load(), f))
+		if r.Family {
+			return r.rearrange(old)
+		}
+		same := sameOf(old)
+		next, err := r.known(old).Change(r.nextEpoch(old), same.Spec, r.arrange(ctx, same, r.participants.Load(), f))
 		if err == nil && next.Settled && r.anchorFor(old) == old.Anchor {
 			return nil, nil // everything is where it should be
 		}
@@ -111,7 +98,7 @@ func (r *Register) Rebalance(ctx context.Context) error {
 
 // sameOf is the limit of a layout, to be arranged anew.
 func sameOf(old shard.Layout) Wanted {
-	same := Wanted{Spec: old.Spec(), Shards: len(old.Live()), Failover: old.Fence != nil}
+	same := Wanted{Spec: old.Spec(), Shards: len(old.Live())}
 	if same.Auto {
 		same.Shards = 0
 	}

@@ -124,7 +124,8 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 		}
 	} else {
 		want := r.Limit.Declared()
-		under, f, err := r.fenceFor(ctx, want, nil)
+		under := r.newFence()
+		f, err := r.enter(ctx, under)
 		if err != nil {
 			return nil, false, err
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // This file is about limits whose lost nodes are taken over: how a layout follows the membership of
-// the nodes (internal/fence).
+// the nodes (internal/fence). Whether they are is said by who declares a limit, and stays so.
 
 // reconsiderSpread is over how long the processes that hear of a lost node begin to do something
 // about it: one of them is enough.
@@ -26,14 +26,7 @@ func (r *Register) fence() *fence.Fence {
 	if t := r.Limit.Layout(); t != nil {
 		return r.fenceOf(*t)
 	}
-	if !r.Limit.Declared().Failover {
-		return nil
-	}
-	places := fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open())
-	if places == nil {
-		return nil
-	}
-	return r.env.Fences.Of(places)
+	return r.fenceOf(shard.Layout{Fence: r.newFence()})
 }
 
 func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
@@ -41,6 +34,16 @@ func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
 		return nil
 	}
 	return r.env.Fences.Of(layout.Fence.Places)
+}
+
+// newFence is the fence under which this process declares the limit; nil: under none, because it is
+// not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
+func (r *Register) newFence() *shard.Fence {
+	places := fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open())
+	if !r.env.Takeover || places == nil || r.Limit.Declared().Scope != "" {
+		return nil
+	}
+	return &shard.Fence{Places: places}
 }
 
 // lookAround learns which nodes are out before the places of a record are read, if that can be
@@ -56,63 +59,24 @@ func (r *Register) lookAround(ctx context.Context) {
 	f.Refresh()
 }
 
-// fenceFor is the fence under which the layout of a wanted limit is to be, confirmed; nil: under
-// none. A limit keeps the fence that it has.
-func (r *Register) fenceFor(ctx context.Context, want Wanted, old *shard.Layout) (*shard.Fence, *fence.Fence, error) {
-	if !want.Failover {
-		return nil, nil, nil
-	}
-	var under shard.Fence
-	if old != nil && old.Fence != nil {
-		under.Places, under.Lost = old.Fence.Places, old.Fence.Lost
-	} else if under.Places = fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open()); under.Places == nil {
-		return nil, nil, nil // too few nodes for a majority without one of them
+// enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
+// it; nil: it is under none.
+func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence, error) {
+	if under == nil {
+		return nil, nil
 	}
 	f := r.env.Fences.Of(under.Places)
 	if f == nil {
-		return nil, nil, fmt.Errorf("%w: a membership at %d places", ErrUnreadable, len(under.Places))
+		return nil, fmt.Errorf("%w: a membership at %d places", ErrUnreadable, len(under.Places))
 	}
-	if err := r.admit(ctx, f); err != nil {
-		return nil, nil, err
+	if err := f.Confirm(ctx); err != nil {
+		return nil, err
 	}
-	return r.lasting(under, old, want.Spec), f, nil
-}
-
-// lasting completes the fence of a limit that follows a layout: for how long a grant may
-// matter. Grants of earlier layouts count for their time from when they were replaced. That all
-// shards have heard of the change ends nothing: permits may be reserved or held.
-func (r *Register) lasting(under shard.Fence, old *shard.Layout, spec shard.Spec) *shard.Fence {
-	under = under.Lasting(lastsUnder(spec))
-	if old != nil {
-		now := r.nextEpoch(*old)
-		for _, s := range old.Specs() {
-			under = under.Counting(now, lastsUnder(s))
-		}
-		under = under.CountingOf(old.Fence, now).CountingOf(old.Past, now)
+	var names []string
+	for _, n := range r.env.Nodes.Roster().Open() {
+		names = append(names, n.Name)
 	}
-	return &under
-}
-
-// past is what a layout under no fence has to remember of those before it, in case that the limit
-// is under one again.
-func (r *Register) past(old shard.Layout) *shard.Fence {
-	if old.Fence == nil {
-		return old.Past
-	}
-	var past shard.Fence
-	now := r.nextEpoch(old)
-	for _, s := range old.Specs() {
-		past = past.Counting(now, lastsUnder(s))
-	}
-	past = past.CountingOf(old.Fence, now)
-	return &past
-}
-
-// lastsUnder is how long what was granted under a limit of a layout may matter: it may be dated a
-// window ahead, and counts for a window after that. Where a burst takes longer than a window to
-// come, that counts in place of the window.
-func lastsUnder(s shard.Spec) time.Duration {
-	return 2*time.Duration(max(1, float64(s.Burst)/float64(s.Permits))*float64(s.Window)) + s.Lease
+	return f, f.Admit(ctx, names...)
 }
 
 // livesOf are the lives that a layout names; nil names none.
@@ -124,18 +88,6 @@ func livesOf(l *shard.Layout) (lives []string) {
 		lives = append(lives, n.Life)
 	}
 	return lives
-}
-
-// admit confirms a membership, and has the nodes of this process in it that it does not know.
-func (r *Register) admit(ctx context.Context, f *fence.Fence) error {
-	if err := f.Confirm(ctx); err != nil {
-		return err
-	}
-	var names []string
-	for _, n := range r.env.Nodes.Roster().Open() {
-		names = append(names, n.Name)
-	}
-	return f.Admit(ctx, names...)
 }
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
@@ -178,7 +130,7 @@ func (r *Register) reconsiderOn(ctx context.Context) {
 		if !r.displaced() {
 			return
 		}
-		if f := r.fence(); f != nil { // the limit may have been switched meanwhile
+		if f := r.fence(); f != nil { // the limit may have been deleted meanwhile
 			f.Refresh()
 		}
 		if !r.env.Fences.Take(ctx) {
@@ -239,14 +191,12 @@ func (r *Register) reconsider(ctx context.Context) error {
 		if f == nil || !ended(f, old) && !r.returned(f, old) {
 			return nil, nil // somebody was faster
 		}
-		same := sameOf(old)
-		under := r.lasting(shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)},
-			&old, same.Spec)
+		old.Fence = &shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)}
 		if r.Family {
-			return r.rearrange(old.Under(under))
+			return r.rearrange(old)
 		}
-		next, err := r.known(old).Under(under).Change(r.nextEpoch(old), same.Spec,
-			r.arrange(ctx, same, r.participants.Load(), f))
+		same := sameOf(old)
+		next, err := r.known(old).Change(r.nextEpoch(old), same.Spec, r.arrange(ctx, same, r.participants.Load(), f))
 		return &next, err
 	})
 	if err != nil || next == nil {
@@ -279,11 +229,9 @@ func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration,
 		return 0, false
 	}
 	f.Refresh()
-	lasts := layout.Fence.Lasts
-	if t := r.Limit.Layout(); r.Family && t != nil { // keys may have, or have had, limits of their own
-		for _, spec := range t.Specs() {
-			lasts = max(lasts, lastsUnder(spec))
-		}
+	lasts := layout.GrantsLast()
+	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
+		lasts = max(lasts, t.GrantsLast())
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)
 }

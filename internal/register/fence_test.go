@@ -45,24 +45,23 @@ func TestALimitDoesNotFollowANodeThatDrains(t *testing.T) {
 	}
 }
 
-// switched is a limit of which another process switches Failover off between two looks.
-type switched struct {
+// deleted is a limit that is deleted between two looks.
+type deleted struct {
 	*process
 	looks atomic.Int64
 }
 
-func (s *switched) Layout() *shard.Layout {
-	layout := *s.process.Layout()
-	if s.looks.Add(1) == 2 {
-		layout.Fence = nil
+func (d *deleted) Layout() *shard.Layout {
+	if d.looks.Add(1) > 1 {
+		return nil
 	}
-	return &layout
+	return d.process.Layout()
 }
 
-func TestALimitThatIsSwitchedWhileItFollowsItsNodes(t *testing.T) {
+func TestALimitThatIsDeletedWhileItFollowsItsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := fenced(t, false)
-		limit := &switched{process: p}
+		limit := &deleted{process: p}
 		p.register.Limit = limit
 		if p.register.reconsiderOn(t.Context()); limit.looks.Load() < 2 {
 			t.Error("it did not look at the layout twice")

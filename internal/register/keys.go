@@ -21,12 +21,8 @@ func (r *Register) firstKeys(want Wanted, f *fence.Fence) *shard.Keys {
 	return keys // there is nothing before it, so there is no error
 }
 
-// keysFor returns how keys are to be arranged under the limit that follows a layout, over the
-// nodes given, or those of the layout if there are none.
+// keysFor returns how keys are to be arranged over nodes under the limit that follows a layout.
 func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.Node) (*shard.Keys, error) {
-	if nodes == nil {
-		nodes = layout.Keys.Nodes
-	}
 	return layout.KeysAfter(spec, shard.Arrangement{Shards: layout.Keys.Shards, Slots: layout.Keys.Slots, Nodes: nodes})
 }
 
@@ -100,7 +96,7 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 func leftAfter(layout *shard.Layout) time.Duration {
 	lasts := time.Duration(0)
 	for _, s := range layout.Specs() {
-		lasts = max(lasts, lastsUnder(s)+2*s.Window)
+		lasts = max(lasts, s.Lasts()+2*s.Window)
 	}
 	return confirmFor + lasts + KeyKeep + time.Second
 }

@@ -86,6 +86,7 @@ type Env struct {
 	Participant string      // the process, as records count it
 	Closed      *atomic.Bool
 	Fences      *fence.Fences // by which layouts hold
+	Takeover    bool          // whether limits that this process declares are under one
 }
 
 // Patience is how long one exchange may take that declares, changes, resets or deletes a limit:

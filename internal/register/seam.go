@@ -53,8 +53,7 @@ type Subject struct {
 // Wanted is a limit as somebody wants it to be.
 type Wanted struct {
 	shard.Spec
-	Shards   int  // over which it is split; 0: as many as suit it
-	Failover bool // what lost nodes have is taken over
+	Shards int // over which it is split; 0: as many as suit it
 }
 
 // The names under which records hold the algorithms.

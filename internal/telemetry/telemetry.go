@@ -81,7 +81,7 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 	t.waiters, errs[9] = m.Int64ObservableGauge("ratelimit.waiters", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls blocked in Wait."))
 	t.lost, errs[11] = m.Int64ObservableGauge("ratelimit.node.lost",
-		metric.WithDescription("1 while what the node has of limits with Failover is taken over, else 0."))
+		metric.WithDescription("1 while what the node has of limits with takeover is taken over, else 0."))
 	t.limit, errs[12] = m.Int64ObservableGauge("ratelimit.limit", metric.WithUnit("{permit}"),
 		metric.WithDescription("Permits that a limit has in each window."))
 	t.window, errs[13] = m.Float64ObservableGauge("ratelimit.limit.window", metric.WithUnit("s"),
@@ -121,7 +121,7 @@ func (g Gauges) Limit(limiter string, permits int64, window time.Duration) {
 	g.o.ObserveFloat64(g.t.window, window.Seconds(), set)
 }
 
-// Node tells whether a node is lost to limits with Failover.
+// Node tells whether a node is lost to limits with takeover.
 func (g Gauges) Node(node string, lost bool) {
 	out := int64(0)
 	if lost {

@@ -8,12 +8,10 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Of limits with Failover a gauge tells for each node whether it is lost.
+// Of limits with takeover a gauge tells for each node whether it is lost.
 func TestLostNodesAreTold(t *testing.T) {
-	p := newProbe(t, 3)
-	limit := shardlimit.PerHour(30)
-	limit.Failover = true
-	l := limiter(t, p.client, "l", limit)
+	p := newProbe(t, 3, func(c *shardlimit.Config) { c.NodeTimeout = shardlimit.DefaultNodeTimeout })
+	l := limiter(t, p.client, "l", shardlimit.PerHour(30))
 	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}

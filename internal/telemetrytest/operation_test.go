@@ -20,9 +20,11 @@ func operations() (names []string) {
 // Every kind of call to a shard, a record or the membership is timed, with the node and how it
 // ended; and those that a caller waits for have a span in its trace.
 func TestEveryKindOfCallIsMeasured(t *testing.T) {
-	p := newProbe(t, 3, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
+	p := newProbe(t, 3, func(c *shardlimit.Config) {
+		c.CallTimeout, c.NodeTimeout = 5*time.Second, 5*time.Second
+	})
 	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
-	l, err := p.client.Limiter(ctx, "l", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3, Failover: true})
+	l, err := p.client.Limiter(ctx, "l", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

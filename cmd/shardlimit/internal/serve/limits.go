@@ -45,13 +45,12 @@ type entry struct {
 	Mode      string `json:"mode" yaml:"mode"`
 	Shards    int    `json:"shards" yaml:"shards"`
 	Lease     string `json:"lease" yaml:"lease"`
-	Failover  bool   `json:"failover" yaml:"failover"`
 	Revision  int64  `json:"revision" yaml:"revision"`
 	Scope     string `json:"scope" yaml:"scope"`
 }
 
 // ParseFile reads a file of limits: a list, in YAML or JSON, of objects with name and rate, and
-// if wanted per_key, algorithm, burst, mode, shards, lease, failover, revision and scope.
+// if wanted per_key, algorithm, burst, mode, shards, lease, revision and scope.
 // The error is ErrInvalidFile, in one line, also for a field that there is not.
 func ParseFile(content []byte) ([]Declaration, error) {
 	var all []entry
@@ -84,7 +83,7 @@ func (j entry) declaration() (Declaration, error) {
 	}
 	r, err := rate.Parse(j.Rate)
 	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Burst: j.Burst, Shards: j.Shards,
-		Revision: j.Revision, Failover: j.Failover}
+		Revision: j.Revision}
 	return d, cmp.Or(err, // the first is told
 		choose(&d.Limit.Algorithm, spelling.Algorithms(), "algorithm", j.Algorithm),
 		choose(&d.Limit.Mode, spelling.Modes(), "mode", j.Mode),

@@ -58,14 +58,14 @@ func TestParseFile(t *testing.T) {
 // A file says all of a limit that code can say.
 func TestAFileSaysAllOfALimit(t *testing.T) {
 	got, err := serve.ParseFile([]byte(`
-- {name: bucket, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow, shards: 4, failover: true, revision: 2}
+- {name: bucket, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow, shards: 4, revision: 2}
 - {name: edge, rate: 1000/d, algorithm: fixed_window}
 - {name: held, rate: 500/s, lease: 10ms}
 - {name: each, rate: 1/h, scope: per-participant}
 `))
 	want := []serve.Declaration{
 		{Name: "bucket", Limit: shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.TokenBucket,
-			Burst: 50, Mode: shardlimit.Shadow, Shards: 4, Failover: true, Revision: 2}},
+			Burst: 50, Mode: shardlimit.Shadow, Shards: 4, Revision: 2}},
 		{Name: "edge", Limit: shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour, Algorithm: shardlimit.FixedWindow}},
 		{Name: "held", Limit: shardlimit.Limit{Permits: 500, Per: time.Second, Lease: 10 * time.Millisecond}},
 		{Name: "each", Limit: shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant}},
