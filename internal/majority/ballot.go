@@ -16,11 +16,3 @@ type Ballot struct {
 func (b Ballot) Below(other Ballot) bool {
 	return cmp.Or(cmp.Compare(b.Round, other.Round), cmp.Compare(b.Proposer, other.Proposer)) < 0
 }
-
-// valid reports whether b can number a round, or is the zero Ballot.
-func (b Ballot) valid() bool {
-	if b == (Ballot{}) {
-		return true
-	}
-	return b.Round >= 1 && b.Round <= MaxNumber && b.Proposer >= 1 && b.Proposer <= MaxNumber
-}

@@ -6,90 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// What the stored forms hold.
-const (
-	MaxValue      = 1 << 20 // bytes of a register's value
-	MaxRun        = 128     // bytes of the run of a server
-	maxMark       = 256
-	maxMembership = 1 << 19 // bytes of a stored membership
-)
+// maxMembership bounds the bytes of a stored membership.
+const maxMembership = 1 << 19
 
 // ErrStored: what is stored cannot be held by this version, or cannot be stored.
 var ErrStored = errors.New("cannot be held")
-
-// A stored place is columns of fixed width, which a script can read, and then its three strings:
-//
-//	offset  0  2   magic "M1"
-//	        2  1   votes, 0 or 1
-//	        3  4×16  promised and accepted: round, proposer, decimal
-//	       67  16  since when it holds the value, microseconds, decimal
-//	       83  3   length of run      86  3  length of mark
-//	       89      run, mark, value
-const (
-	placeMagic = "M1"
-	placeHead  = 89
-)
-
-// Encode returns the stored form of a place.
-func (p Place) Encode() (string, error) {
-	if err := p.validate(); err != nil {
-		return "", err
-	}
-	votes := 0
-	if p.Votes {
-		votes = 1
-	}
-	return fmt.Sprintf("%s%d%016d%016d%016d%016d%016d%03d%03d%s%s%s", placeMagic, votes, p.Promised.Round,
-		p.Promised.Proposer, p.Accepted.Round, p.Accepted.Proposer, p.At, len(p.Run), len(p.Mark), p.Run, p.Mark,
-		p.Value), nil
-}
-
-// DecodePlace returns the place of a stored form.
-func DecodePlace(s string) (Place, error) {
-	if len(s) < placeHead || s[:2] != placeMagic || s[2] != '0' && s[2] != '1' {
-		return Place{}, fmt.Errorf("place: %w: no head", ErrStored)
-	}
-	var n [7]int64
-	for i, from := range []int{3, 19, 35, 51, 67, 83, 86} {
-		width := 16
-		if from >= 83 {
-			width = 3
-		}
-		column, err := strconv.ParseUint(s[from:from+width], 10, 63)
-		if err != nil {
-			return Place{}, fmt.Errorf("place: %w: %w", ErrStored, err)
-		}
-		n[i] = int64(column)
-	}
-	rest := s[placeHead:]
-	if int64(len(rest)) < n[5]+n[6] {
-		return Place{}, fmt.Errorf("place: %w: cut off", ErrStored)
-	}
-	p := Place{Votes: s[2] == '1', Promised: Ballot{n[0], n[1]}, Accepted: Ballot{n[2], n[3]}, At: n[4],
-		Run: rest[:n[5]], Mark: rest[n[5] : n[5]+n[6]], Value: rest[n[5]+n[6]:]}
-	return p, p.validate()
-}
-
-func (p Place) validate() error {
-	switch {
-	case !p.Promised.valid() || !p.Accepted.valid() || p.Promised.Below(p.Accepted):
-		return fmt.Errorf("place: %w: it promised %v and accepted %v", ErrStored, p.Promised, p.Accepted)
-	case p.At < 0 || p.At > MaxNumber:
-		return fmt.Errorf("place: %w: at %d", ErrStored, p.At)
-	case len(p.Run) > MaxRun || len(p.Mark) > maxMark || len(p.Value) > MaxValue:
-		return fmt.Errorf("place: %w: %d, %d and %d bytes", ErrStored, len(p.Run), len(p.Mark), len(p.Value))
-	case p.Votes && (p.Mark == "" || p.Accepted == Ballot{}) || p.Accepted == (Ballot{}) && p.Value != "":
-		return fmt.Errorf("place: %w: it votes without a value", ErrStored)
-	case (p.Run == "") != (p.Mark == ""):
-		return fmt.Errorf("place: %w: a mark without a run", ErrStored)
-	}
-	return nil
-}
 
 // membershipJSON is the stored form of a Membership.
 type membershipJSON struct {

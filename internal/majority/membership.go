@@ -66,13 +66,6 @@ func (m Membership) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Serves reports whether a process that has confirmed the generation may ask a shard for permits
-// that is of the life of a node which began in generation since.
-func (m Membership) Serves(name string, since int64) bool {
-	n, known := m.Node(name)
-	return known && !n.Out && n.Since == since
-}
-
 // PutOut puts a node out. held is for how long m has been held, as Found or Reading tells.
 func (m Membership) PutOut(name string, held time.Duration) (Membership, error) {
 	next, n, err := m.change(name, held)

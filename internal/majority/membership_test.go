@@ -115,3 +115,10 @@ func TestTerms(t *testing.T) {
 		t.Errorf("a nanosecond may take %v", got)
 	}
 }
+
+// Serves reports whether a process that has confirmed the generation may ask a shard for permits
+// that is of the life of a node which began in generation since.
+func (m Membership) Serves(name string, since int64) bool {
+	n, known := m.Node(name)
+	return known && !n.Out && n.Since == since
+}

@@ -225,9 +225,6 @@ func (r *Round) Accepted(place int, a Answer) {
 	}
 }
 
-// Chosen reports whether the value of the round is chosen.
-func (r *Round) Chosen() bool { return r.chosen }
-
 // Err returns why the value is not known to be chosen, nil if it is.
 func (r *Round) Err() error {
 	switch {

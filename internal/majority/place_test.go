@@ -2,8 +2,11 @@ package majority
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
+
+// This file is the twin of the script that keeps a place.
 
 // Place is what one place of a register holds. The zero Place is an empty one.
 type Place struct {
@@ -20,36 +23,6 @@ type Place struct {
 type Server struct {
 	Run string // another one after each start
 	Now int64  // its clock in microseconds
-}
-
-// Kind is what a message asks for.
-type Kind uint8
-
-// The kinds of message. Only a read writes nothing.
-const (
-	Read    Kind = iota + 1
-	Prepare      // promise the ballot
-	Accept       // take the value, for a place that votes
-	Restore      // take the value, for a place that is blank, and vote from then on
-)
-
-// Message is what a place is asked.
-type Message struct {
-	Kind   Kind
-	Ballot Ballot
-	Mark   string // of Accept and Restore: the life of the place that promised the ballot
-	Value  string
-}
-
-// Answer is what a place says to a message: how it stands after it.
-type Answer struct {
-	OK       bool // what was asked was done
-	Votes    bool
-	Mark     string // empty: the place is blank, and was not asked for a promise in this life
-	Promised Ballot
-	Accepted Ballot
-	Value    string
-	Age      time.Duration // how long it has held the value, by its own clock
 }
 
 // Hear returns what becomes of a place by a message, and its answer.
@@ -103,4 +76,54 @@ func (p Place) take(m Message, now int64) Place {
 	}
 	p.Accepted, p.Value = m.Ballot, m.Value
 	return p
+}
+
+// A stored place is columns of fixed width, which a script can read, and then its three strings:
+//
+//	offset  0  2   magic "M1"
+//	        2  1   votes, 0 or 1
+//	        3  4×16  promised and accepted: round, proposer, decimal
+//	       67  16  since when it holds the value, microseconds, decimal
+//	       83  3   length of run      86  3  length of mark
+//	       89      run, mark, value
+const (
+	placeMagic = "M1"
+	placeHead  = 89
+)
+
+// stored is the stored form of a place.
+func (p Place) stored() string {
+	votes := 0
+	if p.Votes {
+		votes = 1
+	}
+	return fmt.Sprintf("%s%d%016d%016d%016d%016d%016d%03d%03d%s%s%s", placeMagic, votes, p.Promised.Round,
+		p.Promised.Proposer, p.Accepted.Round, p.Accepted.Proposer, p.At, len(p.Run), len(p.Mark), p.Run, p.Mark,
+		p.Value)
+}
+
+// placeOf is the place of a stored form.
+func placeOf(s string) (Place, error) {
+	if len(s) < placeHead || s[:2] != placeMagic || s[2] != '0' && s[2] != '1' {
+		return Place{}, fmt.Errorf("place: %w: no head", ErrStored)
+	}
+	var n [7]int64
+	for i, from := range []int{3, 19, 35, 51, 67, 83, 86} {
+		width := 16
+		if from >= 83 {
+			width = 3
+		}
+		column, err := strconv.ParseUint(s[from:from+width], 10, 63)
+		if err != nil {
+			return Place{}, fmt.Errorf("place: %w: %w", ErrStored, err)
+		}
+		n[i] = int64(column)
+	}
+	rest := s[placeHead:]
+	if int64(len(rest)) < n[5]+n[6] {
+		return Place{}, fmt.Errorf("place: %w: cut off", ErrStored)
+	}
+	p := Place{Votes: s[2] == '1', Promised: Ballot{n[0], n[1]}, Accepted: Ballot{n[2], n[3]}, At: n[4],
+		Run: rest[:n[5]], Mark: rest[n[5] : n[5]+n[6]], Value: rest[n[5]+n[6]:]}
+	return p, nil
 }
