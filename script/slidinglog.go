@@ -51,7 +51,7 @@ type SlidingLog struct {
 }
 
 // pending is a number of permits booked for dates from opened to date. base is the total of what
-// has left the window that ends with it.
+// has left the window that ends with it, or -1 if the window was longer when it was booked.
 type pending struct{ date, opened, permits, base int64 }
 
 // mostPending is with how many entries of the queue further bookings share the last one.
@@ -139,14 +139,25 @@ func (l *SlidingLog) ahead() (sum int64) {
 	return sum
 }
 
-// peak returns the most permits that a window holds which ends now or with what is booked.
+// peak returns the most permits that a window holds which now is in and which ends now or with what
+// is booked.
 func (l *SlidingLog) peak(v view) int64 {
 	most, sum := v.used, int64(0)
 	for _, b := range l.queue {
 		sum += b.permits
-		most = max(most, mod(l.total-b.base)+sum)
+		if used, near := l.beside(v, b); near {
+			most = max(most, used+sum)
+		}
 	}
 	return most
+}
+
+// beside returns what is used in the window that ends with what is booked, if now is in it.
+func (l *SlidingLog) beside(v view, b pending) (used int64, near bool) {
+	if b.base < 0 {
+		return v.used, b.opened-v.now < l.window
+	}
+	return mod(l.total - b.base), b.opened-v.now < l.window
 }
 
 // look is what refunds and peeks begin with.
@@ -175,7 +186,7 @@ func (l *SlidingLog) lowered(v view) int64 { return l.loweredTo(l.target, v) }
 
 func (l *SlidingLog) loweredTo(goal int64, v view) int64 {
 	if l.falls(goal, v) {
-		return max(goal, min(l.share, l.peak(v)))
+		return max(goal, min(l.share, max(l.peak(v), l.ahead())))
 	}
 	return l.share
 }
@@ -335,7 +346,7 @@ func (l *SlidingLog) take(i int, permits int64) {
 		place = l.closed[i].before
 	}
 	for j := range l.queue {
-		if b := &l.queue[j]; mod(l.total-b.base) < mod(l.total-place) {
+		if b := &l.queue[j]; b.base >= 0 && mod(l.total-b.base) < mod(l.total-place) {
 			b.base = mod(b.base - permits)
 		}
 	}

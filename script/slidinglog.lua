@@ -11,7 +11,8 @@
 -- behind the head, in the order of their dates, and enter the log when they are due. A reservation
 -- has room beside everything dated after its date - window. A take has room in every window that it
 -- lies in, also in those that end with what waits (slidinglog_peak.lua). So no window is ever over
--- the share. Totals
+-- the share. What waits since the window was longer has no base: it may be more than a window
+-- ahead, and where it is not, all that is used counts beside it. Totals
 -- run modulo 1e15, so that what an entry holds is the difference of two neighbours and nothing is
 -- ever summed. `touched` is when the whole head was last written: with it, what was forgotten then
 -- cannot be in the window again after a step back. The newest entry is open: it lives in the head
@@ -80,7 +81,7 @@ if head then
           sub(queue, @pending.base[from]) + 0
         local permits = sub(queue, @pending.permits[from]) + 0
         whole = whole and date > last and date < 1e16 and first <= date and permits >= 1 and permits < 1e13
-          and left < WRAP
+          and left < WRAP and left >= -1
         last = date
       end
     end)

@@ -1,5 +1,5 @@
---@needs as_proposed epoch head now share sub target window
---@sets before closed_until entries epoch opened start target window
+--@needs as_proposed epoch format head now queue share sub target window
+--@sets before closed_until entries epoch opened queue start target window
 --@gives cut discard entitled lasting left proposed renew rewrite status
 -- Sliding log, take only, between load and trim: create the state, or adopt the caller's newer
 -- epoch.
@@ -38,6 +38,11 @@ elseif epoch < proposed then
   window = sub(ARGV[2], @terms.window) + 0
   if window < span then
     span = window
+    local baseless = ''
+    for from = 1, #queue, @pending.bytes do
+      baseless = baseless .. sub(queue, @pending.date..permits[from]) .. format('@pending.base.form', -1)
+    end
+    queue = baseless
   end
   --@include adopt_held
 end

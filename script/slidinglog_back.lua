@@ -1,4 +1,4 @@
---@needs WRAP as_proposed back before charge closed cut entries format newest now oldest opened peak
+--@needs WRAP as_proposed back before charge closed cut entries format kept newest now oldest opened
 --@needs queue share sub target total used
 --@sets before entries epoch oldest queue rewrite share target total used
 --@gives date granted refunded refused
@@ -65,7 +65,7 @@ if refunded > 0 and at <= now then
   local place, bases = (total - (later and sub(later[1], @entry.before) or before)) % WRAP, ''
   for from = 1, #queue, @pending.bytes do
     local left = sub(queue, @pending.base[from]) + 0
-    if (total - left) % WRAP < place then
+    if left >= 0 and (total - left) % WRAP < place then
       left = (left - refunded) % WRAP
     end
     bases = bases .. sub(queue, @pending.date..permits[from]) .. format('@pending.base.form', left)
@@ -102,8 +102,8 @@ if later and refunded > 0 then
   end
 end
 --@include slidinglog_peak
-if refunded > 0 and share > target and closed == 0 and peak < share then
-  share = peak < target and target or peak
+if refunded > 0 and share > target and closed == 0 and kept < share then
+  share = kept < target and target or kept
 end
 --@include slidinglog_available
 -- What was used already counts, as far as it makes a difference.

@@ -118,7 +118,9 @@ if queue ~= '' then
     local us, sum, ahead, rest = 0, 0, 0, 1
     for from = 1, #queue, @pending.bytes do
       sum = sum + sub(queue, @pending.permits[from])
-      if (total - sub(queue, @pending.base[from])) % WRAP + sum + n > ceiling then
+      local left = sub(queue, @pending.base[from]) + 0
+      if sub(queue, @pending.opened[from]) - now < window
+        and (left < 0 and used or (total - left) % WRAP) + sum + n > ceiling then
         us, ahead, rest = sub(queue, @pending.date[from]) - now, sum, from + @pending.bytes
       end
     end

@@ -35,7 +35,11 @@ local sound = pcall(function()
       dates[#dates + 1], permits[#permits + 1] = date, n
     end
     if date > now then
-      waits, peak = waits + n, math.max(peak, (total - sub(queue, @pending.base[from])) % WRAP + sum)
+      local left = sub(queue, @pending.base[from]) + 0
+      waits = waits + n
+      if sub(queue, @pending.opened[from]) - now < window then
+        peak = math.max(peak, left < 0 and used + waits or (total - left) % WRAP + sum)
+      end
     elseif date > cut then
       used = used + n
     end
@@ -46,7 +50,7 @@ if not sound then
 end
 peak = math.max(peak, used)
 if share > target and closed == 0 then
-  share = math.min(share, math.max(target, peak))
+  share = math.min(share, math.max(target, peak, waits))
 end
 local free = closed == 0 and math.max(0, math.min(share, target) - peak) or 0
 local reply = {1, epoch, target, share, start, used + waits, window, closed, closed, free}

@@ -1,4 +1,4 @@
---@needs as_proposed closed damaged entitled epoch now peak proposed share sub target total window
+--@needs as_proposed closed damaged entitled epoch kept now proposed share sub target total window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
 --@gives written
@@ -31,10 +31,7 @@ end
 -- with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
-  local held = peak
-  if held < bottom then
-    held = bottom
-  end
+  local held = kept < bottom and bottom or kept
   if held < share then
     share, rewrite = held, true
   end

@@ -94,7 +94,12 @@ func (l *SlidingLog) adopt(v *view, p *Proposal, seen bool, known int64) (status
 	case l.epoch < p.epoch:
 		status, write = OK, true
 		l.epoch, l.target, l.start, l.window = p.epoch, p.target, l.share, p.window
-		span = min(span, l.window)
+		if l.window < span {
+			span = l.window
+			for i := range l.queue {
+				l.queue[i].base = -1
+			}
+		}
 	default:
 		status = OK
 	}
@@ -190,7 +195,7 @@ func (l *SlidingLog) until(v view, permits, most int64) (us int64) {
 	sum, before, rest := int64(0), int64(0), l.queue
 	for i, b := range l.queue {
 		sum += b.permits
-		if mod(l.total-b.base)+sum+permits > most {
+		if used, near := l.beside(v, b); near && used+sum+permits > most {
 			us, before, rest = b.date-v.now, sum, l.queue[i+1:]
 		}
 	}
