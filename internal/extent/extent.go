@@ -13,9 +13,6 @@ var walks = flag.Uint("walks", 1, "repeat random walks and simulations so many t
 // Full says that long walks and simulations are played in full: SHARDLIMIT_FULL is 1, and the race
 // detector does not watch. It finds nothing in what one goroutine does, and makes that take some
 // eight times as long.
-//
-// A walk on a real server has WithRedis, OnAServer or OnServers in its name. By that .ci/run finds
-// what is played in full beside the race detector; what needs no server is played in full by bare.
 var Full = os.Getenv("SHARDLIMIT_FULL") == "1" && !race.Enabled
 
 // Some returns how often to repeat what is repeated n times in full: n, or an eighth of it, but at
