@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -43,7 +44,6 @@ type Client struct {
 
 	mu       sync.Mutex
 	limiters map[string]*core
-	revived  map[*core]bool // used again after Delete, when their name had a new core already
 	families map[string]*Family
 }
 
@@ -62,7 +62,6 @@ func New(cfg Config) (*Client, error) {
 		who:        newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
 		visitors:   memory.NewVisitors(),
 		limiters:   make(map[string]*core),
-		revived:    make(map[*core]bool),
 		families:   make(map[string]*Family),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -126,15 +125,20 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err := limit.validate(); err != nil {
 		return nil, err
 	}
-	co, err := c.core(name, limit)
-	if err != nil {
-		return nil, err
+	for {
+		co, err := c.core(name, limit)
+		if err != nil {
+			return nil, err
+		}
+		switch err := co.join(ctx, limit); {
+		case errors.Is(err, register.ErrDeleted): // just now, by another handle
+			continue
+		case err != nil:
+			return nil, err
+		}
+		co.overruled(limit, co.limitNow())
+		return co.limiter(), nil
 	}
-	if err := co.join(ctx, limit); err != nil {
-		return nil, err
-	}
-	co.overruled(limit, co.limitNow())
-	return co.limiter(), nil
 }
 
 // Open returns a handle on a limit that is stored already, without declaring
@@ -201,22 +205,8 @@ func (c *Client) core(name string, limit Limit) (*core, error) {
 func (c *Client) forget(co *core) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.revived, co)
 	if c.limiters[co.name] == co {
 		delete(c.limiters, co.name)
-	}
-}
-
-// remember undoes forget.
-func (c *Client) remember(co *core) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch c.limiters[co.name] {
-	case co:
-	case nil:
-		c.limiters[co.name] = co
-	default:
-		c.revived[co] = true
 	}
 }
 
@@ -227,9 +217,6 @@ func (c *Client) cores() []*core {
 	all := make([]*core, 0, len(c.limiters))
 	for _, name := range slices.Sorted(maps.Keys(c.limiters)) {
 		all = append(all, c.limiters[name])
-	}
-	for co := range c.revived {
-		all = append(all, co)
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -178,6 +179,9 @@ func (m *member) admit(ctx context.Context, n int64, upTo bool) (r *routes, late
 	if r == nil && ctx.Err() != nil {
 		return nil, false, clock.Ended(ctx)
 	}
+	if r == nil && c.deleted() {
+		return nil, false, register.ErrDeleted
+	}
 	if n > 1 && !upTo {
 		if permits := c.permits(r); n > permits && !c.mode(r).lenient() {
 			return nil, false, c.tooMany(n, permits)
@@ -210,7 +214,7 @@ func (c *core) current() *routes {
 	r := c.known()
 	if r == nil && c.family != nil {
 		c.family.core.current()
-	} else if r == nil && !c.register.Deleted() {
+	} else if r == nil && !c.deleted() {
 		c.register.SyncSoon()
 	}
 	return r

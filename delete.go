@@ -2,7 +2,6 @@ package shardlimit
 
 import (
 	"context"
-	"errors"
 
 	"github.com/shardlimit/shardlimit/internal/register"
 )
@@ -11,11 +10,8 @@ import (
 // any more. A limit that is not stored is deleted already: the result is nil, and nothing is
 // declared.
 //
-// Handles of this Client stay usable. The next call for permits, or SetLimit, declares the limit
-// anew, as the code declared it, and waits for that like for any answer: at most
-// Config.CallTimeout, and only if Redis does not answer in that time the outage policy decides.
-// Peek, Participants, Reset and Rebalance declare nothing: they return ErrNotFound until somebody
-// has declared the limit again.
+// Handles of this Client are of no use any more: what is called on them, and who waits, gets
+// ErrNotFound. Client.Limiter declares the limit anew.
 //
 // Another process that uses the limit is not told. It goes on with the layout it knows as after a
 // loss of memory, see Config.AfterLoss: a shard that it used lately is shut for as long as that
@@ -34,62 +30,26 @@ func (l *Limiter) Delete(ctx context.Context) error {
 	return l.core.register.Delete(ctx)
 }
 
-// inUse is current for a call that wants permits. It declares a limit anew that was deleted, and
-// waits for that. late tells that it may have waited.
+// deleted reports whether this process has deleted the limit.
+func (c *core) deleted() bool { return c.register != nil && c.register.Deleted() }
+
+// inUse is current for a call that wants permits. late tells that it may have waited.
 func (c *core) inUse(ctx context.Context) (r *routes, late bool) {
 	if c.family != nil {
 		return c.keyInUse(ctx)
 	}
-	if r = c.routes.Load(); r != nil {
-		return r, false
-	}
-	return c.broughtIntoUse(ctx), true
-}
-
-// broughtIntoUse is inUse for a limit that has no routes.
-func (c *core) broughtIntoUse(ctx context.Context) *routes {
-	r := c.current()
-	if r != nil {
-		return r
-	}
-	if !c.register.Vacant() {
-		return c.routes.Load() // it may have been declared just now
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
-	defer cancel()
-	for c.register.Vacant() && c.register.Revive(ctx) == nil {
-		if r = c.routes.Load(); r != nil { // else it was deleted again
-			return r
-		}
-	}
-	return c.routes.Load()
+	return c.current(), false
 }
 
 // stored are the routes for what looks at a limit or changes what is stored, and does not want
-// permits. The error is register.ErrDeleted after Delete, unless another process has declared the
-// limit again; else it tells of Redis.
-func (c *core) stored(ctx context.Context) (*routes, error) {
+// permits. The error tells of Redis, or that the limit was deleted.
+func (c *core) stored() (*routes, error) {
 	r := c.current()
-	if r == nil && c.family == nil && c.register.Deleted() {
-		ctx, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout)
-		defer cancel()
-		if err := c.register.Rejoin(ctx); err != nil {
-			return nil, unreached(err)
-		}
-		r = c.routes.Load()
+	switch {
+	case r != nil:
+		return r, nil
+	case c.deleted():
+		return nil, register.ErrDeleted
 	}
-	if r == nil {
-		return nil, register.Unavailable(c.record().Absence())
-	}
-	return r, nil
-}
-
-// unreached is ErrUnavailable for what could not be learned of a deleted limit, unless it tells
-// more.
-func unreached(err error) error {
-	if errors.Is(err, register.ErrDeleted) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnavailable) ||
-		errors.Is(err, context.Canceled) {
-		return err
-	}
-	return register.Unavailable(err)
+	return nil, register.Unavailable(c.record().Absence())
 }

@@ -23,6 +23,9 @@ func TestALimitThatIsDeclaredAfterDeleteIsNotOvertaken(t *testing.T) {
 		if err := l.Delete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if l, err = c.client.Limiter(t.Context(), "l", Limit{Permits: 10, Per: time.Minute, Shards: 2}); err != nil {
+			t.Fatal(err)
+		}
 		if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed || d.Degraded {
 			t.Errorf("%+v, %v", d, err)
 		}

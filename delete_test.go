@@ -1,9 +1,7 @@
 package shardlimit_test
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,136 +29,75 @@ func TestDeleteWhileCapacityMoves(t *testing.T) {
 	})
 }
 
-// While Redis answers, no call of a handle whose limit was deleted is answered by the outage
-// policy: the first declares the limit anew, and all that come with it wait for that.
-func TestAHandleThatIsUsedAfterDeleteDeclaresTheLimitAnew(t *testing.T) {
-	for name, policy := range map[string]shardlimit.OutagePolicy{
-		"FailClosed": shardlimit.FailClosed, "FailOpen": shardlimit.FailOpen, "FailLocal": shardlimit.FailLocal,
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, f fleet) {
-				limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 3}
-				l := limiter(t, f.client(t, onOutage(policy)), "l", limit)
-				for round := range 3 {
-					var wg sync.WaitGroup
-					var mu sync.Mutex
-					granted := int64(0)
-					for range 50 {
-						wg.Go(func() {
-							d, err := l.Allow(context.Background())
-							if err != nil || d.Degraded {
-								t.Errorf("round %d: %+v, %v", round, d, err)
-							}
-							mu.Lock()
-							granted += d.Granted
-							mu.Unlock()
-						})
-					}
-					wg.Wait()
-					if granted != limit.Permits {
-						t.Errorf("round %d: %d permits were granted of %d", round, granted, limit.Permits)
-					}
-					if err := l.Delete(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-			})
-		})
-	}
-}
-
-// What only looks at a deleted limit does not declare it, nor does a second Delete; a wait and a
-// change do.
-func TestWhatDeclaresADeletedLimitAnew(t *testing.T) {
+// After Delete every call on a handle of that Client is ErrNotFound, also of callers that wait, and
+// declares nothing. Client.Limiter declares the limit anew, with nothing used.
+func TestAHandleEndsWithItsLimit(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, f fleet) {
 		ctx := t.Context()
 		c := f.client(t)
-		l := limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		gone := func(after string) {
-			t.Helper()
-			time.Sleep(time.Second) // nothing declares it in the background
-			if _, err := f.client(t).Open(ctx, "l"); !errors.Is(err, shardlimit.ErrNotFound) {
-				t.Errorf("after %s: %v", after, err)
+		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
+		l, again := limiter(t, c, "l", limit), limiter(t, c, "l", limit)
+		drain(t, l)
+		waited := make(chan error)
+		go func() { waited <- l.Wait(ctx) }()
+		go func() { waited <- l.WaitN(ctx, 3) }()
+		time.Sleep(time.Second)
+		if err := l.Delete(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-waited; !errors.Is(err, shardlimit.ErrNotFound) {
+				t.Errorf("who waited: %v", err)
 			}
 		}
-		there := func(after string) {
-			t.Helper()
-			if st, err := l.Peek(ctx); err != nil || st.Limit.Permits == 0 {
-				t.Errorf("after %s: %+v, %v", after, st, err)
-			}
-			if _, err := f.client(t).Open(ctx, "l"); err != nil {
-				t.Errorf("after %s: %v", after, err)
-			}
-			if err := l.Delete(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		there("the declaration")
-		gone("Delete")
 		for name, call := range map[string]func() error{
+			"Allow":        func() error { _, err := again.Allow(ctx); return err },
+			"AllowUpTo":    func() error { _, err := l.AllowUpTo(ctx, 3); return err },
+			"WaitN":        func() error { return l.WaitN(ctx, 3) },
+			"Reserve":      func() error { _, err := l.Reserve(ctx, 3); return err },
+			"a Set":        func() error { _, err := shardlimit.All(l).Allow(ctx); return err },
 			"Peek":         func() error { _, err := l.Peek(ctx); return err },
 			"Participants": func() error { _, err := l.Participants(ctx); return err },
+			"SetLimit":     func() error { return l.SetLimit(ctx, shardlimit.PerMinute(5)) },
 			"Reset":        func() error { return l.Reset(ctx) },
 			"Rebalance":    func() error { return l.Rebalance(ctx) },
+			"Delete":       func() error { return l.Delete(ctx) },
 		} {
 			if err := call(); !errors.Is(err, shardlimit.ErrNotFound) {
 				t.Errorf("%s: %v", name, err)
 			}
-			gone(name)
 		}
-		if err := l.Delete(ctx); err != nil {
-			t.Errorf("a second Delete: %v", err)
-		}
-		gone("a second Delete")
-		if got := l.Limit(); got.Permits != 10 {
-			t.Errorf("Limit: %+v", got)
-		}
-		gone("Limit")
 		if err := c.Rebalance(ctx); err != nil {
 			t.Errorf("Client.Rebalance: %v", err)
 		}
-		gone("Client.Rebalance")
-		for name, call := range map[string]func() error{
-			"AllowUpTo": func() error { _, err := l.AllowUpTo(ctx, 3); return err },
-			"WaitN":     func() error { return l.WaitN(ctx, 3) },
-			"Reserve":   func() error { _, err := l.Reserve(ctx, 3); return err },
-			"a Set":     func() error { _, err := shardlimit.All(l).Allow(ctx); return err },
-			"SetLimit":  func() error { return l.SetLimit(ctx, shardlimit.PerMinute(5)) },
-		} {
-			if err := call(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			there(name)
+		time.Sleep(20 * time.Second) // nothing declares it in the background
+		if _, err := c.Open(ctx, "l"); !errors.Is(err, shardlimit.ErrNotFound) {
+			t.Errorf("Open: %v", err)
+		}
+		l = limiter(t, c, "l", shardlimit.PerMinute(7))
+		if d, err := l.AllowN(ctx, 7); err != nil || !d.Allowed {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if _, err := again.Allow(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
+			t.Errorf("a handle of before: %v", err)
 		}
 	})
 }
 
-// A limit that another process has stored again is found by the handle that had deleted it, and can
-// be deleted again.
-func TestALimitThatAnotherProcessStoresAgainIsFound(t *testing.T) {
+// A process in use stores a limit that another one has deleted again, within 15 seconds of use.
+func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, f fleet) {
 		ctx := t.Context()
-		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
-		l := limiter(t, f.client(t), "l", limit)
-		if err := l.Delete(ctx); err != nil {
-			t.Fatal(err)
-		}
+		c := f.client(t)
+		l := limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
 		other := limiter(t, f.client(t), "l", shardlimit.PerMinute(7))
-		if d, err := other.Allow(ctx); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		st, err := l.Peek(ctx)
-		if err != nil || st.Limit.Permits != 7 || st.Used != 1 {
-			t.Errorf("%+v, %v", st, err)
+		if _, err := other.Allow(ctx); err != nil {
+			t.Fatal(err)
 		}
 		synctest.Wait() // the other process has read the record; else it could store it after Delete
 		if err := l.Delete(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.client(t).Open(ctx, "l"); !errors.Is(err, shardlimit.ErrNotFound) {
-			t.Errorf("after Delete: %v", err)
-		}
-		// A process that is in use all the time stores what it knows within 15 seconds of use.
 		for range 31 {
 			time.Sleep(500 * time.Millisecond)
 			if _, err := other.Allow(ctx); err != nil {
@@ -168,27 +105,8 @@ func TestALimitThatAnotherProcessStoresAgainIsFound(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if st, err = l.Peek(ctx); err != nil || st.Limit.Permits != 7 {
-			t.Errorf("%+v, %v", st, err)
-		}
-	})
-}
-
-// Both handles work when the name has been declared again by Limiter before the old handle is used.
-func TestAnOldHandleJoinsTheLimitThatWasDeclaredAfterDelete(t *testing.T) {
-	inBubble(t, 2, func(t *testing.T, f fleet) {
-		ctx := t.Context()
-		c := f.client(t)
-		old := limiter(t, c, "l", shardlimit.PerMinute(3))
-		if err := old.Delete(ctx); err != nil {
-			t.Fatal(err)
-		}
-		made := limiter(t, c, "l", shardlimit.PerMinute(8))
-		if d, err := made.AllowN(ctx, 5); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		if d, err := old.AllowUpTo(ctx, 100); err != nil || d.Granted != 3 || d.Limit != 8 {
-			t.Errorf("%+v, %v", d, err)
+		if l, err := c.Open(ctx, "l"); err != nil || l.Limit().Permits != 10 {
+			t.Errorf("%v", err)
 		}
 	})
 }

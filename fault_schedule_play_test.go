@@ -18,6 +18,7 @@ type schedule struct {
 	tally    *tally
 	stations []*station
 	clients  []*shardlimit.Client
+	admin    *shardlimit.Client
 	main     *guarded   // of which the workers call, too, and which changes
 	limits   []*guarded // all of them
 	workers  []*hand
@@ -78,6 +79,7 @@ func (s *schedule) begin(limit shardlimit.Limit) {
 	if s.takeover {
 		change = append(change, wary)
 	}
+	s.admin = fl.client(s.T, change...)
 	for range 3 {
 		s.clients = append(s.clients, fl.client(s.T, change...))
 	}
@@ -214,10 +216,19 @@ func (s *schedule) deletes(e disturbance) {
 	for _, g := range s.limits {
 		if g.name == "d" && !s.mild {
 			until := g.excuse(2*g.now().Permits, "a limit that was deleted while it was called")
-			s.says(e, "delete: %v", g.limiters[e.on%3].Delete(s.Context()))
+			s.says(e, "delete: %v", s.deletion(g.name))
 			until(20*time.Second + 2*g.now().Per)
 		}
 	}
+}
+
+// deletion deletes a limit as a process that does nothing else: handles end with their limit.
+func (s *schedule) deletion(name string) error {
+	l, err := s.admin.Open(s.Context(), name)
+	if err != nil {
+		return err
+	}
+	return l.Delete(s.Context())
 }
 
 // heal mends all nodes and waits until nothing of a limit is missing.

@@ -138,9 +138,6 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
-	if err := l.core.register.Revive(ctx); err != nil {
-		return unreached(err)
-	}
 	if r := l.core.known(); r != nil && r.layout.Auto && limit.Shards == r.limit.Shards {
 		limit.Shards = 0 // nobody asked for that number
 	}
@@ -185,7 +182,7 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	r, err := c.stored(ctx)
+	r, err := c.stored()
 	if err != nil {
 		return err
 	}
@@ -214,7 +211,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 	if c.invalid != nil {
 		return State{}, c.invalid
 	}
-	r, err := c.stored(ctx)
+	r, err := c.stored()
 	if r == nil {
 		if c.client.closed.Load() {
 			return State{}, ErrClosed

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // pumpNap is the longest the head of a queue sleeps without looking again, so
@@ -29,6 +30,9 @@ func (q *queue) pump(ctx context.Context) {
 	futile := 0
 	for {
 		r, _ := c.inUse(ctx)
+		if r == nil && c.deleted() {
+			q.failAll(register.ErrDeleted)
+		}
 		n, singles, ok := q.head(r)
 		if !ok {
 			return

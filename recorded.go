@@ -54,7 +54,7 @@ func (c *core) adopt(p *plan) error {
 	layout := &p.layout
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.register != nil && c.register.Deleted() {
+	if c.deleted() {
 		return register.ErrDeleted // while the layout was on its way
 	}
 	old := c.routes.Load()
@@ -101,24 +101,14 @@ func (c *core) Drop(ctx context.Context) error {
 		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
 }
 
-// Forget is for a limit that was deleted: there are no routes, and nothing is known of shards.
+// Forget is for a limit that was deleted: there are no routes any more.
 func (c *core) Forget() {
 	c.mu.Lock()
-	r := c.routes.Swap(nil)
-	for _, ln := range c.lanes {
-		ln.Forget(c.client.now())
-	}
+	c.routes.Store(nil)
 	c.mu.Unlock()
-	if r != nil {
-		c.members.open(r)
-	}
-	c.ahead.Store(nil)
 	c.client.forget(c)
 	c.members.restartWaiters()
 }
-
-// Remember is for a limit that was deleted and is declared again.
-func (c *core) Remember() { c.client.remember(c) }
 
 // FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
 func (c *core) FailedAt(at shard.Location, err error) error {

@@ -88,25 +88,10 @@ func (k *knowledge) returned(free int64) {
 	k.free.Store(free)
 }
 
-// forget forgets everything, and does not learn from calls that were sent before now.
-func (k *knowledge) forget(now int64) {
-	k.mu.Lock() // a reply that is taken in now must not be forgotten by half
-	defer k.mu.Unlock()
-	k.sentAt.Store(now)
-	k.heard.Store(false)
-	k.free.Store(0)
-	k.unused()
-}
-
 // reset forgets usage, after the shard's log was cleared.
 func (k *knowledge) reset() {
-	k.mu.Lock()
+	k.mu.Lock() // a reply that is taken in now must not be forgotten by half
 	defer k.mu.Unlock()
-	k.unused()
-}
-
-// unused notes that nothing is used of the shard. k.mu is held.
-func (k *knowledge) unused() {
 	k.open()
 	k.freeAt.Store(0)
 	k.resetAt.Store(0)

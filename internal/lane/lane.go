@@ -348,11 +348,6 @@ func (l *Lane) Left() int64 {
 	return free - l.Waiting.Load()
 }
 
-// Forget forgets what was heard of the shard before now.
-func (l *Lane) Forget(now int64) {
-	l.known.forget(now)
-}
-
 // Follows has the lane take over, from another one to the same shard on a node that has moved, when
 // the shard was used last: if it comes without its data, that is a loss of memory. Calls that are
 // under way on the other lane get the terms of this one.

@@ -29,6 +29,9 @@ func (r *Register) sync(ctx context.Context) error {
 
 // syncHolding is sync for whoever holds the token.
 func (r *Register) syncHolding(ctx context.Context) error {
+	if r.Deleted() {
+		return ErrDeleted
+	}
 	// from here on: waiting for the token is no fault of Redis
 	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
 	defer cancel()
@@ -67,8 +70,6 @@ func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
 	switch {
 	case layout == nil && anchor.err != nil:
 		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
-	case layout == nil && r.deletion.is():
-		return false, ErrDeleted
 	case r.strict && !allRead(found):
 		return false, nil
 	case layout == nil:
@@ -84,7 +85,6 @@ func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, err
 	}
 	r.noteAge(found)
-	r.undelete() // somebody has declared it again
 	if err := r.Limit.Adopt(*layout); err != nil {
 		return false, err
 	}

@@ -90,12 +90,9 @@ func (r *Register) SyncSoon() {
 // away, as soon as it comes back. It fails only if that can never be.
 func (r *Register) Join(ctx context.Context) error {
 	err := r.bring(ctx)
-	for errors.Is(err, ErrDeleted) { // just now, by another handle
-		err = r.Revive(ctx)
-	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.Is(err, ErrDeleted): // just now, by another handle
+		return err
 	case r.env.Closed.Load():
 		return ErrClosed
 	case errors.Is(err, ErrUnreadable) || errors.Is(err, script.ErrForeignState):

@@ -77,7 +77,6 @@ func (p *process) Layout() *shard.Layout                      { return p.layout.
 func (p *process) Drop(context.Context) error                 { return nil }
 func (p *process) Possible(shard.Spec) error                  { return nil }
 func (p *process) Forget()                                    { p.layout.Store(nil) }
-func (p *process) Remember()                                  {}
 func (p *process) FailedAt(_ shard.Location, err error) error { return err }
 
 func (p *process) Adopt(l shard.Layout) error {

@@ -106,9 +106,7 @@ func (r *Register) survey(ctx context.Context) (found []reading, at int) {
 // anchorHops is how often a record is followed to where it was moved.
 const anchorHops = 4
 
-// read reads one place of the record; as a participant only the anchor, and only of a limit that
-// this process has not deleted: a look whether somebody has declared it again leaves nothing
-// behind.
+// read reads one place of the record; as a participant only the anchor.
 func (r *Register) read(ctx context.Context, place shard.Location, participate bool) reading {
 	got := reading{place: place}
 	if f := r.fence(); f != nil && f.Fenced(place.Node) { // nobody relies on what it holds any more
@@ -116,7 +114,7 @@ func (r *Register) read(ctx context.Context, place shard.Location, participate b
 		return got
 	}
 	req := script.ReadRecordRequest{}
-	if participate && !r.deletion.is() {
+	if participate {
 		req.Participant = r.env.Participant
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()

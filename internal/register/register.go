@@ -68,7 +68,7 @@ type Register struct {
 	poked        chan struct{} // wakes the driver
 	proposing    chan struct{} // holds one token: one change at a time
 	token        chan struct{} // holds one token: one exchange at a time
-	deletion     deletion      // never of a family
+	deleted      atomic.Bool   // never of a family
 	// the layout is being made to follow the nodes
 	reconsidering atomic.Bool
 	// why the limit could not be looked up when that was last tried; nil: it could

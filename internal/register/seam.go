@@ -25,10 +25,8 @@ type Limit interface {
 	Possible(s shard.Spec) error
 	// Drop removes the shards of the layout.
 	Drop(ctx context.Context) error
-	// Forget is for a limit that was deleted: there is no layout, and nothing is known of shards.
+	// Forget is for a limit that was deleted: there is no layout any more.
 	Forget()
-	// Remember is for a limit that was deleted and is declared again.
-	Remember()
 	// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
 	FailedAt(at shard.Location, err error) error
 }
