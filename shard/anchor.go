@@ -11,8 +11,8 @@ const mostOrigins = 8
 // Origin is a place at which the record of a limit was anchored before, and the last epoch from
 // there that a layout takes into account.
 type Origin struct {
-	Anchor Location
-	Epoch  int64
+	Anchor Location `json:"anchor"`
+	Epoch  int64    `json:"epoch"`
 }
 
 // AnchoredAt returns l with its record at anchor, as the one that follows those given: it remembers

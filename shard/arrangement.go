@@ -19,15 +19,15 @@ const maxFill = 10 * 31 * 24 * time.Hour
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
 type Arrangement struct {
-	Shards int // of each key, as far as there are permits for them
+	Shards int `json:"shards"` // of each key, as far as there are permits for them
 	// Slots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
 	// cluster one script call has to do with many keys. It divides the number of all slots. 0, or
 	// fewer than Shards: in any.
-	Slots int
-	Nodes []Node // over which the keys are placed; never changed in place
+	Slots int    `json:"slots,omitempty"`
+	Nodes []Node `json:"nodes"` // over which the keys are placed; never changed in place
 	// Fell tells that shares fell when this came into force: a shard may have in use what it had
 	// before, which is more than this says. It is forgotten with the arrangements before.
-	Fell bool
+	Fell bool `json:"fell,omitempty"`
 }
 
 // shards returns the live shards of a key.

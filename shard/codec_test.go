@@ -13,12 +13,12 @@ import (
 
 const (
 	goldenSettled   = `{"v":1,"epoch":5,"changed":1,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
-	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"until":18020006,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36,"start":0},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
+	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"until":18020006,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
 // goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another
 // algorithm.
-const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"slot":4,"node":"a","epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72,"start":0},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"anchor":{"slot":4,"node":"a"},"epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // goldenMode has a mode.
 const goldenMode = `{"v":1,"epoch":6,"settled":false,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"mode":"off","shards":[{"slot":1,"node":"a","share":10,"start":10},{"slot":1,"node":"b","share":20,"start":20}]}`
@@ -79,8 +79,8 @@ func TestDecodeStrict(t *testing.T) {
 		"other case":      edit(`"epoch"`, `"Epoch"`),
 		"other order":     edit(`"epoch":6,"settled":false`, `"settled":false,"epoch":6`),
 		"no revision":     edit(`"revision":0,`, ``),
-		"no start":        edit(`,"start":0`, ``),
-		"null start":      edit(`"start":0`, `"start":null`),
+		"no start":        edit(`"start":10`, `"start":0`),
+		"null start":      edit(`"start":10`, `"start":null`),
 		"null share":      edit(`"share":0`, `"share":null`),
 		"float":           edit(`"permits":36`, `"permits":36.0`),
 		"huge":            edit(`"permits":36`, `"permits":1e99`),
@@ -93,7 +93,7 @@ func TestDecodeStrict(t *testing.T) {
 		"no anchor":       edit(`"shards":`, `"anchor":{"slot":0,"node":""},"shards":`),
 		"anchor's epoch":  edit(`"shards":`, `"anchor":{"slot":0,"node":"a","epoch":1},"shards":`),
 		"no origins":      edit(`"shards":`, `"origins":[],"shards":`),
-		"origin, no time": edit(`"shards":`, `"origins":[{"slot":0,"node":"a"}],"shards":`),
+		"origin, no time": edit(`"shards":`, `"origins":[{"anchor":{"slot":0,"node":"a"}}],"shards":`),
 		"same algorithm":  edit(`"node":"a",`, `"node":"a","algorithm":"slidinglog",`),
 		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
 	} {

@@ -18,10 +18,10 @@ const (
 // what a lost node had can be given to others, although nobody can ask it: its life is over, and
 // when it is back it begins another one, with other shards.
 type Fence struct {
-	Places []string // the nodes that keep the membership, in order; never changed in place
+	Places []string `json:"places"` // the nodes that keep the membership, in order; never changed in place
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
-	Lost []string
+	Lost []string `json:"lost,omitempty"`
 }
 
 func (f *Fence) validate() error {
@@ -46,12 +46,6 @@ func lives(life string) bool {
 	return len(life) <= maxLife && !strings.ContainsFunc(life, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
-}
-
-// fenceJSON is the stored form of a Fence.
-type fenceJSON struct {
-	Places []string `json:"places"`
-	Lost   []string `json:"lost,omitempty"`
 }
 
 // believed is longer than a process goes on granting under a layout that was replaced.

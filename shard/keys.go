@@ -23,25 +23,25 @@ var ErrTooManyMoves = errors.New("too many arrangements of the family's keys are
 // Past is an arrangement that was in force, under which a key may still hold something.
 type Past struct {
 	Arrangement
-	Epoch int64
-	Spec  Spec
+	Epoch int64 `json:"epoch"`
+	Spec        // of what is stored only that on which it depends what a key may hold
 }
 
 // Keys is what the record of a family says about its keys.
 type Keys struct {
 	Arrangement
-	Before []Past // that keys may still have to be moved from, oldest first
-	Own    []Own  // in order of their ids; never changed in place
+	Before []Past `json:"before,omitempty"` // that keys may still have to be moved from, oldest first
+	Own    []Own  `json:"own,omitempty"`    // in order of their ids; never changed in place
 	// Cut tells that some of what was before was forgotten, or had no order: what shards have of
 	// the rest is unknown.
-	Cut bool
+	Cut bool `json:"cut,omitempty"`
 	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
 	// force there; 0: not yet known.
-	Since   int64
-	SinceAt string
+	Since   int64  `json:"since_us,omitempty"`
+	SinceAt string `json:"since_at,omitempty"`
 	// Upto is the epoch of the record then: what was before that is forgotten once its time is
 	// over, whatever has changed since. 0: all of it.
-	Upto int64
+	Upto int64 `json:"upto,omitempty"`
 }
 
 // Moving reports whether all keys may still have to be moved.
@@ -174,6 +174,7 @@ func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
 	}
 	from := l.Keys.Arrangement
 	past := Past{from, l.Epoch, l.Spec()}
+	past.Revision, past.Mode, past.Auto = 0, "", false
 	next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
 	if l.Keys.Changing() {
 		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut

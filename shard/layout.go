@@ -22,17 +22,17 @@ const (
 // Spec is what a layout divides: Permits (1..MaxPermits) per Window (1 ms to 31
 // days) under an algorithm, at a revision (>= 0).
 type Spec struct {
-	Permits   int64
-	Window    time.Duration
-	Algorithm string
+	Permits   int64         `json:"permits"`
+	Window    time.Duration `json:"window_ns"`
+	Algorithm string        `json:"algorithm"`
 	// permits that may come at once, where the algorithm has such a bound: 0 (whatever its default
 	// is) to MaxPermits
-	Burst    int64
-	Revision int64
-	Lease    time.Duration // how long permits may be held before they are used; 0 to Window
-	Scope    string        // whom the limit holds for; "" is everybody together
-	Mode     string        // what is done with what is counted; "" enforces it
-	Auto     bool          // nobody asked for this number of shards: it may be chosen anew
+	Burst    int64         `json:"burst,omitempty"`
+	Revision int64         `json:"revision,omitempty"`
+	Lease    time.Duration `json:"lease_ns,omitempty"` // how long permits may be held before they are used; 0 to Window
+	Scope    string        `json:"scope,omitempty"`    // whom the limit holds for; "" is everybody together
+	Mode     string        `json:"mode,omitempty"`     // what is done with what is counted; "" enforces it
+	Auto     bool          `json:"auto,omitempty"`     // nobody asked for this number of shards: it may be chosen anew
 }
 
 // Layout says which shards a limit has, what share each is to have, and numbers
@@ -44,29 +44,32 @@ type Spec struct {
 // being put in force: shards still hold what they had before, and [Layout.Plan]
 // says which of them may be raised.
 type Layout struct {
-	Epoch     int64 // 1..MaxEpoch; grows with every change
-	Changed   int64 // the epoch of the last change that somebody asked for; see [Layout.Outranks]
-	Settled   bool
-	Permits   int64
-	Window    time.Duration
-	Algorithm string
-	Burst     int64
-	Revision  int64
-	Lease     time.Duration
-	Scope     string
-	Mode      string
-	Auto      bool
-	Anchor    Location // where this record is replaced by compare-and-set; zero: where [Anchors] says
-	Origins   []Origin // where it was anchored before, newest first, each place once; see [Layout.AnchoredAt]
-	Fence     *Fence   // by which membership it holds; nil: none; never changed in place
+	Epoch int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
+	// Changed is the epoch of the last change that somebody asked for; see [Layout.Outranks].
+	Changed   int64         `json:"changed,omitempty"`
+	Settled   bool          `json:"settled"`
+	Permits   int64         `json:"permits"`
+	Window    time.Duration `json:"window_ns"`
+	Algorithm string        `json:"algorithm"`
+	Burst     int64         `json:"burst,omitempty"`
+	Revision  int64         `json:"revision"`
+	Lease     time.Duration `json:"lease_ns,omitempty"`
+	Scope     string        `json:"scope,omitempty"`
+	Mode      string        `json:"mode,omitempty"`
+	Auto      bool          `json:"auto,omitempty"`
+	// Anchor is where this record is replaced by compare-and-set; zero: where [Anchors] says.
+	Anchor Location `json:"anchor,omitzero"`
+	// Origins are where it was anchored before, newest first, each place once; see
+	// [Layout.AnchoredAt].
+	Origins []Origin `json:"origins,omitempty"`
+	Fence   *Fence   `json:"fence,omitempty"` // by which membership it holds; nil: none; never changed in place
 	// for how long grants under earlier layouts may matter, up to the epoch Until; 0: no longer than
 	// those under this one
-	Lasts  time.Duration
-	Until  int64
-	Shards []Shard // live ones first, in position order; leaving ones after
-	// how the keys of a family are arranged; nil for a limit; never
-	// changed in place
-	Keys *Keys
+	Lasts  time.Duration `json:"lasts_ns,omitempty"`
+	Until  int64         `json:"until,omitempty"`
+	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after
+	// how the keys of a family are arranged; nil for a limit; never changed in place
+	Keys *Keys `json:"keys,omitempty"`
 }
 
 // New returns the first layout of a limit that nobody has used before. It is settled at

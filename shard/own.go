@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,11 +33,11 @@ func (e *OwnError) Unwrap() error { return e.Err }
 // Terms are what a key's own limit says. All else is its family's. The zero Terms are its family's,
 // too.
 type Terms struct {
-	Permits int64
-	Window  time.Duration
-	Burst   int64
-	Lease   time.Duration
-	Mode    string
+	Permits int64         `json:"permits,omitempty"`
+	Window  time.Duration `json:"window_ns,omitempty"`
+	Burst   int64         `json:"burst,omitempty"`
+	Lease   time.Duration `json:"lease_ns,omitempty"`
+	Mode    string        `json:"mode,omitempty"`
 }
 
 // Over returns the spec of a key with these terms, in a family that has the spec s.
@@ -53,18 +54,38 @@ func termsOf(s Spec) Terms { return Terms{s.Permits, s.Window, s.Burst, s.Lease,
 
 // Own is a key that has a limit of its own, or had one lately.
 type Own struct {
-	ID    string
-	Terms Terms
+	ID string // any bytes, so it is not stored as text
+	Terms
 	// what shards of the key may still hold, oldest first; of several with one epoch each may have
 	// held up to that
 	Before []OwnPast
 }
 
+// ownJSON is the stored form of an Own.
+type ownJSON struct {
+	ID []byte `json:"id"`
+	Terms
+	Before []OwnPast `json:"before,omitempty"`
+}
+
+// MarshalJSON returns the stored form of o.
+func (o Own) MarshalJSON() ([]byte, error) {
+	return json.Marshal(ownJSON{[]byte(o.ID), o.Terms, o.Before})
+}
+
+// UnmarshalJSON sets o from its stored form.
+func (o *Own) UnmarshalJSON(data []byte) error {
+	var stored ownJSON
+	err := json.Unmarshal(data, &stored)
+	*o = Own{string(stored.ID), stored.Terms, stored.Before}
+	return err
+}
+
 // OwnPast is what held for a key up to an epoch.
 type OwnPast struct {
-	Epoch   int64
-	Terms   Terms // never zero
-	Follows bool  // they were its family's
+	Epoch   int64 `json:"epoch"`
+	Terms         // never zero
+	Follows bool  `json:"follows,omitempty"` // they were its family's
 }
 
 // own returns what the record says of a key by itself.

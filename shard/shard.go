@@ -34,26 +34,30 @@ const (
 // algorithm means nothing to another, so a limit whose algorithm changes moves from shards to
 // shards, and so does one that comes under a fence.
 type Shard struct {
-	Slot      int    // hash slot of all keys of the shard, 0..Slots-1
-	Node      string // name of the configured node that holds it
-	Algorithm string // that counts there; [New] and [Layout.Change] set it for live shards
-	Share     int64  // permits per window it is to have; 0: leaving, its capacity is being moved away
-	Burst     int64  // its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and Change set it
-	Life      string // the life of its node that it is of, see [Fence]; "" where there is no fence
-	// share in the settled layout before this one, or Unknown; meaningful only while the layout is
-	// unsettled
-	Start int64
+	Slot int    `json:"slot"` // hash slot of all keys of the shard, 0..Slots-1
+	Node string `json:"node"` // name of the configured node that holds it
+	// Algorithm counts there; [New] and [Layout.Change] set it for live shards.
+	Algorithm string `json:"algorithm,omitempty"`
+	Share     int64  `json:"share"` // permits per window it is to have; 0: leaving, its capacity is being moved away
+	// Burst is its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and
+	// Change set it.
+	Burst int64  `json:"burst,omitempty"`
+	Life  string `json:"life,omitempty"` // of its node that it is of, see [Fence]; "" where there is no fence
+	// Start is the share in the settled layout before this one, or Unknown; meaningful only while
+	// the layout is unsettled.
+	Start int64 `json:"start,omitempty"`
 }
 
 // Location is a place for a key: a hash slot on a node.
 type Location struct {
-	Slot int
-	Node string
+	Slot int    `json:"slot"`
+	Node string `json:"node"`
 }
 
 // Node is a Redis endpoint that can carry shards.
 type Node struct {
-	Name   string  // stable identity; equal names are the same node
-	Weight float64 // relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1
-	Life   string  // of a family under a [Fence]: the life that the shards of keys there are of
+	Name string `json:"name"` // stable identity; equal names are the same node
+	// Weight is the relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1.
+	Weight float64 `json:"weight"`
+	Life   string  `json:"life,omitempty"` // of a family under a [Fence]: that of the shards of keys there
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 )
 
 // maxMembership bounds the bytes of a stored membership.
@@ -18,34 +16,18 @@ var ErrStored = errors.New("cannot be held")
 
 // membershipJSON is the stored form of a Membership.
 type membershipJSON struct {
-	Version    int        `json:"v"`
-	Generation int64      `json:"generation"`
-	Places     []string   `json:"places"`
-	Nodes      []nodeJSON `json:"nodes"`
-}
-
-type nodeJSON struct {
-	Name   string `json:"name"`
-	Out    bool   `json:"out,omitempty"`
-	Since  int64  `json:"since"`
-	OutFor int64  `json:"out_us,omitempty"`
+	Version int `json:"v"`
+	Membership
 }
 
 const membershipVersion = 1
 
-// Encode returns the stored form of a membership. OutFor loses what is below a microsecond.
+// Encode returns the stored form of a membership.
 func (m Membership) Encode() (string, error) {
 	if err := m.Validate(); err != nil {
 		return "", err
 	}
-	stored := membershipJSON{Version: membershipVersion, Generation: m.Generation, Places: m.Places}
-	for _, n := range m.Nodes {
-		if strings.ToValidUTF8(n.Name, "") != n.Name {
-			return "", fmt.Errorf("membership: %w: node %q", ErrStored, n.Name)
-		}
-		stored.Nodes = append(stored.Nodes, nodeJSON{n.Name, n.Out, n.Since, n.OutFor.Microseconds()})
-	}
-	text, err := json.Marshal(stored)
+	text, err := json.Marshal(membershipJSON{membershipVersion, m})
 	if err == nil && len(text) > maxMembership {
 		err = fmt.Errorf("membership: %w: %d bytes", ErrStored, len(text))
 	}
@@ -67,15 +49,8 @@ func DecodeMembership(s string) (Membership, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) || stored.Version != membershipVersion {
 		return Membership{}, fmt.Errorf("membership: %w: version %d", ErrStored, stored.Version)
 	}
-	m := Membership{Generation: stored.Generation, Places: stored.Places}
-	for _, n := range stored.Nodes {
-		if n.OutFor < 0 || n.OutFor > maxOutFor.Microseconds() {
-			return Membership{}, fmt.Errorf("membership: %w: out for %d us", ErrStored, n.OutFor)
-		}
-		m.Nodes = append(m.Nodes, Node{n.Name, n.Out, n.Since, time.Duration(n.OutFor) * time.Microsecond})
-	}
-	if err := m.Validate(); err != nil {
+	if err := stored.Validate(); err != nil {
 		return Membership{}, fmt.Errorf("membership: %w: %w", ErrStored, err)
 	}
-	return m, nil
+	return stored.Membership, nil
 }

@@ -39,7 +39,7 @@ func TestWhatCannotBeHeldIsRefused(t *testing.T) {
 		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1}]} {}`,
 		`{"v":1,"generation":1,"places":["b"],"nodes":[{"name":"a","since":1}]}`,
 		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","out":true,"since":2}]}`,
-		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1,"out_us":1}]}`} {
+		`{"v":1,"generation":1,"places":["a"],"nodes":[{"name":"a","since":1,"out_ns":1}]}`} {
 		if m, err := DecodeMembership(s); !errors.Is(err, ErrStored) {
 			t.Errorf("%q became %+v (%v)", s, m, err)
 		}

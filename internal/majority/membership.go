@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // What a membership can hold.
@@ -27,21 +28,21 @@ var (
 
 // Node is a node of a membership.
 type Node struct {
-	Name string
-	Out  bool // nobody asks it anything
+	Name string `json:"name"`
+	Out  bool   `json:"out,omitempty"` // nobody asks it anything
 	// Since is the generation in which it went out or, if it is in, in which this life of it began.
-	Since int64
+	Since int64 `json:"since"`
 	// For so long at least it had been out when this generation was made, by the clocks of the
 	// places.
-	OutFor time.Duration
+	OutFor time.Duration `json:"out_ns,omitempty"`
 }
 
 // Membership is which nodes of a key prefix are in. It is the value of one register. A method that
 // changes it returns the next generation; it never changes m.
 type Membership struct {
-	Generation int64
-	Places     []string // the nodes that hold the register, in its order
-	Nodes      []Node   // by name
+	Generation int64    `json:"generation"`
+	Places     []string `json:"places"` // the nodes that hold the register, in its order
+	Nodes      []Node   `json:"nodes"`  // by name
 }
 
 // NewMembership returns a first generation, 1 unless there were others that are forgotten.
@@ -173,7 +174,7 @@ func (m Membership) Validate() error {
 }
 
 func (n Node) valid(generation int64) bool {
-	return len(n.Name) >= 1 && len(n.Name) <= MaxName && n.Since >= 1 && n.Since <= generation &&
+	return len(n.Name) >= 1 && len(n.Name) <= MaxName && utf8.ValidString(n.Name) && n.Since >= 1 && n.Since <= generation &&
 		n.OutFor >= 0 && n.OutFor <= maxOutFor && (n.Out || n.OutFor == 0)
 }
 
