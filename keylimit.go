@@ -102,15 +102,3 @@ func (l Limit) with(t shard.Terms) Limit {
 	l.Mode, _ = modeNamed(t.Mode) // one of a later version has a number that no mode has
 	return l
 }
-
-// Possible returns why no limit can be so, if none can be.
-func (c *core) Possible(s shard.Spec) error {
-	algorithm, err := algorithmNamed(s.Algorithm)
-	scope, unknown := scopeNamed(s.Scope)
-	mode, newer := modeNamed(s.Mode)
-	if err = errors.Join(err, unknown, newer); err != nil {
-		return err
-	}
-	return Limit{Permits: s.Permits, Per: s.Window, Burst: s.Burst, Lease: s.Lease, Algorithm: algorithm,
-		Scope: scope, Mode: mode}.validate()
-}

@@ -129,25 +129,28 @@ func (l Limit) wanted() register.Wanted {
 
 // limitOf is the limit of a layout. One that no version could have declared is unreadable.
 func limitOf(l shard.Layout) (Limit, error) {
-	algorithm, err := algorithmNamed(l.Algorithm)
-	scope, unknown := scopeNamed(l.Scope)
-	mode, newer := modeNamed(l.Mode)
-	limit := Limit{
-		Scope:     scope,
-		Mode:      mode,
-		Permits:   l.Permits,
-		Per:       l.Window,
-		Algorithm: algorithm,
-		Burst:     l.Burst,
-		Shards:    len(l.Live()),
-		Lease:     l.Lease,
-		Revision:  l.Revision,
+	limit, err := limitUnder(l.Spec())
+	if limit.Shards = len(l.Live()); err != nil && !errors.Is(err, register.ErrUnreadable) {
+		err = fmt.Errorf("%w: %w", register.ErrUnreadable, err)
 	}
+	return limit, err
+}
+
+// limitUnder is the limit of a spec. The error tells why no limit can be so.
+func limitUnder(s shard.Spec) (Limit, error) {
+	algorithm, err := algorithmNamed(s.Algorithm)
+	scope, unknown := scopeNamed(s.Scope)
+	mode, newer := modeNamed(s.Mode)
+	limit := Limit{Permits: s.Permits, Per: s.Window, Algorithm: algorithm, Burst: s.Burst, Scope: scope,
+		Lease: s.Lease, Revision: s.Revision, Mode: mode}
 	if err = errors.Join(err, unknown, newer); err != nil {
 		return limit, err
 	}
-	if err := limit.validate(); err != nil {
-		return limit, fmt.Errorf("%w: %w", register.ErrUnreadable, err)
-	}
-	return limit, nil
+	return limit, limit.validate()
+}
+
+// Possible returns why no limit can be so, if none can be.
+func (c *core) Possible(s shard.Spec) error {
+	_, err := limitUnder(s)
+	return err
 }
