@@ -100,10 +100,8 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx
 // and Degraded tells that an outage policy spoke for at least one. What limits in Shadow have left
 // it tells only if none of the others has anything to say.
 //
-// What this process knows to be refused is refused without asking Redis. Limits that are likely to
-// refuse are asked first, one after the other, for up to an eighth of Config.CallTimeout; all
-// others at once, so that the usual call takes one round trip. The call has one deadline for all
-// limits. Errors are those of Limiter.AllowN; a limit that refuses makes it a denial, whatever the
+// What this process knows to be refused is refused without asking Redis. Else all limits are asked
+// at once, so that a call takes one round trip. Errors are those of Limiter.AllowN; a limit that refuses makes it a denial, whatever the
 // others say.
 func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
@@ -118,7 +116,6 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 		c.votes[i] = setVote{member: l.member, routes: r, since: l.core.client.now()}
 	}
 	c.fromMemory()
-	c.likelyToRefuse()
 	c.everybodyElse()
 	return c.result()
 }

@@ -144,38 +144,6 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestASetAsksTheLimitThatIsLikelyToRefuseFirstAndAloneAndThoseThatSurelyDoNotAtAll(t *testing.T) {
-	t.Parallel()
-	fl, posts := proxied(t, 1)
-	c := fl.client(t)
-	plenty := limiter(t, c, "plenty", shardlimit.PerHour(1000))
-	scarce := limiter(t, c, "scarce", shardlimit.PerHour(5))
-	set := shardlimit.All(plenty, scarce)
-	if d, err := set.AllowN(t.Context(), 3); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	sent := posts[0].takes.Load()
-	if d, err := set.AllowN(t.Context(), 4); err != nil || d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if n := posts[0].takes.Load() - sent; n != 1 {
-		t.Errorf("%d script calls for a refusal that was to be expected, want 1", n)
-	}
-	if d, err := set.AllowN(t.Context(), 2); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	sent = posts[0].takes.Load()
-	if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if n := posts[0].takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls for a refusal that is certain", n)
-	}
-	if used := peek(t, plenty).Used; used != 5 {
-		t.Errorf("%d permits of the other limit are used, want 5", used)
-	}
-}
-
 // A limit that is known to be empty refuses for the others, also for those that might refuse, too.
 func TestASetAsksNobodyWhileOneLimitIsKnownToBeEmpty(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {

@@ -1,7 +1,6 @@
 package shardlimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -24,18 +23,12 @@ type setVote struct {
 	err    error
 }
 
-// partOneByOne is the part of the call timeout, one in so many, for which limits are asked one by
-// one.
-const partOneByOne = 8
-
-// setCall is one call on a Set. It has one deadline: the time that the first limits took is missing
-// for those that are asked after them.
+// setCall is one call on a Set.
 type setCall struct {
 	ctx   context.Context
 	n     int64
 	votes []setVote
-	lost  bool // somebody refused or failed: the rest need not be asked
-	wg    sync.WaitGroup
+	lost  bool // somebody refused: the rest need not be asked
 }
 
 // ask has one limit decide, once its vote says that it is asked. What it grants counts until it is
@@ -58,65 +51,13 @@ func (c *setCall) fromMemory() {
 	}
 }
 
-// likelyToRefuse asks one after the other, the scarcest first, the limits that would refuse if
-// nothing had changed since they were last heard from: what the others would have granted would
-// only have to be given back. A lenient limit refuses nobody. That may take an eighth of the call
-// timeout, or far nodes would leave no time for the rest: then all are asked at once.
-func (c *setCall) likelyToRefuse() {
-	if c.lost {
-		return
-	}
-	var scarce []*setVote
-	left := 0
-	for i := range c.votes {
-		v := &c.votes[i]
-		if v.asked {
-			continue
-		}
-		left++
-		if v.routes != nil && !v.routes.limit.Mode.lenient() && v.routes.spare() < c.n {
-			scarce = append(scarce, v)
-		}
-	}
-	slices.SortStableFunc(scarce, func(a, b *setVote) int { return cmp.Compare(a.routes.spare(), b.routes.spare()) })
-	if len(scarce) == 0 || left == 1 { // the only one is asked on this goroutine, see everybodyElse
-		return
-	}
-	late := time.NewTimer(c.patience())
-	defer late.Stop()
-	for _, v := range scarce {
-		answered := make(chan struct{})
-		v.asked = true
-		c.wg.Go(func() {
-			defer close(answered)
-			c.ask(v)
-		})
-		select {
-		case <-answered:
-		case <-late.C:
-			return
-		}
-		if c.lost = c.lost || !v.said.Allowed; c.lost {
-			return
-		}
-	}
-}
-
-// patience is how long limits are asked one by one.
-func (c *setCall) patience() time.Duration {
-	least := c.votes[0].core.client.cfg.CallTimeout
-	for i := range c.votes {
-		least = min(least, c.votes[i].core.client.cfg.CallTimeout)
-	}
-	return least / partOneByOne
-}
-
 // everybodyElse asks all that are left at the same time.
 func (c *setCall) everybodyElse() {
-	defer c.wg.Wait()
 	if c.lost {
 		return
 	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	var last *setVote
 	for i := range c.votes {
 		v := &c.votes[i]
@@ -126,7 +67,7 @@ func (c *setCall) everybodyElse() {
 		v.asked = true
 		if last != nil {
 			other := last
-			c.wg.Go(func() { c.ask(other) })
+			wg.Go(func() { c.ask(other) })
 		}
 		last = v
 	}
