@@ -33,6 +33,13 @@ func (l *leakyBucket) whole() int64 {
 	return l.last
 }
 
+func (l *leakyBucket) regrid(f *frame, was int64) {
+	l.retired = false
+	if f.window > was {
+		l.last++
+	}
+}
+
 func (l *leakyBucket) reshape(f *frame) {
 	l.last, l.lastPart = l.whole(), 0
 	if l.retired && !f.retired() {
@@ -105,7 +112,7 @@ func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
 	}
 	had := l.level
 	l.date, l.part = l.last, l.lastPart
-	l.back(f, n)
+	l.back(f, min(n, l.room-had))
 	l.last, l.lastPart = l.date, l.part
 	l.advance(f)
 	return min(l.level-had, n)

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed back burst date ebb format full level measure move muldiv now part
 --@needs payable reset retire_at retired retry room share sub target wait window
---@sets begin book date earliest held lasts overdraw pace part refund reshape retire
+--@sets begin book date earliest held lasts overdraw pace part refund regrid reshape retire retired
 --@sets retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
@@ -59,6 +59,15 @@ if not as_proposed then
   -- Rounded up, as the part counts in another share.
   local function whole()
     last, last_part = last_part > 0 and last + 1 or last, 0
+  end
+
+  -- Turns that were given closer together do not come back: where it is a microsecond later, nobody
+  -- was given the last one.
+  function regrid(was)
+    retired = false
+    if window > was then
+      last = last + 1
+    end
   end
 
   function reshape()
@@ -131,7 +140,7 @@ if not TAKES then
     end
     local had = level
     date, part = last, last_part
-    back(n)
+    back(n < room - had and n or room - had)
     last, last_part = date, part
     advance()
     return level - had < n and level - had or n

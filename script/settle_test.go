@@ -197,3 +197,19 @@ func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsOfAnotherRateDoNotComeBack: they are not as far apart as turns are now.
+func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
+	twin, now := NewTwin(AlgorithmLeakyBucket), int64(epoch0)
+	bucket := Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 1000, Window: time.Second, Algorithm: AlgorithmLeakyBucket}
+	given := twin.Take(now, &TakeRequest{Proposal: terms(t, bucket), Groups: []Group{{Size: 1000, Count: 1}}})
+	bucket.Epoch, bucket.Window = 2, 10*time.Second
+	slow := terms(t, bucket)
+	twin.Take(now, &TakeRequest{Proposal: slow})
+	if r := twin.Settle(now, SettleRequest{Back: 100, At: given.RefundAt(given.Granted - 1)}); r.Back != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if r := twin.Take(now, ones(slow, 1)); r.Granted > 0 && r.Delay < 100*time.Second {
+		t.Fatalf("its turn is before those that were given: %+v", r)
+	}
+}

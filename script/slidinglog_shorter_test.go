@@ -109,3 +109,41 @@ func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestAFasterBucketBesideReservations: a bucket whose rate rises grants at the new rate, and what
+// is booked has its room in the bucket until it is due.
+func TestAFasterBucketBesideReservations(t *testing.T) {
+	bucket := Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 10, Window: time.Hour, Algorithm: AlgorithmTokenBucket}
+	old := terms(t, bucket)
+	bucket.Epoch, bucket.Window = 2, time.Second
+	fast := terms(t, bucket)
+	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
+	take := func(p *Proposal, asked, want int64) TakeReply {
+		t.Helper()
+		r := twin.Take(now, ones(p, asked))
+		if r.Granted != want {
+			t.Fatalf("%d s: %d, not %d: %+v", (now-epoch0)/1_000_000, r.Granted, want, r)
+		}
+		return r
+	}
+	take(old, 10, 10)
+	r := twin.Reserve(now, &ReserveRequest{Proposal: old, Permits: 4, MaxDelay: time.Hour})
+	if r.Granted != 4 || r.Delay != 24*time.Minute {
+		t.Fatalf("%+v", r)
+	}
+	take(fast, 1, 0)
+	for now += 400_000; now < r.At-1_000_000; { // what is owed is paid first
+		now += 100_000
+		if got := take(fast, 2, 1); got.Retry != 100*time.Millisecond {
+			t.Fatalf("%+v", got)
+		}
+	}
+	now = r.At - 1
+	if got := take(fast, 7, 6); got.Retry != 100*time.Millisecond {
+		t.Fatalf("%+v", got)
+	}
+	now += 100_000
+	take(fast, 10, 1) // four are in use
+	now += 1_000_000
+	take(fast, 11, 10)
+}

@@ -20,9 +20,8 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&SlidingCounter, "%13d%16d%16d", 194},
 		{&Cell, "%16d%13d", 29},
 		{&LeakyBucket, "%16d%13d", 178},
-		{&TokenBucket, "%16d%13d%16d%s", 311},
+		{&TokenBucket, "%16d%13d%16d%16d%13d%13d%s", 353},
 		{&Low, "%13d", 13},
-		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB6%5d%13d%16d", 38},
 		{&Sum, "%20d%20d%11d%11d", 62},
 		{&Account, "%7d%16d%20d%16d%16d%16d%4d%16d%1d%1d", 113},
@@ -82,7 +81,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"windows.opened":                 "150, 165",
 		"terms.head_life":                "102",
 		"account.weight..seen":           "1, 23",
-		"booking.date..permits[..index]": "index - 28, index",
+		"cell.date..permits[..index]":    "index - 28, index",
 	} {
 		if got, known := Lua(name); !known || got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
