@@ -32,26 +32,25 @@ func mechanisms() []mechanism {
 	}
 	return []mechanism{
 		left("headroom", "those who come seldom find a permit",
-			edit{"\tif kept := headroomPart * float64(t.Share); kept >= 1 {",
-				"\tif kept := headroomPart * float64(t.Share); kept >= 1 && !BROKEN {"}),
+			edit{"\tif kept := headroomPart * float64(t.Share); kept >= 2 {",
+				"\tif kept := headroomPart * float64(t.Share); kept >= 2 && !BROKEN {"}),
 		left("unmet demand", "demand that the shard cannot see",
 			edit{"\ta.unmet = min(a.unmet+2*caller.Unmet, most)\n", "\tif !BROKEN {\n\t\ta.unmet = " +
 				"min(a.unmet+2*caller.Unmet, most)\n\t}\n"}),
 		left("waiting", "the same, of callers that wait",
 			edit{"min(max(a.used+a.unmet+caller.Waiting*milli, unhindered)",
 				"min(max(a.used+a.unmet+map[bool]int64{false: 1}[BROKEN]*caller.Waiting*milli, unhindered)"}),
-		left("claims of the refused fall by half", "what was had at once is wanted again",
-			edit{"\tif a.refused > 0 {\n\t\tbefore", "\tif a.refused > 0 && !BROKEN {\n\t\tbefore"}),
 		left("use/(1 - f) of waiters", "waiting callers ask for nothing else",
 			edit{"\tif caller.Waiting > 0 {\n\t\ta.waited", "\tif caller.Waiting > 0 && !BROKEN {\n\t\ta.waited"}),
 		left("half a window longer for the refused", "who waits because it was told to is not silent",
-			edit{"/t.Window + a.refused - l.half + 1\n", "/t.Window + map[bool]int64{false: 1}[BROKEN]*a.refused - " +
-				"l.half + 1\n"}),
+			edit{"\tif a.longer == 0 {", "\tif a.longer == 0 && !BROKEN {"}),
+		left("a pause while nothing is free", "not all come at the same release",
+			edit{"\tif a.heavy > 0 && refused > float64(free) {", "\tif a.heavy > 0 && refused > float64(free) && !BROKEN {"}),
 		left("no more than a 64th at once", "what is free lies there until one comes",
 			edit{"math.Floor(min(deep/2, share/wantPart))))",
 				"math.Floor(min(deep/2, map[bool]float64{true: 1e9}[BROKEN]+share/wantPart))))"}),
 		left("who got all need not come in vain", "fewer calls in vain",
-			edit{"\tif unserved == 0 && e.heavy > 0 {\n", "\tif unserved == 0 && e.heavy > 0 && !BROKEN {\n"}),
+			edit{"\tif unserved == 0 && a.heavy > 0 {\n", "\tif unserved == 0 && a.heavy > 0 && !BROKEN {\n"}),
 		left("the root in the depth", "small parts hold more than a seventh",
 			edit{"depthPart*e, depthRoot*math.Sqrt(e)", "depthPart*e, map[bool]float64{false: 1}[BROKEN]*depthRoot*" +
 				"math.Sqrt(e)"}),

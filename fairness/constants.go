@@ -10,7 +10,7 @@ const (
 
 // The numbers of the rule.
 const (
-	statements   = 20    // a claim is stated anew at most so many times a window
+	statements   = 16    // a claim is stated anew at most so many times a window
 	backedTimes  = 2     // a claim is backed by so many times what was used,
 	backedMore   = 4     // and so many permits
 	depthPart    = 0.15  // of its part of a window an account holds,

@@ -16,47 +16,42 @@ const shared = "****************"
 //
 // A call is [Ledger.Grant] and [Ledger.Settle], or [Ledger.Due] and [Ledger.Charge], or
 // [Ledger.Restore]. The zero value is an empty ledger; not safe for concurrent use. A call looks at
-// the accounts of its callers only. A new name in a full ledger makes it look for room, at most
-// once a window.
+// the accounts of its callers only.
 //
 // Everything is an integer, so that it can be stored exactly. Lua and Go agree bit for bit as long
 // as Go does not fuse multiplications and additions: hence the conversions of products.
 type Ledger struct {
 	accounts map[string]*account // nil: the ledger is empty
 	count    int64               // accounts, without the shared one
+	searched int64               // when room was last looked for, us
 	half     int64               // the half window under way, counted from 0
 	sums     [3]sum              // of the half window before, of this one and of the next
-	searched int64               // when room was last looked for, us
-	open     []entry             // the callers of the call under way
+	open     []*account          // of the callers of the call under way
 }
 
 // sum is what accounts add to the water level.
 type sum struct {
-	light  float64 // what those want who want less than their part, thousandths of a permit a window
-	rest   float64 // what all others want
-	heavy  float64 // weight of all others, thousandths
-	weight float64 // weight of all, thousandths
+	light float64 // what those want who want less than their part, thousandths of a permit a window
+	heavy float64 // weight of all others, thousandths
 }
 
-// account is what is known of one participant. Its claim is stated anew twenty times a window at
-// the most. used, unmet and waited are averages then, in which the last half window counts most.
+// account is what is known of one participant. used, unmet and waited are averages of the time when
+// its claim was stated, in which the last half window counts most.
 type account struct {
-	weight  int64 // thousandths
-	seen    int64 // when credit was last added, us
-	credit  int64 // millionths of a permit; below 0: a debt
-	stated  int64 // when its claim was last stated, us
-	used    int64 // thousandths of a permit a window
-	unmet   int64 // what it was denied for good, thousandths of a permit a window
-	waited  int64 // part of its time in which its callers waited, thousandths
-	claim   int64 // what it wants, as far as backed by use, thousandths of a permit a window
-	heavy   int64 // 1: it wants its part or more
-	refused int64 // 1: it was refused when it last asked
-}
-
-// entry is a caller of the call under way.
-type entry struct {
-	*account
+	weight int64 // thousandths
+	stated int64 // when its claim was last stated, us
+	unmet  int64 // what it was denied for good, thousandths of a permit a window
+	waited int64 // part of its time in which its callers waited, thousandths
+	claim  int64 // what it wants, as far as backed by use, thousandths of a permit a window
+	heavy  int64 // 1: it wants its part or more
+	longer int64 // 1: its claim counts half a window longer
+	used   int64 // thousandths of a permit a window
+	seen   int64 // when it had its credit, us
+	credit int64 // millionths of a permit; below 0: a debt
+	// Of the call under way:
 	e        float64 // permits a window at which it is paced; 0: it is not held back
+	now      int64   // its credit at this time
+	filled   int64   // and when it had that
 	refused  int64   // size of its first ask that was refused; 0: none
 	unserved float64 // permits that it asked for and did not get
 }
@@ -83,26 +78,29 @@ func (l *Ledger) Grant(dst []int64, t Term, free int64, callers []Caller,
 	l.begin(t, callers)
 	left := free
 	for _, ask := range asks {
-		entry := &l.open[ask.Caller]
-		count := entry.allow(t, ask, left)
+		a := l.open[ask.Caller]
+		count := a.allow(t, ask, left)
 		dst = append(dst, count)
 		left -= count * ask.Size
 		if count < ask.Count {
 			// beyond what an integer holds where both are huge
-			entry.unserved += float64(ask.Count-count) * float64(ask.Size)
-			if entry.refused == 0 {
-				entry.refused = ask.Size
+			a.unserved += float64(ask.Count-count) * float64(ask.Size)
+			if a.refused == 0 {
+				a.refused = ask.Size
 			}
 			if refused == 0 {
 				refused = ask.Size
 			}
 		}
-		entry.pay(count * ask.Size)
+		if count > 0 {
+			a.pay(count * ask.Size)
+		}
 	}
 	return dst, free - left, refused
 }
 
-// begin brings the ledger to the half window of a call, and opens the accounts of its callers.
+// begin brings the ledger to the half window of a call, and opens the accounts of its callers. A
+// full ledger is begun anew for a name that has no account, now and then.
 func (l *Ledger) begin(t Term, callers []Caller) {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{shared: {weight: milli, seen: t.Now}}
@@ -140,25 +138,23 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 	if since := t.Now - a.stated; since < 0 || since*statements >= t.Window || a.weight != caller.Weight {
 		l.state(t, a, caller)
 	}
-	e := l.part(t, a)
-	rate := e
-	if e == 0 {
+	a.e, a.now, a.filled = l.part(t, a), a.credit, a.seen
+	rate := a.e
+	if rate == 0 {
 		rate = float64(t.Share)
 	}
 	gain := math.Floor(rate * micro * float64(max(t.Now-a.seen, 0)) / float64(t.Window))
-	if e == 0 && a.credit >= 0 {
-		a.credit, a.seen = int64(full(rate)), t.Now
-	} else if gain >= grain || t.Now < a.seen {
-		a.credit, a.seen = int64(min(float64(a.credit)+gain, full(rate))), t.Now
+	if gain >= grain || t.Now < a.seen {
+		a.now, a.filled = int64(min(float64(a.credit)+gain, full(rate))), t.Now
 	}
-	l.open = append(l.open, entry{account: a, e: e})
+	a.refused, a.unserved = 0, 0
+	l.open = append(l.open, a)
 }
 
 // state has an account say what it wants: what it used, was denied and waits for, or, if callers
 // waited for a part f of their time, use / (1 - f): who waits asks for nothing else meanwhile. The
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
-// to back it, so that overstating gains nothing. That of one that was refused falls by no more than
-// half in a window: what it had at once it wants again.
+// to back it, so that overstating gains nothing.
 func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	l.add(t, a, -1)
 	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
@@ -168,13 +164,9 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 		a.waited += int64(milli * (1 - kept))
 	}
 	unhindered := int64(float64(a.used) * milli / float64(milli+1-a.waited))
-	before := int64(0)
-	if a.refused > 0 {
-		before = int64(float64(a.claim) * float64(t.Window) / float64(t.Window+max(t.Now-a.stated, 0)))
-	}
 	backed := a.used*backedTimes + backedMore*milli
-	a.claim = max(before, min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed))
-	a.weight, a.stated, a.heavy = caller.Weight, t.Now, 1
+	a.claim = min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
+	a.weight, a.stated, a.heavy, a.longer = caller.Weight, t.Now, 1, 0
 	l.add(t, a, 1)
 	if float64(a.claim) < l.part(t, a)*milli {
 		l.add(t, a, -1)
@@ -183,19 +175,26 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	}
 }
 
-// add counts an account in the sum of the half window of its claim, or takes it out of that. One
-// that was refused is not silent, it does what it was told: it counts half a window longer.
+// add counts an account in the sum of the half window of its claim, or takes it out of that.
 func (l *Ledger) add(t Term, a *account, sign float64) {
-	i := a.stated*2/t.Window + a.refused - l.half + 1
+	i := a.stated*2/t.Window + a.longer - l.half + 1
 	if i < 0 || i > 2 {
 		return
 	}
-	s, weight := &l.sums[i], sign*float64(a.weight)
-	s.weight = max(s.weight+weight, 0) // less where the clock was set back
-	if a.heavy > 0 {
-		s.heavy, s.rest = max(s.heavy+weight, 0), max(s.rest+float64(sign*float64(a.claim)), 0)
+	if s := &l.sums[i]; a.heavy > 0 { // less than 0 where the clock was set back
+		s.heavy = max(s.heavy+float64(sign*float64(a.weight)), 0)
 	} else {
 		s.light = max(s.light+float64(sign*float64(a.claim)), 0)
+	}
+}
+
+// stay has an account that was refused count half a window longer: it is not silent, it does what
+// it was told.
+func (l *Ledger) stay(t Term, a *account) {
+	if a.longer == 0 {
+		l.add(t, a, -1)
+		a.longer = 1
+		l.add(t, a, 1)
 	}
 }
 
@@ -209,15 +208,12 @@ func (l *Ledger) add(t Term, a *account, sign float64) {
 func (l *Ledger) part(t Term, a *account) float64 {
 	light := l.sums[0].light + l.sums[1].light + l.sums[2].light
 	heavy := l.sums[0].heavy + l.sums[1].heavy + l.sums[2].heavy
-	weight := l.sums[0].weight + l.sums[1].weight + l.sums[2].weight
-	rest := l.sums[0].rest + l.sums[1].rest + l.sums[2].rest
-	own, capacity := float64(a.weight), float64(t.Share)*milli
-	spare := capacity - light
+	own, spare := float64(a.weight), float64(t.Share)*milli-light
 	switch {
-	case l.count < 2 || weight <= own || light+rest <= capacity:
+	case l.count < 2 || heavy == 0 && spare >= 0 || a.heavy > 0 && light == 0 && heavy <= own:
 		return 0
 	case heavy == 0 || spare <= 0: // they stated their claims before there was a level
-		spare, heavy = capacity, weight
+		spare, heavy = float64(t.Share)*milli, float64(l.count)*milli
 	}
 	return min(float64(own*spare)/heavy/milli, float64(t.Share))
 }
@@ -247,10 +243,10 @@ func depth(e float64) float64 { return max(depthLeast, depthPart*e, depthRoot*ma
 // full is the depth in millionths of a permit.
 func full(e float64) float64 { return math.Floor(depth(e) * micro) }
 
-// headroom is how many permits are kept free for those who have all their credit left. A whole
-// permit is too much of a small share.
+// headroom is how many permits are kept free for those who have all their credit left. A permit or
+// two are too much of a small share.
 func (t *Term) headroom() float64 {
-	if kept := headroomPart * float64(t.Share); kept >= 1 {
+	if kept := headroomPart * float64(t.Share); kept >= 2 {
 		return kept
 	}
 	return 0
@@ -259,29 +255,27 @@ func (t *Term) headroom() float64 {
 // allow returns how many asks of a group are granted out of left permits. The emptier the credit,
 // the more must stay free. An ask for more than the account can ever hold goes through once it is
 // full, or owes nothing and wants less than its part, and leaves a debt.
-func (e *entry) allow(t Term, ask Ask, left int64) int64 {
+func (a *account) allow(t Term, ask Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
-	if e.e == 0 || fit == 0 {
+	if a.e == 0 || fit == 0 {
 		return fit
 	}
-	credit, kept := float64(e.credit)/micro, t.headroom()
-	slope := kept / depth(e.e)
+	credit, kept := float64(a.now)/micro, t.headroom()
+	slope := kept / depth(a.e)
 	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
 	count := math.Floor(min(credit, keep) / float64(ask.Size))
-	if count < 1 && (float64(e.credit) >= full(e.e) || e.light() && e.credit >= 0) {
+	if count < 1 && (float64(a.now) >= full(a.e) || a.heavy == 0 && a.now >= 0) {
 		count = 1
 	}
 	return int64(max(0, min(float64(fit), count)))
 }
 
-// light reports whether an account wants less than its part.
-func (e *entry) light() bool { return float64(e.claim) < e.e*milli }
-
 // pay charges an account for permits.
-func (e *entry) pay(permits int64) {
-	e.used = int64(min(float64(e.used)+float64(2*float64(permits)*milli), most))
-	if e.e > 0 {
-		e.credit = int64(max(float64(e.credit)-float64(float64(permits)*micro), -deepest))
+func (a *account) pay(permits int64) {
+	a.used = int64(min(float64(a.used)+float64(2*float64(permits)*milli), most))
+	if a.e > 0 {
+		a.now = int64(max(float64(a.now)-float64(float64(permits)*micro), -deepest))
+		a.credit, a.seen = a.now, a.filled
 	}
 }
 
@@ -289,21 +283,13 @@ func (e *entry) pay(permits int64) {
 // back, 0: at once. free is what is left after the grants, next the number of microseconds until
 // more comes back.
 func (l *Ledger) Settle(dst []int64, t Term, free, next int64) []int64 {
-	for i := range l.open {
-		entry := &l.open[i]
-		l.note(t, entry.account, entry.unserved > 0)
-		dst = append(dst, entry.hint(t, free, next))
+	for _, a := range l.open {
+		if a.unserved > 0 {
+			l.stay(t, a)
+		}
+		dst = append(dst, a.hint(t, free, next))
 	}
 	return dst
-}
-
-// note notes whether an account was refused.
-func (l *Ledger) note(t Term, a *account, refused bool) {
-	if refused != (a.refused > 0) {
-		l.add(t, a, -1)
-		a.refused = 1 - a.refused
-		l.add(t, a, 1)
-	}
 }
 
 // hint returns when a participant should come back: when its credit allows what it wants, and about
@@ -312,17 +298,17 @@ func (l *Ledger) note(t Term, a *account, refused bool) {
 //
 // Who is refused wants a part of what its account can hold at once, so that a few calls bring much,
 // but no more than comes back in a 64th of a window: where few share a limit, what is free lies
-// there until one of them comes. Who got all it asked for, but wants more than its part and would
-// be refused now, need not come to hear it. Credit comes to each at another time, so that not all
-// come at the same release.
-func (e *entry) hint(t Term, free, next int64) int64 {
-	if e.e == 0 {
+// there until one of them comes. Who got all it asked for, and would be refused now, need not come
+// to hear it. While nothing is free, one that wants its part comes when its own credit has grown by
+// as much or is full: so not all come at the same release.
+func (a *account) hint(t Term, free, next int64) int64 {
+	if a.e == 0 {
 		return 0
 	}
-	window, share, deep := float64(t.Window), float64(max(t.Share, 1)), depth(e.e)
-	credit, refused, unserved, want := float64(e.credit)/micro, float64(e.refused), e.unserved, 1.0
-	if unserved == 0 && e.heavy > 0 {
-		if e.allow(t, Ask{Size: 1, Count: 1}, free) > 0 {
+	window, share, deep := float64(t.Window), float64(max(t.Share, 1)), depth(a.e)
+	credit, refused, unserved, want := float64(a.now)/micro, float64(a.refused), a.unserved, 1.0
+	if unserved == 0 && a.heavy > 0 {
+		if a.allow(t, Ask{Size: 1, Count: 1}, free) > 0 {
 			return 0
 		}
 		refused, unserved = 1, 1
@@ -330,7 +316,10 @@ func (e *entry) hint(t Term, free, next int64) int64 {
 	if unserved > 0 {
 		want = max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, share/wantPart))))
 	}
-	retry := max((want-credit)*window/e.e, 0)
+	retry := max(float64(want-credit)*window/a.e, 0)
+	if a.heavy > 0 && refused > float64(free) {
+		retry = max(retry, min(deep-credit, max(1, share/wantPart))*window/a.e)
+	}
 	if unserved == 0 {
 		return int64(math.Ceil(min(retry, window)))
 	}
@@ -339,30 +328,32 @@ func (e *entry) hint(t Term, free, next int64) int64 {
 		need += math.Ceil(t.headroom() * (1 - credit/deep))
 	}
 	if need > 0 {
-		retry = max(retry, float64(next)+(need-1)*window/share)
+		retry = max(retry, float64(next)+float64(need-1)*window/share)
 	}
 	return int64(math.Ceil(max(min(retry, window), window/leastPart)))
 }
 
 // Due opens the account of a participant that wants to book permits, and returns in how many
 // microseconds its credit can pay for them: 0 if it can now. As for a take, a full account pays for
-// more than it can hold. [Ledger.Charge] must follow. Of
-// the reports only Waiting counts.
+// more than it can hold. [Ledger.Charge] must follow. Of the reports only Waiting counts.
 func (l *Ledger) Due(t Term, caller Caller, permits int64) int64 {
 	caller.Unmet = 0
 	l.begin(t, []Caller{caller})
-	e := &l.open[0]
-	want := min(float64(permits)*micro, full(e.e))
-	if e.e == 0 || float64(e.credit) >= want || e.light() && e.credit >= 0 {
+	a := l.open[0]
+	want := min(float64(permits)*micro, full(a.e))
+	if a.e == 0 || float64(a.now) >= want || a.heavy == 0 && a.now >= 0 {
 		return 0
 	}
-	return int64(math.Ceil(min((want-float64(e.credit))*float64(t.Window)/(e.e*micro), most)))
+	return int64(math.Ceil(min((want-float64(a.now))*float64(t.Window)/(a.e*micro), most)))
 }
 
 // Charge ends what Due began: the participant has booked so many permits, 0: it was refused.
 func (l *Ledger) Charge(t Term, permits int64) {
-	l.note(t, l.open[0].account, permits == 0)
-	l.open[0].pay(permits)
+	if permits > 0 {
+		l.open[0].pay(permits)
+	} else {
+		l.stay(t, l.open[0])
+	}
 }
 
 // Restore gives credit back for permits that were not used. Below 0 they were used and not granted:

@@ -23,12 +23,11 @@ func (l *Ledger) Fields() map[string]string {
 	}
 	text := columns.Ledger.Sprint(l.count, l.half, l.searched)
 	for _, s := range l.sums {
-		text += columns.Sum.Sprint(int64(s.light), int64(s.rest), int64(s.heavy), int64(s.weight))
+		text += columns.Sum.Sprint(int64(s.light), int64(s.heavy))
 	}
 	fields := map[string]string{header: text}
 	for id, a := range l.accounts {
-		fields[id] = columns.Account.Sprint(a.weight, a.seen, a.credit, a.stated, a.used, a.unmet, a.waited, a.claim,
-			a.heavy, a.refused)
+		fields[id] = columns.Account.Sprint(a.weight, a.stated, a.unmet, a.waited, a.claim, a.heavy, a.longer, a.used, a.seen, a.credit)
 	}
 	return fields
 }
@@ -50,7 +49,7 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 	bad := r.Bad()
 	for i := range l.sums {
 		r := columns.Sum.Reader(text[columns.Ledger.Bytes()+i*columns.Sum.Bytes():])
-		l.sums[i] = sum{light: float64(r.Number()), rest: float64(r.Number()), heavy: float64(r.Number()), weight: float64(r.Number())}
+		l.sums[i] = sum{light: float64(r.Number()), heavy: float64(r.Number())}
 		bad = bad || r.Bad()
 	}
 	for id, text := range fields {
@@ -58,8 +57,8 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 			continue
 		}
 		r := columns.Account.Reader(text)
-		a := account{weight: r.Number(), seen: r.Number(), credit: r.Number(), stated: r.Number(), used: r.Number(),
-			unmet: r.Number(), waited: r.Number(), claim: r.Number(), heavy: r.Number(), refused: r.Number()}
+		a := account{weight: r.Number(), stated: r.Number(), unmet: r.Number(), waited: r.Number(), claim: r.Number(),
+			heavy: r.Number(), longer: r.Number(), used: r.Number(), seen: r.Number(), credit: r.Number()}
 		bad = bad || r.Bad() || len(id) != IDLength || a.weight < 1 || a.weight > MaxWeight || a.claim < 0
 		l.accounts[id] = &a
 	}
@@ -91,7 +90,7 @@ func (l *Ledger) Standings(t Term) []Standing {
 		s := Standing{ID: id, Weight: a.weight, Entitlement: now.part(t, a),
 			Used: int64(math.Round(
 				float64(a.used) * float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0)) / milli / 2))}
-		if half := a.stated*2/t.Window + a.refused; half >= now.half-1 && half <= now.half+1 {
+		if half := a.stated*2/t.Window + a.longer; half >= now.half-1 && half <= now.half+1 {
 			s.Demand = a.claim
 		}
 		if id == shared { // '*' is before all digits

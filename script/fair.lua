@@ -1,6 +1,8 @@
---@needs allow available b closed contended goal note now open pay save share sub window
+--@needs a available closed contended floor goal max min now pay save share stay stored sub tally
+--@needs window
 --@sets contended
---@gives begun contending granted grants groups ids ledger left paced refused remark share
+--@gives allow begun contending entitled granted grants groups headroom id ids left paced refused
+--@gives remark save share stay tally text unmet waiting weight
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
@@ -28,7 +30,7 @@ if not plain then
   callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
-local grants, ledger
+local grants, entitled, headroom, tally, stay, allow, save = {}, {}, 0, nil, nil, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -44,39 +46,59 @@ end
 if contending then
   --@include fair_pace
   paced = goal
+  headroom = @HEADROOM_PART * paced >= 2 and @HEADROOM_PART * paced or 0
   local ids = {}
   for i = callers_at, #asks, caller_bytes do
     ids[#ids + 1] = sub(asks, @caller.id[i])
   end
   --@include fair_header
-  contending, ledger = pcall(function()
+  contending, tally, stay, allow, save = pcall(function()
     local share = paced
     --@include fair_ledger
-    b.left, b.grants, b.note, b.allow, b.save = available, {}, note, allow, save
-    for i = callers_at, #asks, caller_bytes do
-      open(sub(asks, @caller.id[i]), sub(asks, @caller.weight[i]) + 0, reports and sub(asks, @caller.unmet[i]) + 0 or 0,
-        reports and sub(asks, @caller.waiting[i]) + 0 or 0)
+    --@include fair_room
+    for n, id in ipairs(ids) do
+      local i = callers_at + (n - 1) * caller_bytes
+      local text, weight, unmet, waiting = stored[n + 1], sub(asks, @caller.weight[i]) + 0, 0, 0
+      if reports then
+        unmet, waiting = sub(asks, @caller.unmet[i]) + 0, sub(asks, @caller.waiting[i]) + 0
+      end
+      --@include fair_open
+      entitled[n] = a
+    end
+    -- How many of so many asks are granted out of left permits.
+    local function allow(a, size, count, left)
+      local fit = min(count, floor(left / size))
+      if a.e == 0 or fit == 0 then
+        return fit
+      end
+      local credit, slope = a.now / @MICRO, headroom / a.depth
+      local allowed = floor(min(credit, floor((left - headroom + slope * (credit + 1)) / (1 + slope))) / size)
+      if allowed < 1 and (a.now >= a.full or a.heavy == 0 and a.now >= 0) then
+        allowed = 1
+      end
+      return max(0, min(fit, allowed))
     end
     for i = 1, groups do
       local at = @asks.rest - @group.bytes + @group.bytes * i
       local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
-      local entry = b.entries[sub(asks, @group.caller[at]) + 1]
-      local got = allow(entry, size, count, b.left)
-      b.grants[i], b.left = got, b.left - got * size
+      local a = entitled[sub(asks, @group.caller[at]) + 1]
+      local got = allow(a, size, count, left)
+      grants[i], left = got, left - got * size
       if got < count then
-        entry.unserved = entry.unserved + (count - got) * size
-        if entry.refused == 0 then
-          entry.refused = size
+        a.unserved = a.unserved + (count - got) * size
+        if a.refused == 0 then
+          a.refused = size
         end
-        b.refused = b.refused or size
+        refused = refused or size
       end
-      pay(entry, got * size)
+      if got > 0 then
+        pay(a, got * size)
+      end
     end
-    return b
+    return tally, stay, allow, save
   end)
-  if contending then
-    grants, left, refused = ledger.grants, ledger.left, ledger.refused
-  else
+  if not contending then
+    left, refused = available, nil
     redis.pcall('DEL', KEYS[#KEYS])
   end
 end

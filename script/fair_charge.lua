@@ -1,5 +1,5 @@
---@needs closed contended goal min note now open pay save window
---@gives charge ids pay permits share
+--@needs a closed contended goal min now pay save stay stored window
+--@gives charge id ids pay permits share text unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -15,14 +15,19 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
   local sound, us, finish = pcall(function()
     local share = goal
     --@include fair_ledger
-    local entry = open(ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0)
-    local want, wait = min(permits * @MICRO, entry.full), 0
-    if entry.e > 0 and entry.a.credit < want and (entry.a.claim >= entry.e * @MILLI or entry.a.credit < 0) then
-      wait = math.ceil(min((want - entry.a.credit) * window / (entry.e * @MICRO), @MOST))
+    --@include fair_room
+    local id, text, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
+    --@include fair_open
+    local want, wait = min(permits * @MICRO, a.full), 0
+    if a.e > 0 and a.now < want and (a.heavy > 0 or a.now < 0) then
+      wait = math.ceil(min((want - a.now) * window / (a.e * @MICRO), @MOST))
     end
     return wait, function(granted)
-      note(entry.a, granted == 0)
-      pay(entry, granted)
+      if granted > 0 then
+        pay(a, granted)
+      else
+        stay(a)
+      end
       save()
     end
   end)

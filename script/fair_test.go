@@ -88,15 +88,15 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		}
 		id := caller(1).ID
 		for name, bad := range map[string][2]string{
-			"count":     {"ledger", "SLB6    x" + good["ledger"][9:]},
-			"huge":      {"ledger", "SLB699999" + good["ledger"][9:]},
+			"count":     {"ledger", "SLB7    x" + good["ledger"][9:]},
+			"huge":      {"ledger", "SLB799999" + good["ledger"][9:]},
 			"short":     {"ledger", good["ledger"][:60]},
-			"stub":      {"ledger", "SLB6"},
+			"stub":      {"ledger", "SLB7"},
 			"half":      {"ledger", good["ledger"][:9] + "          nan" + good["ledger"][22:]},
 			"searched":  {"ledger", good["ledger"][:22] + "             inf" + good["ledger"][38:]},
 			"far":       {"ledger", good["ledger"][:22] + "9999999999999999" + good["ledger"][38:]},
-			"credit":    {id, good[id][:23] + "                   x" + good[id][43:]},
-			"nan":       {id, good[id][:23] + "                 nan" + good[id][43:]},
+			"credit":    {id, good[id][:93] + "                   x"},
+			"nan":       {id, good[id][:93] + "                 nan"},
 			"no weight": {id, "      0" + good[id][7:]},
 			"cut":       {id, good[id][:20]},
 			"empty":     {id, ""},

@@ -1,4 +1,5 @@
---@needs accounts contended full goal granted max min now part read refunded save texts window
+--@needs accounts contended floor goal granted max min now part read refunded save sqrt stored
+--@needs window
 --@gives ids share
 -- Fairness, settle: while participants contend, what came back was not used, and its participant
 -- has the credit again; what was charged was, and its credit pays.
@@ -13,13 +14,14 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
     --@include fair_pace
     local share = goal
     --@include fair_ledger
-    local id = texts[ARGV[9]] and ARGV[9] or '@SHARED'
-    local a = read(texts[id])
-    local e = part(a)
-    local _, limit = full(e == 0 and share or e)
+    local id = stored[2] and ids[1] or ids[2]
+    local a = read(stored[2] or stored[3])
+    local rate = part(a)
+    rate = rate == 0 and share or rate
+    local full = floor(max(@DEPTH_LEAST, @DEPTH_PART * rate, @DEPTH_ROOT * sqrt(rate)) * @MICRO)
     a.used = max(min(a.used - 2 * unused * @MILLI, @MOST), 0)
-    a.credit = max(min(a.credit + unused * @MICRO, limit), -@DEEPEST)
-    accounts[id] = a
+    a.credit = max(min(a.credit + unused * @MICRO, full), -@DEEPEST)
+    accounts[id], a.changed = a, true
     save()
   end)
 end

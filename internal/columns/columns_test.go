@@ -22,9 +22,9 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&LeakyBucket, "%16d%13d", 178},
 		{&TokenBucket, "%16d%13d%16d%16d%13d%13d%s", 353},
 		{&Low, "%13d", 13},
-		{&Ledger, "SLB6%5d%13d%16d", 38},
-		{&Sum, "%20d%20d%11d%11d", 62},
-		{&Account, "%7d%16d%20d%16d%16d%16d%4d%16d%1d%1d", 113},
+		{&Ledger, "SLB7%5d%13d%16d", 38},
+		{&Sum, "%20d%11d", 31},
+		{&Account, "%7d%16d%16d%4d%16d%1d%1d%16d%16d%20d", 113},
 	} {
 		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {
 			t.Errorf("%s is %d bytes of %s", c.table.Name, c.table.Bytes(), c.table.Form())
@@ -80,7 +80,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"cell.form":                      "%16d%13d",
 		"windows.opened":                 "150, 165",
 		"terms.head_life":                "102",
-		"account.weight..seen":           "1, 23",
+		"account.weight..stated":         "1, 23",
 		"cell.date..permits[..index]":    "index - 28, index",
 	} {
 		if got, known := Lua(name); !known || got != want {

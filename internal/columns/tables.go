@@ -66,18 +66,16 @@ const own = 149
 // What is kept of participants that contend: a header, and an account of each.
 var (
 	Ledger = Table{Name: "ledger", Columns: []Column{
-		{Name: "kind", Fixed: "SLB6"},
+		{Name: "kind", Fixed: "SLB7"},
 		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "searched", Width: 16},
 	}}
 	// Sum: three follow the header: of the half window before, the one under way, and the next.
-	Sum = Table{Name: "sum",
-		Columns: []Column{{Name: "light", Width: 20}, {Name: "rest", Width: 20}, {Name: "heavy", Width: 11},
-			{Name: "weight", Width: 11}}}
+	Sum = Table{Name: "sum", Columns: []Column{{Name: "light", Width: 20}, {Name: "heavy", Width: 11}}}
+	// Account: the last three change with every grant, the others when a claim is stated.
 	Account = Table{Name: "account", Columns: []Column{
-		{Name: "weight", Width: 7}, {Name: "seen", Width: 16}, {Name: "credit", Width: 20},
-		{Name: "stated", Width: 16}, {Name: "used", Width: 16}, {Name: "unmet", Width: 16},
+		{Name: "weight", Width: 7}, {Name: "stated", Width: 16}, {Name: "unmet", Width: 16},
 		{Name: "waited", Width: 4}, {Name: "claim", Width: 16}, {Name: "heavy", Width: 1},
-		{Name: "refused", Width: 1},
+		{Name: "longer", Width: 1}, {Name: "used", Width: 16}, {Name: "seen", Width: 16}, {Name: "credit", Width: 20},
 	}}
 )
 
