@@ -38,8 +38,8 @@ func TestSimulatedOverload(t *testing.T) {
 			}
 			t.Logf("overload %-10s J %.4f  min %.3f  use %.3f  calls %.2f", fmt.Sprint(times, " ", shards), mean.jain,
 				mean.least, mean.use, mean.calls)
-			if mean.calls > 1.4 || mean.jain < 0.998 || mean.least < 0.945 || mean.use < 0.965 {
-				// seen: 1.21, .9999, .965, .973
+			if mean.calls > 1.4 || mean.jain < 0.998 || mean.least < 0.95 || mean.use < 0.975 {
+				// seen: 1.34, .9999, .971, .981
 				t.Error("participants come in vain, or permits are wasted")
 			}
 		}

@@ -168,7 +168,7 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	a.claim = min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
 	a.weight, a.stated, a.heavy, a.longer = caller.Weight, t.Now, 1, 0
 	l.add(t, a, 1)
-	if float64(a.claim) < l.part(t, a)*milli {
+	if e := l.part(t, a); float64(a.claim) < e*milli || e == 0 && a.unmet == 0 {
 		l.add(t, a, -1)
 		a.heavy = 0
 		l.add(t, a, 1)

@@ -38,7 +38,8 @@ if since < 0 or since * @STATEMENTS >= window or a.weight ~= weight then
     min(max(a.used + a.unmet + waiting * @MILLI, unhindered), a.used * @BACKED_TIMES + @BACKED_MORE)
   a.weight, a.stated, a.heavy, a.longer, a.changed = weight, now, 1, 0, true
   add(a, 1)
-  if a.claim < part(a) * @MILLI then
+  local e = part(a)
+  if a.claim < e * @MILLI or (e == 0 and a.unmet == 0) then
     add(a, -1)
     a.heavy = 0
     add(a, 1)
