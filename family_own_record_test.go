@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
 // A family of which many keys were changed works on after its record was found as it had been a
@@ -44,7 +45,7 @@ func TestAKeyIsChangedEveryDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := keyed(t, bubbled(t, 1).client(t), "users", shardlimit.PerDay(3))
 		l := users.Limiter("ann")
-		for day := range 60 {
+		for day := range extent.Fewer(60) {
 			done(t, l.SetLimit(t.Context(), shardlimit.PerDay(int64(10+day))))
 			for range 4 {
 				_, _ = l.Peek(t.Context())

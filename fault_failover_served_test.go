@@ -138,7 +138,7 @@ func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op,
 						failed.Add(1)
 					}
 					tally.Add(start, history.Now(), d.Granted)
-					time.Sleep(8 * time.Millisecond)
+					time.Sleep(24 * time.Millisecond)
 				}
 			})
 		}

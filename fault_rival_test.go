@@ -176,7 +176,7 @@ func TestDeclarationsThatMissEachOther(t *testing.T) {
 	}
 	limit := shardlimit.Limit{Permits: 60, Per: time.Hour, Shards: 4}
 	var rounds sync.WaitGroup
-	for round := range 80 {
+	for round := range 40 {
 		rounds.Go(func() {
 			var total atomic.Int64
 			var wg sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
@@ -144,7 +145,8 @@ func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
 	declared := sync.Map{}
 	begin := time.Now()
 	var wg sync.WaitGroup
-	for i := range 100 {
+	changes := extent.Fewer(100)
+	for i := range changes {
 		wg.Go(func() {
 			next := shardlimit.Limit{
 				Permits: 50 + rand.Int64N(most-50),
@@ -171,8 +173,8 @@ func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
 	}
 	during := keepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
 	after := keepsTo(t, st.Limit, since(from, ops))
-	t.Logf("100 changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
-		stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
+	t.Logf("%d changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
+		changes, stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
 }
 
 // A process changes the limit and is gone half-way: others that use the limit

@@ -226,10 +226,10 @@ func TestFilesThatGoWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// Ten thousand descriptors are read again and again, from a file that is replaced, and every
+// Thousands of descriptors are read again and again, from a file that is replaced, and every
 // request is answered by one of the two configurations meanwhile.
 func TestALargeFileIsFollowedUnderLoad(t *testing.T) {
-	const many, callers, reloads = 10_000, 8, 3
+	const many, callers, reloads = 2000, 8, 3
 	large := func(n int) string {
 		var b strings.Builder
 		b.WriteString("domain: d\ndescriptors:\n")
