@@ -47,7 +47,7 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 	if err != nil {
 		return Decision{}, 0, c.noBooking(ctx, r, err)
 	}
-	failure := cmp.Or(r.absence(c.client.now()), node.ErrAway)
+	failure := cmp.Or(r.absence(), node.ErrAway)
 	for _, wanted := range m.choices(ctx, r, call) {
 		parts, err := c.bookParts(ctx, wanted, call, r.limit.ahead())
 		if err == nil {
@@ -73,7 +73,7 @@ func (m *member) choices(ctx context.Context, r *routes, call bookCall) (choices
 	var seats []*lane.Seat
 	var lanes []*lane.Lane
 	for _, s := range m.view(r).visit {
-		if s.Lane.Usable(now) {
+		if s.Lane.Usable() {
 			seats, lanes = append(seats, s), append(lanes, s.Lane)
 		}
 	}

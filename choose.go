@@ -101,7 +101,7 @@ func (v *view) lag(i int, now int64) node.Lag {
 // open reports whether a call may go to the shard at this place of the order.
 func (v *view) open(i int, now, size int64, done *tried) bool {
 	s := v.seats[i]
-	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable(now)
+	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable()
 }
 
 // rotated is the place in the order of the shard that the rotation has come to, or comes to k steps

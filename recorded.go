@@ -85,7 +85,7 @@ func (c *core) adopt(p *plan) error {
 // Propose makes an offer to a shard, without asking for permits.
 func (c *core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply, error) {
 	l := c.laneTo(o.Shard)
-	if l == nil || !o.Forced && !l.Reachable(c.client.now()) {
+	if l == nil || !o.Forced && !l.Reachable() {
 		return script.TakeReply{}, node.ErrAway
 	}
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)

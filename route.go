@@ -29,7 +29,7 @@ func (v *view) shutOut(now int64) (empty bool, next int64) {
 // reached, and when the first of these has a permit again.
 func (v *view) tally(now int64) (shut, reachable int, next int64) {
 	for _, s := range v.visit {
-		if !s.Lane.Usable(now) {
+		if !s.Lane.Usable() {
 			continue
 		}
 		if at := max(s.Lane.FreeAt(), s.PacedUntil()); reachable == 0 || at < next {

@@ -12,7 +12,6 @@ func (c *Client) gauges(g telemetry.Gauges) {
 	for node, lost := range c.records.Fences.Nodes() {
 		g.Node(node, lost)
 	}
-	now := c.now()
 	for _, co := range c.cores() {
 		g.Waiters(co.name, co.members.waiters())
 		r := co.routes.Load()
@@ -27,7 +26,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.name, l.Tag(), l.Node.Name, l.Ready(now), free)
+			g.Shard(co.name, l.Tag(), l.Node.Name, l.Node.Ready(l.Slot), free)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (d *detour) take(ctx context.Context, t *Terms) (received int64, err error)
 	d.prepare(t, c.Sent)
 	d.sent.Store(true)
 	d.reply, err = c.Scripts.Take(ctx, l.Ref, &d.req)
-	received = c.finish(ctx, err)
+	received = c.Finish(ctx, err)
 	if err == nil {
 		d.learn(&c, received)
 	}

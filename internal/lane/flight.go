@@ -150,11 +150,8 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 		} else {
 			f.asks[i].Err = err
 		}
-		c := call{n, s.lane, telemetry.Take}
 		if f.asks[i].Err == nil {
-			s.learn(&c, received)
-		} else {
-			c.shun(f.asks[i].Err)
+			s.learn(&call{n, s.lane, telemetry.Take}, received)
 		}
 	}
 	return received, err

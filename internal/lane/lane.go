@@ -49,10 +49,8 @@ type Lane struct {
 	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
 	box   atomic.Pointer[outbox]
 
-	departed  uint64 // batches so far; makes tickets unique
-	known     knowledge
-	shunUntil atomic.Int64          // see call.mustShun
-	shunned   atomic.Pointer[error] // what was found; set before shunUntil
+	departed uint64 // batches so far; makes tickets unique
+	known    knowledge
 }
 
 // Terms is what the process proposes to the shard with every call.

@@ -24,7 +24,7 @@ func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(contex
 		return err
 	}
 	err = call(ctx, &c)
-	c.finish(ctx, err)
+	c.Finish(ctx, err)
 	return err
 }
 
@@ -78,7 +78,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(),
 			Seen: l.remembers(), Deadline: l.deadline(t.Epoch)}
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
-		received := c.finish(ctx, err)
+		received := c.Finish(ctx, err)
 		switch {
 		case err != nil || unserved(reply.Status):
 		case reply.Share <= reply.Target:
@@ -123,7 +123,7 @@ func (s *Seat) Reserve(ctx context.Context,
 			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
 		}
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
-		sent, received = c.Sent, c.finish(ctx, err)
+		sent, received = c.Sent, c.Finish(ctx, err)
 		switch {
 		case err == nil && (!unserved(reply.Status) || t.Epoch == 0):
 			c.heard(t, received, &reply.TakeReply)
@@ -182,7 +182,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 // breaker is open is not asked.
 func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script.SettleReply, err error) {
 	l := s.Lane
-	if !l.Reachable(l.env.Clock.Now()) {
+	if !l.Reachable() {
 		return reply, l.Node.Away(l.Slot)
 	}
 	once := func(t *Terms) (script.Status, int64, error) {
@@ -195,7 +195,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 			r.Deadline, r.Fence = l.deadline(t.Epoch), l.fence(t)
 		}
 		reply, err = c.Scripts.Settle(ctx, l.Ref, r)
-		received := c.finish(ctx, err)
+		received := c.Finish(ctx, err)
 		switch {
 		case err != nil || unserved(reply.Status):
 		case r.Charge > 0:
