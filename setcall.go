@@ -42,7 +42,7 @@ func (c *setCall) ask(v *setVote) {
 func (c *setCall) fromMemory() {
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.core.mode(v.routes).asksNobody() || v.core.isPerParticipant(v.routes) ||
+		if v.core.mode(v.routes).asksNobody() || v.core.limitOf(v.routes).Scope == PerParticipant ||
 			v.refuses(v.routes, c.n, v.since) {
 			v.asked = true
 			c.ask(v)
@@ -198,14 +198,6 @@ func (c *setCall) handBack() {
 		})
 	}
 	wg.Wait()
-}
-
-// isPerParticipant reports whether this process decides the limit by itself.
-func (c *core) isPerParticipant(r *routes) bool {
-	if r == nil {
-		return c.declaration().Scope == PerParticipant
-	}
-	return r.limit.Scope == PerParticipant
 }
 
 // refuses reports whether it is certain that n permits would be refused, without

@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"math"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "math"
 
 // mix spreads the bits of x over the whole word (the finalizer of MurmurHash3).
 // It is a bijection, so different x stay different.
@@ -19,9 +15,6 @@ func mix(x uint64) uint64 {
 
 // pair combines two hashes into one that depends on their order.
 func pair(a, b uint64) uint64 { return mix(mix(a) + 0x9e3779b97f4a7c15 ^ b) }
-
-// identity hashes what identifies a shard.
-func identity(slot int, node string) uint64 { return pair(xxhash.Sum64String(node), uint64(slot)) }
 
 // score is the height of a candidate of this weight in rendezvous hashing:
 // -weight/ln(u), where u in (0, 1) comes from the hash. The chance that a

@@ -27,7 +27,8 @@ func Rank(participant string, shards []Shard) []int {
 	candidates := make([]candidate, 0, len(shards))
 	for i, s := range shards {
 		if s.Share > 0 {
-			candidates = append(candidates, candidate{i, score(pair(who, identity(s.Slot, s.Node)), float64(s.Share))})
+			identity := pair(xxhash.Sum64String(s.Node), uint64(s.Slot))
+			candidates = append(candidates, candidate{i, score(pair(who, identity), float64(s.Share))})
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })

@@ -87,9 +87,6 @@ func (r *Roster) lists(name string) bool {
 	return slices.ContainsFunc(r.specs, func(s Spec) bool { return s.Name == name })
 }
 
-// Departing reports whether there are nodes that were taken out.
-func (r *Roster) Departing() bool { return len(r.byName) != len(r.specs) }
-
 func placeable(specs []Spec) []shard.Node {
 	placed := make([]shard.Node, len(specs))
 	for i, s := range specs {
@@ -129,8 +126,8 @@ func (f *Fleet) Replace(specs []Spec, adopt func(), inUse func() map[string]bool
 
 // Retire closes in the background the nodes that were taken out and are not in use any more.
 func (f *Fleet) Retire(inUse func() map[string]bool) {
-	if !f.roster.Load().Departing() {
-		return
+	if r := f.roster.Load(); len(r.byName) == len(r.specs) {
+		return // none was taken out
 	}
 	f.Spawn(func(context.Context) {
 		f.rostering.Lock()

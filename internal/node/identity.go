@@ -115,7 +115,8 @@ func (f *Fleet) claim(ctx context.Context, name string, client rueidis.Client) e
 
 // nameOn returns the name that a server has, after giving it ours if it had none.
 func (f *Fleet) nameOn(ctx context.Context, name string, client rueidis.Client) (string, error) {
-	key, mine := f.nameKey(), newClaim()+" "+name
+	key := f.nameKey()
+	mine := fmt.Sprintf("%016x %s", chance.Uint64(), name) // so that a process knows its own claim
 	replies := client.DoMulti(ctx,
 		client.B().Set().Key(key).Value(mine).Nx().Px(nameKeep).Build(),
 		client.B().Get().Key(key).Build())
@@ -138,9 +139,4 @@ func (f *Fleet) nameOn(ctx context.Context, name string, client rueidis.Client) 
 		})
 	}
 	return found, nil
-}
-
-// newClaim tells one claim of a name from another, so that a process knows its own.
-func newClaim() string {
-	return fmt.Sprintf("%016x", chance.Uint64())
 }

@@ -24,10 +24,7 @@ func (r *Register) arrange(ctx context.Context, want Wanted, participants int64,
 		}
 		n = min(shard.Auto(want.Permits, servers, participants), shard.MaxLive)
 	}
-	return inLife(f, want.over(r.ID, n, open))
-}
-
-// over places n shards, or fewer if there would be no permit, or no part of the burst, for each.
-func (w Wanted) over(id string, n int, nodes []shard.Node) []shard.Shard {
-	return shard.Arrange(id, w.Permits, shard.Fit(cmp.Or(w.Burst, w.Permits), n, shard.Slots), nodes)
+	// fewer if there would be no permit, or no part of the burst, for each
+	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n, shard.Slots)
+	return inLife(f, shard.Arrange(r.ID, want.Permits, n, open))
 }
