@@ -58,11 +58,8 @@ func (m *member) exactly(ctx context.Context, r *routes, n, since int64, d *Deci
 
 // leased is exactly for a limit that has leases.
 func (m *member) leased(ctx context.Context, r *routes, call leaseCall, d *Decision) error {
-	if l := m.leases.current.Load(); l != nil && call.since < l.until && l.holds(r, call.slept) {
-		if place, left, ok := l.Take(call.n); ok {
-			m.core.held(r, l, striped.Pile{Place: place, N: call.n}, left, call.since, d)
-			return nil
-		}
+	if l := m.leases.current.Load(); l != nil && m.core.fromStock(r, l, call, d) {
+		return nil
 	}
 	if ok, err := m.leases.refill(ctx, r, call, d); ok {
 		return err
@@ -70,13 +67,21 @@ func (m *member) leased(ctx context.Context, r *routes, call leaseCall, d *Decis
 	return m.whole(ctx, r, call.n, call.since, d)
 }
 
-// held fills in the decision for permits of a lease in which left remain.
-func (c *core) held(r *routes, l *lease, p striped.Pile, left, now int64, d *Decision) {
-	d.Allowed, d.Granted = true, p.N
+// fromStock serves a call from a lease, and reports whether that has so many permits in one place.
+func (c *core) fromStock(r *routes, l *lease, call leaseCall, d *Decision) bool {
+	if call.since >= l.until || !l.holds(r, call.slept) {
+		return false
+	}
+	place, left, ok := l.Take(call.n)
+	if !ok {
+		return false
+	}
+	d.Allowed, d.Granted = true, call.n
 	d.Limit, d.Remaining = r.limit.Permits, r.free()+left
-	d.ResetAfter = r.resetAfter(now)
+	d.ResetAfter = r.resetAfter(call.since)
 	d.source, d.core, d.lease = telemetry.Lease, c, l
-	d.ticket, d.until = uint64(p.Place), now+int64(r.layout.Span())
+	d.ticket, d.until = uint64(place), call.since+int64(r.layout.Span())
+	return true
 }
 
 // refill asks for the permits of a call and for a new lease in one go. ok is false if the
@@ -88,7 +93,7 @@ func (ls *leases) refill(ctx context.Context, r *routes, call leaseCall, d *Deci
 	}
 	defer ls.asking.Store(false)
 	if l := ls.current.Load(); l != nil {
-		if call.since < l.until && l.holds(r, call.slept) && ls.regroup(r, l, call, d) {
+		if ls.member.core.fromStock(r, l, call, d) { // it was begun after the caller had looked
 			return true, nil
 		}
 		ls.retire(l)
@@ -156,45 +161,13 @@ func (ls *leases) put(l *lease) {
 	ls.current.Store(l)
 }
 
-// regroup gets permits that the lease has, but perhaps no stripe of it alone:
-// then it is not divided for the rest of its time. It reports false if the lease has less than n.
-func (ls *leases) regroup(r *routes, l *lease, call leaseCall, d *Decision) bool {
-	n := call.n
-	if place, left, ok := l.Take(n); ok { // it was begun after the caller had looked
-		ls.member.core.held(r, l, striped.Pile{Place: place, N: n}, left, call.since, d)
-		return true
-	}
-	if l.Sum() < n {
-		return false
-	}
+// retire ends a lease, unless it has ended: it gives back the rest, and learns from its use.
+func (ls *leases) retire(l *lease) {
 	piles, first := l.Close()
 	if !first {
-		return false
+		return
 	}
 	rest := l.origin(piles)
-	if rest.Granted < n { // others have taken meanwhile
-		ls.end(l, rest)
-		return false
-	}
-	l.timer.Stop()
-	whole := &lease{epoch: l.epoch, until: l.until, slept: l.slept, from: l.from, nonce: rand.Uint64(),
-		size: l.size, grant: rest}
-	whole.Fill(rest.Granted, 1)
-	place, left, _ := whole.Take(n) // nobody else knows of it yet
-	ls.put(whole)
-	ls.member.core.held(r, whole, striped.Pile{Place: place, N: n}, left, call.since, d)
-	return true
-}
-
-// retire ends a lease, unless it has ended.
-func (ls *leases) retire(l *lease) {
-	if piles, first := l.Close(); first {
-		ls.end(l, l.origin(piles))
-	}
-}
-
-// end gives back the rest of a lease whose stock is closed, and learns from its use.
-func (ls *leases) end(l *lease, rest Decision) {
 	l.timer.Stop()
 	ls.current.CompareAndSwap(l, nil)
 	ls.learn(l, rest.Granted)

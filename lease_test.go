@@ -113,54 +113,6 @@ func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
 	return s.Used - granted
 }
 
-// A call gets all that the process holds, wherever in the lease that is, and asks nobody.
-func TestLeaseGivesAllItHasToOneCall(t *testing.T) {
-	server := redistest.Standalone(t)
-	f := fleet{nodes: []shardlimit.Node{{Name: "solo", Redis: unhurried(server.ClientOption())}},
-		prefix: redistest.Prefix(t)}
-	limit := shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
-	l := limiter(t, f.client(t), "whole", limit)
-	ctx, watcher := t.Context(), server.Client(t)
-	var granted int64
-	allow := func(n int64) shardlimit.Decision {
-		t.Helper()
-		d, err := l.AllowN(ctx, n)
-		if err != nil || !d.Allowed || d.Granted != n {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		granted += n
-		return d
-	}
-	for range 6 { // each lease is larger than the one before, because that was used up
-		if n := held(t, l, granted); n > 0 {
-			allow(n)
-		}
-		allow(1)
-	}
-	whole := held(t, l, granted)
-	if whole < 8192 {
-		t.Fatalf("the lease has %d permits, too few to be divided", whole)
-	}
-	allow(1)
-	before := scriptCalls(t, watcher)
-	large := allow(whole - 100)
-	for range 98 {
-		allow(1)
-	}
-	if d := allow(1); d.Remaining != limit.Permits-granted {
-		t.Errorf("%d of %d granted, %d remain", granted, limit.Permits, d.Remaining)
-	}
-	if scripts := scriptCalls(t, watcher) - before; scripts > 0 {
-		t.Errorf("the lease had %d permits, they took %d scripts", whole, scripts)
-	}
-	if err := l.Settle(ctx, large, 0); err != nil {
-		t.Fatal(err)
-	}
-	if used := granted - large.Granted; held(t, l, used) != 0 {
-		t.Errorf("%d permits are used, the log holds %d more", used, held(t, l, used))
-	}
-}
-
 // Leases end while others take from them: what was not taken goes back, all of it.
 func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 	f := standalone(t)
