@@ -43,13 +43,9 @@ func (l Limit) ahead() time.Duration {
 // one can have so many, else on several, all for one instant.
 func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, int64, error) {
 	c := m.core
-	r, err := c.confirmed(ctx, r, call.since)
-	if err != nil {
-		return Decision{}, 0, c.noBooking(ctx, r, err)
-	}
 	failure := cmp.Or(r.absence(), node.ErrAway)
 	for _, wanted := range m.choices(ctx, r, call) {
-		parts, err := c.bookParts(ctx, wanted, call, r.limit.ahead())
+		parts, err := c.bookParts(ctx, wanted, call)
 		if err == nil {
 			d, due := c.booking(r, parts)
 			return d, due, nil
@@ -129,25 +125,6 @@ func offerOf(found *lane.Sight) forecast.Offer {
 	return o
 }
 
-// confirmed has the layout confirmed by which a shard is told how far ahead permits may be dated,
-// if lost nodes are taken over. A process that rested does not know that an earlier limit was
-// replaced, and a takeover would not wait for what that allows.
-func (c *core) confirmed(ctx context.Context, r *routes, since int64) (latest *routes, err error) {
-	if r == nil || r.layout.Fence == nil || c.Confirmed(r.layout.Epoch, c.client.clock.Elapsed()) != 0 {
-		return r, nil
-	}
-	all := c.client.cfg.CallTimeout
-	most := min(all/2, all-time.Duration(c.client.now()-since))
-	if most <= 0 {
-		return r, lane.ErrTooLate
-	}
-	err = c.ConfirmWithin(ctx, most)
-	if latest := c.current(); latest != nil {
-		r = latest
-	}
-	return r, err
-}
-
 // partError tells which shard could not be booked, so that the others are tried.
 type partError struct {
 	seat *lane.Seat
@@ -181,10 +158,9 @@ func isRefusal(err error) bool {
 
 // bookParts books every part for the instant of the call, or for a later one that suits all:
 // a part that was dated earlier than the others would come back too early.
-func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall,
-	ahead time.Duration) ([]booked, error) {
+func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall) ([]booked, error) {
 	for range bookRounds {
-		done, err := c.bookAll(ctx, wanted, call, ahead)
+		done, err := c.bookAll(ctx, wanted, call)
 		latest, due := call.at, call.at
 		for _, b := range done {
 			latest, due = max(latest, b.early), max(due, b.due)
@@ -203,14 +179,13 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall,
 
 // bookAll books the parts at once, each for the instant of the call or as soon after it as there is
 // room.
-func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall,
-	ahead time.Duration) (done []booked, failure error) {
+func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall) (done []booked, failure error) {
 	all, errs := make([]booked, len(wanted)), make([]error, len(wanted))
 	var wg sync.WaitGroup
 	for i, w := range wanted {
 		part := call
 		part.n = w.N
-		wg.Go(func() { all[i], errs[i] = c.bookPart(ctx, w.Seat, part, ahead) })
+		wg.Go(func() { all[i], errs[i] = c.bookPart(ctx, w.Seat, part) })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -246,13 +221,12 @@ func (c *core) booking(r *routes, parts []booked) (d Decision, due int64) {
 func (c *core) ownTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
 
 // bookPart reserves permits on the shard.
-func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall, ahead time.Duration) (booked, error) {
+func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall) (booked, error) {
 	now := c.client.now()
 	left := c.client.cfg.CallTimeout - time.Duration(now-call.since)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, sent, received, err := s.Reserve(ctx, lane.Booking{
-		Permits: call.n, From: call.at, Deadline: call.deadline, Ahead: ahead})
+	r, sent, received, err := s.Reserve(ctx, lane.Booking{Permits: call.n, From: call.at, Deadline: call.deadline})
 	switch {
 	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):

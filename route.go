@@ -69,12 +69,8 @@ func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *D
 		float64(by-since) > float64(l.most())/float64(l.Permits)*float64(l.Per) {
 		return m.exactly(ctx, r, n, since, d)
 	}
-	r, err := m.core.confirmed(ctx, r, since)
-	if err != nil {
-		return m.exactly(ctx, r, n, since, d)
-	}
 	first := call{Ask: lane.Ask{N: n, Since: since, By: by}, routes: r, late: true}
-	_, err = m.board(ctx, &first, d)
+	_, err := m.board(ctx, &first, d)
 	return err
 }
 

@@ -97,9 +97,8 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 // Booking is what is to be reserved; times are on the process' clock.
 type Booking struct {
 	Permits  int64
-	From     int64         // for no earlier instant
-	Deadline int64         // for no later one; 0: none
-	Ahead    time.Duration // how far ahead of now it may be
+	From     int64 // for no earlier instant
+	Deadline int64 // for no later one; 0: none
 }
 
 // Reserve books permits for the participant. sent and received are when the call was made that the
@@ -114,7 +113,7 @@ func (s *Seat) Reserve(ctx context.Context,
 		}
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
-			MaxDelay: b.Ahead,
+			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
 			Known:    l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
 			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
 		}
@@ -152,8 +151,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, _, received, err := s.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now),
-		Ahead: 10 * script.MaxWindow})
+	r, _, received, err := s.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now)})
 	switch {
 	case err != nil && l.env.Hurried(left) && errors.Is(err, context.DeadlineExceeded):
 		return l.Fail(fmt.Errorf("%w: %w", ErrTooLate, err))
