@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
---@sets regrid releases
---@gives back date ebb free full level measure move muldiv part payable reset retire_at retired
+--@sets lasts regrid releases
+--@gives date ebb free full give_back level measure move muldiv part payable reset retire_at retired
 --@gives retry room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
@@ -17,7 +17,7 @@
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, back, payable
+local retire_at, ebb, give_back, payable
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -136,6 +136,15 @@ if not as_proposed then
     return keep
   end
 
+  -- A queue may be longer than a window, and so may the time that it takes to fill.
+  function lasts()
+    local us, rest = window, 0
+    if target > 0 and burst > target then
+      us, rest = muldiv(window, burst, 0, target)
+    end
+    return rest > 0 and us + 1 or us
+  end
+
   -- How long a retired bucket keeps its share was counted in the old window.
   function regrid()
     retired = false
@@ -157,7 +166,7 @@ if not TAKES then
   end
 
   -- The exact opposite of grant.
-  function back(n)
+  function give_back(n)
     local us, less = muldiv(window, n, 0, share)
     date, part = date - us, part - less
     if part < 0 then

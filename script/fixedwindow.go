@@ -22,9 +22,6 @@ func (w *fixedWindow) opening(f *frame) int64 {
 	return floorDiv(f.now, f.window) * f.window
 }
 
-// shifted reports whether the window begins at no multiple of the window proposed.
-func (w *fixedWindow) shifted(f *frame) bool { return w.opened%f.window != 0 }
-
 func (w *fixedWindow) advance(f *frame) {
 	passed := (f.now - w.opened) / f.window
 	if passed <= 0 {

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed floor format head now share sub target window
 --@sets begin book earliest falls held lasts overdraw refund regrid releases reshape
---@sets retire shifted
+--@sets retire
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
 -- multiples of their length.
@@ -82,10 +82,6 @@ if not as_proposed then
     since, count, later = now, 0, 0
   end
 
-  function shifted()
-    return opened % window ~= 0
-  end
-
   -- What was counted stays counted, in the window that now holds the beginning of the one in which
   -- it was.
   function regrid(was)
@@ -130,9 +126,9 @@ if not TAKES then
     if at < since or i < 0 or i > 1 then
       return 0
     end
-    local held = i > 0 and later or count
-    if n > held then
-      n = held
+    local counted = i > 0 and later or count
+    if n > counted then
+      n = counted
     end
     if i > 0 then
       later = later - n

@@ -1,7 +1,6 @@
---@needs TAKES as_proposed back burst date ebb format full level measure move muldiv now part
+--@needs TAKES as_proposed burst date ebb format full give_back level measure move muldiv now part
 --@needs payable reset retire_at retired retry room share sub target wait window
---@sets begin book date earliest held lasts overdraw pace part refund regrid reshape retire retired
---@sets retry
+--@sets begin book date earliest held overdraw pace part refund regrid reshape retire retired retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
 -- the bucket are turns to come.
@@ -86,15 +85,6 @@ if not as_proposed then
     last = date
   end
 
-  -- The queue may be longer than a window.
-  function lasts()
-    local us, rest = window, 0
-    if target > 0 and burst > target then
-      us, rest = muldiv(window, burst, 0, target)
-    end
-    return rest > 0 and us + 1 or us
-  end
-
   function held()
     if target == 0 and burst > 0 then
       return ebb()
@@ -140,7 +130,7 @@ if not TAKES then
     end
     local had = level
     date, part = last, last_part
-    back(n < room - had and n or room - had)
+    give_back(n < room - had and n or room - had)
     last, last_part = date, part
     advance()
     return level - had < n and level - had or n

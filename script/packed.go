@@ -141,9 +141,6 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 // soonest and reset do not tell.
 type falling interface{ falls(*frame) int64 }
 
-// shifting is a packed shard whose windows begin at fixed instants, which may come to be others.
-type shifting interface{ shifted(*frame) bool }
-
 // available returns what can be granted.
 func (m *packed[S, R]) available() int64 {
 	if m.quarantine() > 0 {
@@ -232,7 +229,7 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		}
 		goal = p.goal()
 		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
-		if s, ok := any(own).(shifting); m.window != had.window || ok && s.shifted(&m.frame) {
+		if m.window != had.window {
 			own.regrid(&m.frame, had.window)
 		}
 		m.retire(own, had)

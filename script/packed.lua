@@ -1,7 +1,7 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch
 --@gives falls find floor format head held lasts now offset overdraw pace refund regrid
---@gives releases reshape retire share shifted start stepped sub target time touched window
+--@gives releases reshape retire share start stepped sub target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -28,7 +28,6 @@
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
---   shifted()       windows are proposed to begin at other instants, where the algorithm has such
 --   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
@@ -50,7 +49,7 @@ local epoch, target, share, window, closed_until, offset, touched, burst, conten
 local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, shifted, reshape, retire, lasts, held -- unless all is as proposed
+local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace, falls                -- where the algorithm has them
 local time = @TIME

@@ -1,5 +1,5 @@
 --@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
---@needs share shifted sub target window
+--@needs share sub target window
 --@sets burst closed_until epoch share start target window
 --@gives entitled lasting left most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
@@ -44,7 +44,7 @@ elseif epoch < proposed then
   --@include adopt_held
   local was = window
   window = sub(ARGV[2], @terms.window) + 0
-  if window ~= was or shifted and shifted() then
+  if window ~= was then
     regrid(was)
   end
   if target == 0 and burst > 0 then -- another algorithm takes over

@@ -97,8 +97,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 		t.Burst = t.Target
 	}
 	lasts := us
-	if t.Algorithm == AlgorithmLeakyBucket && t.Target > 0 && t.Burst > t.Target {
-		// the queue may be longer than a window
+	if t.Target > 0 && t.Burst > t.Target { // of a bucket
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}

@@ -11,12 +11,12 @@ if last > 0
       .. format('@pending.permits.form', sub(queue, @pending.permits[..last]) + granted)
       .. sub(queue, @pending.base[..last])
 else
-  local left = base
+  local gone = base
   if date - window > cut then
     local member =
       oldest > 0
         and redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', date - window), '+inf', 'LIMIT', '0', '1')[1]
-    left = member and sub(member, @entry.before) + 0 or newest > date - window and before or total
+    gone = member and sub(member, @entry.before) + 0 or newest > date - window and before or total
   end
-  queue = queue .. format('@pending.date..base.form', date, date, granted, left)
+  queue = queue .. format('@pending.date..base.form', date, date, granted, gone)
 end

@@ -107,8 +107,8 @@ elseif stepped then
 end
 
 local next_us, retry, reset = 0, 0, 0
-local ceiling = (as_proposed or share < target) and closed == 0 and share or target
-local need = used + 1 - ceiling -- permits that must leave before one can be granted
+local bound = (as_proposed or share < target) and closed == 0 and share or target
+local need = used + 1 - bound -- permits that must leave before one can be granted
 if queue ~= '' then
   --@include slidinglog_peak
   --@include slidinglog_leave
@@ -118,14 +118,14 @@ if queue ~= '' then
     local us, sum, ahead, rest = 0, 0, 0, 1
     for from = 1, #queue, @pending.bytes do
       sum = sum + sub(queue, @pending.permits[from])
-      local left = sub(queue, @pending.base[from]) + 0
+      local gone = sub(queue, @pending.base[from]) + 0
       if sub(queue, @pending.opened[from]) - now < window
-        and (left < 0 and used or (total - left) % WRAP) + sum + n > ceiling then
+        and (gone < 0 and used or (total - gone) % WRAP) + sum + n > bound then
         us, ahead, rest = sub(queue, @pending.date[from]) - now, sum, from + @pending.bytes
       end
     end
     while true do
-      local gone = used + ahead + n - ceiling
+      local gone = used + ahead + n - bound
       us = gone > 0 and math.max(us, leave(gone)) or us
       if rest > #queue or sub(queue, @pending.date[rest]) - now > us then
         return us
@@ -136,12 +136,12 @@ if queue ~= '' then
   end
   next_us = (used == 0 and sub(queue, @pending.date) or oldest > 0 and oldest or newest) + window - now
   reset = sub(queue, @pending.date[..#queue]) + window - now
-  local free = closed == 0 and peak < ceiling and ceiling - peak or 0
+  local free = closed == 0 and peak < bound and bound - peak or 0
   if refused then
-    retry = refused > ceiling and -1 or wait(refused)
+    retry = refused > bound and -1 or wait(refused)
   end
   if closed == 0 and free == 0 then
-    next_us = ceiling > 0 and wait(1) or reset
+    next_us = bound > 0 and wait(1) or reset
   end
   if granted > 0 and date > now then
     available = free + granted -- what is booked leaves room before it
@@ -158,16 +158,16 @@ else
       end
     end
   end
-  if refused and refused > ceiling then
+  if refused and refused > bound then
     retry = -1
-  elseif refused and used + refused - ceiling == 1 then
+  elseif refused and used + refused - bound == 1 then
     retry = next_us
   end
-  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > ceiling) then
+  if (need > 1 and used >= share) or (retry == 0 and refused and used + refused > bound) then
     --@include slidinglog_rest
     --@include slidinglog_leave
-    if retry == 0 and refused and used + refused > ceiling then
-      retry = leave(used + refused - ceiling)
+    if retry == 0 and refused and used + refused > bound then
+      retry = leave(used + refused - bound)
     end
     if need > 1 and used >= share then
       next_us = need <= used and leave(need) or reset

@@ -1,7 +1,7 @@
---@needs as_proposed closed damaged entitled epoch kept now proposed share sub target total window
+--@needs as_proposed closed damaged entitled epoch now proposed share sub target total window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
---@gives written
+--@gives kept peak waits written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
 -- proposal.
 --
@@ -24,6 +24,7 @@ if damaged then
   end
 end
 --@include quarantine
+local peak, waits, kept
 --@include slidinglog_peak
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what

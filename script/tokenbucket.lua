@@ -1,6 +1,6 @@
---@needs TAKES as_proposed back burst date ebb find floor format level measure move muldiv now part
---@needs payable retire_at retired retry room share span sub target touched wait window
---@sets begin book date earliest held lasts overdraw part refund reshape retire retry
+--@needs TAKES as_proposed burst date ebb find floor format give_back level measure move muldiv now
+--@needs part payable retire_at retired retry room share span sub target touched wait window
+--@sets begin book date earliest held overdraw part refund reshape retire retry
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
@@ -154,10 +154,6 @@ if not as_proposed then
     due, crest, booked = 0, 0, 0
   end
 
-  function lasts()
-    return window
-  end
-
   -- What is reserved was dated at the rate in force.
   function held()
     if target == 0 and burst > 0 then
@@ -201,7 +197,7 @@ if not TAKES then
       booked = booked - n
       crest = crest < booked and crest or booked
       due = booked > 0 and due or 0
-      back(n)
+      give_back(n)
     else
       local last, least = 1 + stretches(at) * @low.bytes, n
       if last > #lows then
@@ -213,10 +209,10 @@ if not TAKES then
         lower(from, lacked - n)
       end
       if share * (now - at) / window < n - least then
-        back(n)
+        give_back(n)
         date = date + now - at
       elseif least > 0 then
-        back(least)
+        give_back(least)
       end
     end
     make_room(now)
