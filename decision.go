@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -76,8 +75,9 @@ type State struct {
 	// answered: exact when they all did. Under SlidingLog and FixedWindow permits can be free
 	// beside those that are reserved for later, so with Used it can be more than the limit.
 	Remaining int64
-	// RetryAfter is 0 if a permit is free, else the time until the first one is; it may be late
-	// where When may be.
+	// RetryAfter is 0 if a permit is free, else the time until the first one is. It is never early.
+	// With more than about 30 grants in a shard's window it may be late by a thirtieth of the window,
+	// and by more behind a reservation.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but
 	// what is reserved.
@@ -90,8 +90,6 @@ type State struct {
 	Takeover bool
 	// Lost are the nodes that are lost: what they have is being taken over, or was if Settled.
 	Lost []string
-
-	releases []forecast.Release // how what is free changes and when, counted from the Peek, in order of time
 }
 
 // ShardState is one shard of a State. After SetLimit has changed the algorithm, a

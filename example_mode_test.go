@@ -112,7 +112,7 @@ func ExampleSet_Each() {
 	// limit 1 has room: true left: 48
 }
 
-// When would three permits of every limit be free?
+// What do several limits have left?
 func ExampleSet_Peek() {
 	client, stop := start()
 	defer stop()
@@ -133,16 +133,12 @@ func ExampleSet_Peek() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	wait := time.Duration(0)
 	for _, st := range states {
-		wait = max(wait, st.When(3))
 		fmt.Println("left:", st.Remaining)
 	}
-	fmt.Println("in", wait.Round(time.Minute))
 	// Output:
 	// left: 1
 	// left: 46
-	// in 1m0s
 }
 
 // A service that has just started gets its full rate in steps.

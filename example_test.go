@@ -208,10 +208,8 @@ func ExampleLimiter_Peek() {
 		log.Fatal(err)
 	}
 	fmt.Println(state.Used, "used,", state.Remaining, "free on", len(state.Shards), "shards")
-	fmt.Println(state.When(40), state.When(70) > 59*time.Minute)
 	// Output:
 	// 60 used, 40 free on 2 shards
-	// 0s true
 }
 
 func ExampleLimiter_SetLimit() {

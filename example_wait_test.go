@@ -62,26 +62,6 @@ func ExampleReservation_Cancel() {
 	// in 1h0m0s
 }
 
-// Peek tells when so many permits will be free together.
-func ExampleState_When() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "batch", shardlimit.PerHour(10))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := limiter.AllowN(ctx, 6); err != nil {
-		log.Fatal(err)
-	}
-	state, err := limiter.Peek(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(state.When(4), state.When(5).Round(time.Minute))
-	// Output: 0s 1h0m0s
-}
-
 // A job that found its work done gives back what it waited for.
 func ExampleLimiter_Acquire() {
 	client, stop := start()

@@ -185,7 +185,7 @@ func (s *stress) one(c *shardlimit.Client) {
 			}
 			return err
 		},
-		"Peek":         func(ctx context.Context) error { st, err := l.Peek(ctx); st.When(n); return err },
+		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
 		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
 		"Set": func(ctx context.Context) error {
 			other := s.limiter(c)

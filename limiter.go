@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -234,8 +233,7 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}
 	st.Shards = make([]ShardState, len(r.layout.Shards))
-	ahead := make([][]forecast.Release, len(st.Shards))
-	resets := make([]time.Duration, len(st.Shards))
+	next, resets := make([]time.Duration, len(st.Shards)), make([]time.Duration, len(st.Shards))
 	for i, s := range r.layout.Shards {
 		st.Shards[i] = unanswered(s)
 		if n := c.client.nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
@@ -256,11 +254,11 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&peek, r.layout, cmp.Or(r.layout.Shards[i].Burst, s.Target))
 			reopens(ln, &peek, r.layout)
-			resets[i], ahead[i] = peek.Reset, forecast.Releases(peek.Free, &peek, 0, ln.Room(&peek))
+			next[i], resets[i] = comesBack(&peek, ln.Room(&peek)), peek.Reset
 		}
 		return err
 	})
-	if !st.sum(ahead, resets) {
+	if !st.sum(next, resets) {
 		return st, errors.Join(ErrUnavailable, err)
 	}
 	return st, nil

@@ -3,10 +3,8 @@ package shardlimit
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -41,9 +39,8 @@ func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
-	st.releases = forecast.Releases(p.Free, &p, 0, limit.most())
-	if p.Free == 0 && len(st.releases) > 0 {
-		st.RetryAfter = time.Duration(st.releases[0].At)
+	if p.Free == 0 {
+		st.RetryAfter = comesBack(&p, limit.most())
 	}
 	return st
 }

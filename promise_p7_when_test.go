@@ -10,9 +10,9 @@ import (
 )
 
 // For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
-// succeeds, one that comes 5 % earlier does not; and Peek knows to the microsecond when n
-// permits are free together. Everybody who asks is new, so nothing but the reply can tell.
-func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
+// succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the reply
+// can tell.
+func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
 				}
 				n := []int64{40 - used + 1, 12, 40 - rng.Int64N(10), 40}[round%4]
 				st := peek(t, l)
-				if st.Used != used || st.Remaining != 40-used || st.When(40-used) != 0 || st.When(41) != -1 {
+				if st.Used != used || st.Remaining != 40-used {
 					t.Fatalf("used %d: %+v", used, st)
 				}
 				begun := time.Now()
@@ -48,16 +48,10 @@ func TestNPermitsComeWhenRetryAfterAndPeekSay(t *testing.T) {
 				if err != nil || d.Allowed {
 					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
 				}
-				when := st.When(n)
-				if off := d.RetryAfter - when; off > time.Microsecond || off < -time.Since(begun) {
-					// the process' own clock went on
-					t.Errorf("RetryAfter for %d is %s, Peek says %s", n, d.RetryAfter, when)
-				}
-				for _, early := range []time.Duration{d.RetryAfter - d.RetryAfter/20, when - time.Microsecond} {
-					set(now.Add(early.Truncate(time.Microsecond)))
-					if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
-						t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
-					}
+				early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // by its own clock
+				set(now.Add(early.Truncate(time.Microsecond)))
+				if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
+					t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
 				}
 				set(now.Add(when))
 				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
@@ -86,11 +80,6 @@ func TestPeekOfALoweredLimitCountsOnlyWhatWillBeFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := peek(t, l)
-	for n, want := range map[int64]time.Duration{1: 57 * time.Minute, 2: 58 * time.Minute, 3: 59 * time.Minute, 4: -1} {
-		if got := st.When(n); got != want {
-			t.Errorf("%d permits in %s, want %s", n, got, want)
-		}
-	}
 	if st.RetryAfter != 57*time.Minute {
 		t.Errorf("the first in %s", st.RetryAfter)
 	}

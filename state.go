@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"math"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/forecast"
@@ -29,42 +30,35 @@ func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) 
 	s.Share, s.Used, s.Free, s.Quarantine = r.Share, r.Used, r.Free, r.Closed
 }
 
-// sum adds the shards up, and reports whether any answered.
-func (st *State) sum(ahead [][]forecast.Release, resets []time.Duration) (answered bool) {
-	var all forecast.Outlook
+// sum adds the shards up, given when each has the next permit back, if it has, and is unused again.
+// It reports whether any answered.
+func (st *State) sum(next, resets []time.Duration) (answered bool) {
+	first := time.Duration(math.MaxInt64)
 	for i, s := range st.Shards {
 		if s.Err != nil {
 			continue
 		}
 		answered = true
 		st.Used += s.Used
+		st.Remaining += s.Free
 		st.ResetAfter = max(st.ResetAfter, resets[i])
-		all.Add(s.Free, ahead[i])
+		if next[i] > 0 {
+			first = min(first, next[i])
+		}
 	}
-	all.Sort()
-	st.Remaining, st.releases = all.Free, all.Releases
-	if st.Remaining == 0 && len(st.releases) > 0 {
-		st.RetryAfter = time.Duration(st.releases[0].At)
+	if st.Remaining == 0 && first < math.MaxInt64 {
+		st.RetryAfter = first
 	}
 	return answered
 }
 
-// When is how long after the Peek n permits are free together, if nobody takes or gives back any
-// meanwhile: 0 if they are free, -1 if they never can be, because the limit has less. They are free
-// for a call: before what is reserved, if they fit there, and else behind it.
-//
-// The answer is never early. With more than about 30 grants in a shard's window it may be late by a
-// thirtieth of the window, and by more behind a reservation. Permits of shards that did not answer,
-// and those that still move between shards, are taken to come after a whole window.
-func (st State) When(n int64) time.Duration {
-	if n > st.Limit.most() {
-		return -1
+// comesBack is when the next permit comes back on a shard that holds at most room; 0: none does.
+func comesBack(found *script.PeekReply, room int64) time.Duration {
+	releases := forecast.Releases(found.Free, found, 0, room)
+	if len(releases) == 0 {
+		return 0
 	}
-	o := forecast.Outlook{Free: st.Remaining, Releases: st.releases}
-	if at, ok := o.When(n); ok {
-		return time.Duration(at)
-	}
-	return st.Limit.Per
+	return time.Duration(releases[0].At)
 }
 
 // reopens gives a shard the share that its next call puts in force, after the quarantine if it is
