@@ -48,7 +48,7 @@ func lostNodeIsTakenOver(t *testing.T, f failure) {
 	}
 	settled(t, limiters[0])
 	calls := newTraffic(t)
-	calls.dying = true
+	calls.dying, calls.rest = true, 10*time.Millisecond
 	calls.start(4, limiters...)
 	first := peek(t, limiters[0])
 	lost := posts[0].name

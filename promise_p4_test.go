@@ -67,7 +67,7 @@ func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 	f := standalone(t)
 	for _, n := range []int64{1, 3, 10, 40} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			const rounds = 8
+			const rounds = 4
 			limit := shardlimit.Limit{Permits: 400, Per: time.Minute, Shards: 16}
 			want := limit.Permits / n * n
 			var together []int64

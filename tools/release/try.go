@@ -85,7 +85,8 @@ func environment(ctx context.Context, work, proxy string) ([]string, error) {
 	return []string{
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + upstream,
 		"GOMODCACHE=" + filepath.Join(work, "modules"), "GOBIN=" + filepath.Join(work, "bin"),
-		"GOFLAGS=-modcacherw", "GONOSUMDB=*", "GONOSUMCHECK=1", "GOSUMDB=off", "GOTOOLCHAIN=local",
+		// Without paths, what is compiled in one new folder serves in the next.
+		"GOFLAGS=-modcacherw -trimpath", "GONOSUMDB=*", "GONOSUMCHECK=1", "GOSUMDB=off", "GOTOOLCHAIN=local",
 	}, nil
 }
 
