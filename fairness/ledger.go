@@ -25,6 +25,8 @@ type Ledger struct {
 	count    int64               // accounts, without the shared one
 	searched int64               // when room was last looked for, us
 	half     int64               // the half window under way, counted from 0
+	level    int64               // millionths of a permit a window for a weight of 1; 0: nobody is held back
+	alone    int64               // weight of the heavy if there are no light ones, else 0
 	sums     [3]sum              // of the half window before, of this one and of the next
 	open     []*account          // of the callers of the call under way
 }
@@ -106,16 +108,15 @@ func (l *Ledger) begin(t Term, callers []Caller) {
 		l.accounts = map[string]*account{shared: {weight: milli, seen: t.Now}}
 	}
 	half := t.Now * 2 / t.Window
-	switch half - l.half {
-	case 0:
-	case 1:
-		l.sums = [3]sum{l.sums[1], l.sums[2], {}}
-	case 2:
-		l.sums = [3]sum{l.sums[2], {}, {}}
-	default: // long ago, or the clock was set back
-		l.sums = [3]sum{}
+	if passed := half - l.half; passed != 0 {
+		before := l.sums
+		l.sums, l.half = [3]sum{}, half
+		if passed > 0 && passed < 3 { // else long ago, or the clock was set back
+			copy(l.sums[:], before[passed:])
+		}
+		l.find(t)
 	}
-	l.half, l.open = half, l.open[:0]
+	l.open = l.open[:0]
 	if slices.ContainsFunc(callers, func(c Caller) bool { return l.accounts[c.ID] == nil }) {
 		l.makeRoom(t)
 	}
@@ -132,6 +133,7 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 		if l.count < MaxAccounts {
 			l.count++
 			l.accounts[caller.ID] = &account{weight: caller.Weight, seen: t.Now}
+			l.find(t)
 		}
 	}
 	a.unmet = min(a.unmet+2*caller.Unmet, most)
@@ -168,10 +170,12 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	a.claim = min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
 	a.weight, a.stated, a.heavy, a.longer = caller.Weight, t.Now, 1, 0
 	l.add(t, a, 1)
+	l.find(t)
 	if e := l.part(t, a); float64(a.claim) < e*milli || e == 0 && a.unmet == 0 {
 		l.add(t, a, -1)
 		a.heavy = 0
 		l.add(t, a, 1)
+		l.find(t)
 	}
 }
 
@@ -195,27 +199,38 @@ func (l *Ledger) stay(t Term, a *account) {
 		l.add(t, a, -1)
 		a.longer = 1
 		l.add(t, a, 1)
+		l.find(t)
 	}
 }
 
-// part returns the permits a window that an account is entitled to: weight × level. 0: nobody has
-// to be held back.
-//
-// The level is (share − what the light want) / (weight of the heavy). With any division into light
-// and heavy it is no higher than the true one, and whoever wants its part or more finds that out
-// when it next states its claim. So it climbs to the true level: Newton's iteration, one
+// find sets the level: (share − what the light want) / (weight of the heavy). With any division into
+// light and heavy it is no higher than the true one, and whoever wants its part or more finds that
+// out when it next states its claim. So it climbs to the true level: Newton's iteration, one
 // participant at a time.
-func (l *Ledger) part(t Term, a *account) float64 {
+func (l *Ledger) find(t Term) {
 	light := l.sums[0].light + l.sums[1].light + l.sums[2].light
 	heavy := l.sums[0].heavy + l.sums[1].heavy + l.sums[2].heavy
-	own, spare := float64(a.weight), float64(t.Share)*milli-light
-	switch {
-	case l.count < 2 || heavy == 0 && spare >= 0 || a.heavy > 0 && light == 0 && heavy <= own:
-		return 0
-	case heavy == 0 || spare <= 0: // they stated their claims before there was a level
+	spare := float64(t.Share)*milli - light
+	l.level, l.alone = 0, 0
+	if l.count < 2 || heavy == 0 && spare >= 0 {
+		return
+	}
+	if light == 0 {
+		l.alone = int64(heavy)
+	}
+	if heavy == 0 || spare <= 0 { // they stated their claims before there was a level
 		spare, heavy = float64(t.Share)*milli, float64(l.count)*milli
 	}
-	return min(float64(own*spare)/heavy/milli, float64(t.Share))
+	l.level = int64(math.Floor(min(float64(spare*micro)/heavy, deepest)))
+}
+
+// part returns the permits a window that an account is entitled to: weight × level. 0: it need not
+// be held back.
+func (l *Ledger) part(t Term, a *account) float64 {
+	if a.heavy > 0 && l.alone > 0 && l.alone <= a.weight {
+		return 0
+	}
+	return min(float64(float64(a.weight)*float64(l.level))/(milli*micro), float64(t.Share))
 }
 
 // makeRoom drops accounts from a full ledger, at most once a window: those that were silent for a
@@ -234,6 +249,7 @@ func (l *Ledger) makeRoom(t Term) {
 			l.count--
 		}
 	}
+	l.find(t)
 }
 
 // depth is the most credit, in permits, of a participant entitled to e permits a window: little, so

@@ -21,7 +21,7 @@ func (l *Ledger) Fields() map[string]string {
 	if l.accounts == nil {
 		return nil
 	}
-	text := columns.Ledger.Sprint(l.count, l.half, l.searched)
+	text := columns.Ledger.Sprint(l.count, l.half, l.level, l.alone, l.searched)
 	for _, s := range l.sums {
 		text += columns.Sum.Sprint(int64(s.light), int64(s.heavy))
 	}
@@ -45,7 +45,7 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 		return nil, ErrText
 	}
 	r := columns.Ledger.Reader(text)
-	l.count, l.half, l.searched = r.Number(), r.Number(), r.Number()
+	l.count, l.half, l.level, l.alone, l.searched = r.Number(), r.Number(), r.Number(), r.Number(), r.Number()
 	bad := r.Bad()
 	for i := range l.sums {
 		r := columns.Sum.Reader(text[columns.Ledger.Bytes()+i*columns.Sum.Bytes():])

@@ -1,8 +1,7 @@
---@needs a available closed contended floor goal max min now pay save share stay stored sub tally
---@needs window
+--@needs a available closed contended floor goal max min now pay save share stay stored sub window
 --@sets contended
---@gives allow begun contending entitled granted grants groups headroom id ids left paced refused
---@gives remark save share stay tally text unmet waiting weight
+--@gives allow begun contending entitled granted grants groups headroom id ids known left paced
+--@gives refused remark save share stay unmet waiting weight
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
@@ -30,7 +29,7 @@ if not plain then
   callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
-local grants, entitled, headroom, tally, stay, allow, save = {}, {}, 0, nil, nil, nil, nil
+local grants, entitled, headroom, stay, allow, save = {}, {}, 0, nil, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -52,13 +51,13 @@ if contending then
     ids[#ids + 1] = sub(asks, @caller.id[i])
   end
   --@include fair_header
-  contending, tally, stay, allow, save = pcall(function()
+  contending, stay, allow, save = pcall(function()
     local share = paced
     --@include fair_ledger
     --@include fair_room
     for n, id in ipairs(ids) do
       local i = callers_at + (n - 1) * caller_bytes
-      local text, weight, unmet, waiting = stored[n + 1], sub(asks, @caller.weight[i]) + 0, 0, 0
+      local known, weight, unmet, waiting = stored[n + 1], sub(asks, @caller.weight[i]) + 0, 0, 0
       if reports then
         unmet, waiting = sub(asks, @caller.unmet[i]) + 0, sub(asks, @caller.waiting[i]) + 0
       end
@@ -95,7 +94,7 @@ if contending then
         pay(a, got * size)
       end
     end
-    return tally, stay, allow, save
+    return stay, allow, save
   end)
   if not contending then
     left, refused = available, nil

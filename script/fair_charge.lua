@@ -1,5 +1,5 @@
---@needs a closed contended goal min now pay save stay stored window
---@gives charge id ids pay permits share text unmet waiting weight
+--@needs a closed contended format goal min now pay save stay stored sub window
+--@gives charge id ids known pay permits share unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -16,7 +16,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     local share = goal
     --@include fair_ledger
     --@include fair_room
-    local id, text, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
+    local id, known, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
     --@include fair_open
     local want, wait = min(permits * @MICRO, a.full), 0
     if a.e > 0 and a.now < want and (a.heavy > 0 or a.now < 0) then
@@ -28,7 +28,9 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
       else
         stay(a)
       end
-      save()
+      if save() then
+        redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
+      end
     end
   end)
   if sound then

@@ -1,33 +1,35 @@
---@needs accounts add floor id max min now part read share sqrt tally text unmet waiting weight window
+--@needs accounts add find floor full id known max min now part read share sqrt tally text unmet
+--@needs waiting weight whole window
 --@gives a
 -- Fairness: opens the account of a caller: what it reported, what it wants, and what credit has
--- come. `text` is its account as stored, if it has one.
-local a = accounts[id] or text and read(text)
+-- come. `known` is its account as stored, if it has one.
+local a = accounts[id] or known and read(known)
 accounts[id] = a or nil
 if not a then
   local function fresh(own)
-    local new = read('@account.weight..credit.zero')
+    local new = whole(read('@account.weight..credit.zero'))
     new.weight, new.seen, new.changed = own, now, true
     return new
   end
   a = accounts['@SHARED']
   if not a then
     local all = redis.call('HMGET', KEYS[#KEYS], '@SHARED')[1]
-    a = all and read(all) or tally.begins and fresh(@MILLI)
+    a = all and read(all) or not text and fresh(@MILLI)
     accounts['@SHARED'] = a
   end
-  if tally.count < @MAX_ACCOUNTS then
-    tally.count, tally.changed = tally.count + 1, true
+  if full().count < @MAX_ACCOUNTS then
+    tally.count = tally.count + 1
     accounts[id] = fresh(weight)
+    find()
   end
 end
 if unmet > 0 then
-  a.unmet, a.changed = min(a.unmet + 2 * unmet, @MOST), true
+  a.unmet, a.changed = min(whole(a).unmet + 2 * unmet, @MOST), true
 end
 local since = now - a.stated
 if since < 0 or since * @STATEMENTS >= window or a.weight ~= weight then
   -- It says what it wants.
-  add(a, -1)
+  add(whole(a), -1)
   local kept = window / (window + 2 * max(since, 0))
   a.used, a.unmet, a.waited = floor(a.used * kept), floor(a.unmet * kept), floor(a.waited * kept)
   if waiting > 0 then
@@ -38,11 +40,13 @@ if since < 0 or since * @STATEMENTS >= window or a.weight ~= weight then
     min(max(a.used + a.unmet + waiting * @MILLI, unhindered), a.used * @BACKED_TIMES + @BACKED_MORE)
   a.weight, a.stated, a.heavy, a.longer, a.changed = weight, now, 1, 0, true
   add(a, 1)
+  find()
   local e = part(a)
   if a.claim < e * @MILLI or (e == 0 and a.unmet == 0) then
     add(a, -1)
     a.heavy = 0
     add(a, 1)
+    find()
   end
 end
 a.e, a.now, a.filled, a.refused, a.unserved = part(a), a.credit, a.seen, 0, 0

@@ -1,5 +1,5 @@
 --@needs MARK allow begun contended contending entitled format grants groups headroom left next_us
---@needs paced remark reply save stay tally window written
+--@needs paced remark reply save stay sub window written
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
@@ -52,6 +52,7 @@ if contending then
     end
     reply[#reply + 1] = retry
   end
-  tally.begins = tally.begins or remark
-  save()
+  if save() or remark then
+    redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
+  end
 end

@@ -18,9 +18,9 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
     local a = read(stored[2] or stored[3])
     local rate = part(a)
     rate = rate == 0 and share or rate
-    local full = floor(max(@DEPTH_LEAST, @DEPTH_PART * rate, @DEPTH_ROOT * sqrt(rate)) * @MICRO)
+    local most = floor(max(@DEPTH_LEAST, @DEPTH_PART * rate, @DEPTH_ROOT * sqrt(rate)) * @MICRO)
     a.used = max(min(a.used - 2 * unused * @MILLI, @MOST), 0)
-    a.credit = max(min(a.credit + unused * @MICRO, full), -@DEEPEST)
+    a.credit = max(min(a.credit + unused * @MICRO, most), -@DEEPEST)
     accounts[id], a.changed = a, true
     save()
   end)

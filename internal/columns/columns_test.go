@@ -22,7 +22,7 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&LeakyBucket, "%16d%13d", 178},
 		{&TokenBucket, "%16d%13d%16d%16d%13d%13d%s", 353},
 		{&Low, "%13d", 13},
-		{&Ledger, "SLB7%5d%13d%16d", 38},
+		{&Ledger, "SLB7%5d%13d%19d%11d%16d", 68},
 		{&Sum, "%20d%11d", 31},
 		{&Account, "%7d%16d%16d%4d%16d%1d%1d%16d%16d%20d", 113},
 	} {

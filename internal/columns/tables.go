@@ -67,7 +67,8 @@ const own = 149
 var (
 	Ledger = Table{Name: "ledger", Columns: []Column{
 		{Name: "kind", Fixed: "SLB7"},
-		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "searched", Width: 16},
+		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "level", Width: 19}, {Name: "alone", Width: 11},
+		{Name: "searched", Width: 16},
 	}}
 	// Sum: three follow the header: of the half window before, the one under way, and the next.
 	Sum = Table{Name: "sum", Columns: []Column{{Name: "light", Width: 20}, {Name: "heavy", Width: 11}}}
