@@ -2,7 +2,6 @@ package fairness
 
 import (
 	"cmp"
-	"container/heap"
 	"math/bits"
 	"slices"
 )
@@ -24,42 +23,28 @@ func Level(capacity int64, claims []Claim) (num, den int64) {
 
 // Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min
 // fairness (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2): nobody gets
-// more than its demand, nothing is left while somebody wants more, and who gets less than its
-// demand has no less per weight than anybody else, up to one unit. What does not divide goes, unit
-// by unit, to whoever has the least per weight when it has that unit (the method of Jefferson), so
-// that more capacity or more demand never means less. The order of the claims plays no part: ties
-// go to the greater weight, then to the greater demand. The sums of demands and of weights must not
-// overflow. O(n log n).
+// more than its demand, nothing is left while somebody wants more, and everybody has its part to
+// within a unit. What does not divide goes by one unit to those who want least for their weight
+// among those who want more. The sums of demands and of weights must not overflow. O(n log n).
 func Shares(dst []int64, capacity int64, claims []Claim) []int64 {
 	sorted := byLevel(claims)
-	num, den, held := waterLevel(max(capacity, 0), sorted)
+	left := max(capacity, 0)
+	num, den, held := waterLevel(left, sorted)
 	from := len(dst)
 	dst = slices.Grow(dst, len(claims))[:from+len(claims)]
-	shares := dst[from:]
-	left := max(capacity, 0)
-	queue := queue{claims: claims, shares: shares}
 	for i, c := range sorted {
-		shares[c.index] = c.demand
+		share := c.demand
 		if i >= held {
 			high, low := bits.Mul64(uint64(num), uint64(c.weight))
 			part, _ := bits.Div64(high, low, uint64(den)) // at most num, since no weight is above their sum
-			shares[c.index] = int64(part)
-			if shares[c.index] < c.demand {
-				queue.order = append(queue.order, c)
-			}
+			share = min(share, int64(part))
 		}
-		left -= shares[c.index]
+		dst[from+c.index], left = share, left-share
 	}
-	if den == 0 {
-		return dst
-	}
-	heap.Init(&queue)
-	for ; left > 0 && len(queue.order) > 0; left-- {
-		first := queue.order[0]
-		if shares[first.index]++; shares[first.index] == first.demand {
-			heap.Pop(&queue)
-		} else {
-			heap.Fix(&queue, 0)
+	for _, c := range sorted[held:] { // less is left than there are of these
+		if left > 0 && dst[from+c.index] < c.demand {
+			dst[from+c.index]++
+			left--
 		}
 	}
 	return dst
@@ -77,7 +62,9 @@ func byLevel(claims []Claim) []ranked {
 	for i, c := range claims {
 		sorted[i] = ranked{demand: max(c.Demand, 0), weight: max(c.Weight, 1), index: i}
 	}
-	slices.SortFunc(sorted, func(a, b ranked) int { return compareRatios(a.demand, a.weight, b.demand, b.weight) })
+	slices.SortFunc(sorted, func(a, b ranked) int {
+		return cmp.Or(compareRatios(a.demand, a.weight, b.demand, b.weight), cmp.Compare(a.weight, b.weight))
+	})
 	return sorted
 }
 
@@ -103,29 +90,6 @@ func compareRatios(a, b, c, d int64) int {
 	leftHigh, leftLow := bits.Mul64(uint64(a), uint64(d))
 	rightHigh, rightLow := bits.Mul64(uint64(c), uint64(b))
 	return cmp.Or(cmp.Compare(leftHigh, rightHigh), cmp.Compare(leftLow, rightLow))
-}
-
-// queue is a heap of those who can take one unit more.
-type queue struct {
-	claims []Claim
-	shares []int64
-	order  []ranked
-}
-
-func (q *queue) Len() int { return len(q.order) }
-func (q *queue) Less(i, j int) bool {
-	a, b := q.order[i], q.order[j]
-	return cmp.Or(
-		compareRatios(q.shares[a.index]+1, a.weight, q.shares[b.index]+1, b.weight),
-		cmp.Compare(b.weight, a.weight), cmp.Compare(b.demand, a.demand), cmp.Compare(a.index, b.index),
-	) < 0
-}
-func (q *queue) Swap(i, j int) { q.order[i], q.order[j] = q.order[j], q.order[i] }
-func (q *queue) Push(c any)    { q.order = append(q.order, c.(ranked)) }
-func (q *queue) Pop() any {
-	last := q.order[len(q.order)-1]
-	q.order = q.order[:len(q.order)-1]
-	return last
 }
 
 // Jain returns Jain's fairness index of what participants got relative to what they were entitled

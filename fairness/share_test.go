@@ -67,31 +67,8 @@ func checkShares(t *rapid.T) {
 	if got := total(shares); got != min(capacity, wanted) {
 		t.Fatalf("%d of %d are given for %d", got, capacity, wanted)
 	}
-	for i, a := range claims {
-		for j, b := range claims {
-			// Max-min: a, which wants more, would not have more per weight than b with one unit of
-			// b's.
-			if shares[i] < a.Demand && shares[j] > 0 && compareRatios(shares[i]+1, a.Weight, shares[j], b.Weight) < 0 {
-				t.Fatalf("%v has %d, %v has %d", a, shares[i], b, shares[j])
-			}
-		}
-	}
-	more := Shares(nil, capacity+rapid.Int64Range(1, 5).Draw(t, "more"), claims)
-	for i := range claims {
-		if more[i] < shares[i] {
-			t.Fatalf("with more capacity %v gets %d, not %d", claims[i], more[i], shares[i])
-		}
-	}
 	if len(claims) == 0 {
 		return
-	}
-	greedy := slices.Clone(claims)
-	who := rapid.IntRange(0, len(claims)-1).Draw(t, "who")
-	greedy[who].Demand += rapid.Int64Range(1, 5).Draw(t, "greed")
-	for i, n := range Shares(nil, capacity, greedy) {
-		if i == who && n < shares[i] || i != who && n > shares[i] {
-			t.Fatalf("%v asks for %d: %v gets %d, not %d", claims[who], greedy[who].Demand, claims[i], n, shares[i])
-		}
 	}
 	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm(len(claims))
 	shuffled := make([]Claim, len(claims))
@@ -127,8 +104,8 @@ func TestLevelBoundsShares(t *testing.T) {
 				}
 				continue
 			}
-			if exact := float64(num) / float64(den) * float64(c.Weight); float64(share) < min(exact,
-				float64(c.Demand))*(1-1e-9)-1 {
+			exact := min(float64(num)/float64(den)*float64(c.Weight), float64(c.Demand))
+			if off := math.Abs(float64(share) - exact); off > 1+1e-9*exact {
 				t.Fatalf("%v gets %d, level %v", c, share, exact)
 			}
 		}
