@@ -13,7 +13,7 @@ func TestBatchesGoWhereTheyCanBePaid(t *testing.T) {
 		return // an emulated Redis takes long under it
 	}
 	r := batches(20, 1).play(t, 4, 0)
-	if t.Log(r); r.Least < 0.65 || r.Jain < 0.96 || r.Use < 0.93 {
+	if t.Log(r); r.Least < 0.7 || r.Jain < 0.96 || r.Use < 0.93 {
 		t.Errorf("the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used", r.Least, r.Jain,
 			r.Use)
 	}
@@ -28,7 +28,7 @@ func TestBatchesThatABucketHoldsLeaveNoGaps(t *testing.T) {
 	p := fleetOf("fleet", 2)
 	p.windows = 3
 	r := p.play(t, 4, 0)
-	if t.Log(r); r.Least < 0.78 || r.Jain < 0.98 || r.Use < 0.965 {
+	if t.Log(r); r.Least < 0.82 || r.Jain < 0.98 || r.Use < 0.965 {
 		t.Errorf("the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used", r.Least, r.Jain,
 			r.Use)
 	}
