@@ -112,35 +112,6 @@ func ExampleSet_Each() {
 	// limit 1 has room: true left: 48
 }
 
-// What do several limits have left?
-func ExampleSet_Peek() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	minute, err := client.Limiter(ctx, "per minute", shardlimit.PerMinute(5))
-	if err != nil {
-		log.Fatal(err)
-	}
-	day, err := client.Limiter(ctx, "per day", shardlimit.PerDay(50))
-	if err != nil {
-		log.Fatal(err)
-	}
-	both := shardlimit.All(minute, day)
-	if _, err := both.AllowN(ctx, 4); err != nil {
-		log.Fatal(err)
-	}
-	states, err := both.Peek(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, st := range states {
-		fmt.Println("left:", st.Remaining)
-	}
-	// Output:
-	// left: 1
-	// left: 46
-}
-
 // A service that has just started gets its full rate in steps.
 func ExampleLimiter_SetLimit_warmUp() {
 	client, stop := start()

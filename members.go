@@ -74,30 +74,34 @@ func (ms *members) open(r *routes) {
 	}
 }
 
-// wake has everybody who waits look again at once.
-func (ms *members) wake() {
+// lines are those of all members.
+func (ms *members) lines() (all []*queue) {
 	for _, m := range ms.all() {
 		if q := m.waiting.Load(); q != nil {
-			q.wake()
+			all = append(all, q)
 		}
+	}
+	return all
+}
+
+// wake has everybody who waits look again at once.
+func (ms *members) wake() {
+	for _, q := range ms.lines() {
+		q.wake()
 	}
 }
 
 // restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
 func (ms *members) restartWaiters() {
-	for _, m := range ms.all() {
-		if q := m.waiting.Load(); q != nil {
-			q.restart()
-		}
+	for _, q := range ms.lines() {
+		q.restart()
 	}
 }
 
 // waiters is how many calls are blocked.
 func (ms *members) waiters() (n int) {
-	for _, m := range ms.all() {
-		if q := m.waiting.Load(); q != nil {
-			n += q.len()
-		}
+	for _, q := range ms.lines() {
+		n += q.len()
 	}
 	return n
 }

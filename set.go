@@ -71,25 +71,6 @@ func (s *Set) Each(d Decision) []Decision {
 	return each
 }
 
-// Peek reads the state of each limit at the same time, in the order of All, as Limiter.Peek does.
-// The error joins those of all.
-func (s *Set) Peek(ctx context.Context) ([]State, error) {
-	if s.invalid != nil {
-		return nil, s.invalid
-	}
-	states, errs := make([]State, len(s.limiters)), make([]error, len(s.limiters))
-	var wg sync.WaitGroup
-	for i, l := range s.limiters {
-		wg.Go(func() { states[i], errs[i] = l.Peek(ctx) })
-	}
-	wg.Wait()
-	each := make([]State, len(s.places))
-	for i, at := range s.places {
-		each[i] = states[at]
-	}
-	return each, errors.Join(errs...)
-}
-
 // Allow asks for one permit of every limit. See AllowN.
 func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx, 1) }
 
