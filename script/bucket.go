@@ -71,9 +71,9 @@ func (b *bucket) move(f *frame, n int64) {
 	b.date, b.part, b.level = b.date+us, part, b.level-n
 }
 
-// payable returns as many of n permits as the bucket gains until it is full, if that is in us at
+// overdraw returns as many of n permits as the bucket gains until it is full, if that is in us at
 // the latest.
-func (b *bucket) payable(f *frame, n, us int64) int64 {
+func (b *bucket) overdraw(f *frame, n, us int64) int64 {
 	left := f.now + us - b.full()
 	switch {
 	case left <= 0 || f.share == 0 || b.retired:

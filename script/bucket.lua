@@ -1,7 +1,7 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
---@sets lasts regrid releases
---@gives date ebb free full give_back level measure move muldiv part payable reset retire_at retired
---@gives retry room soonest span used wait
+--@sets lasts overdraw regrid releases
+--@gives date ebb free full give_back level measure move muldiv part reset retire_at retired retry
+--@gives room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
 -- A bucket of `room` permits that gains `share` per window is full again at date + part/share
@@ -17,7 +17,7 @@
 -- adds.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, give_back, payable
+local retire_at, ebb, give_back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -153,9 +153,9 @@ end
 
 if not TAKES then
   -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
-  function payable(n, us)
+  function overdraw(n, us)
     local left = now + us - full()
-    if left <= 0 then
+    if left <= 0 or share == 0 or retired then
       return 0
     end
     if share * left / window >= n then

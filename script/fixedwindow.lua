@@ -1,6 +1,5 @@
 --@needs TAKES as_proposed floor format head now share sub target window
 --@sets begin book earliest falls held lasts overdraw refund regrid releases reshape
---@sets retire
 --@gives advance free grant parse reset retry soonest text used
 -- Fixed window: at most `share` permits in each window of the shard's clock; windows begin at
 -- multiples of their length.
@@ -94,9 +93,6 @@ if not as_proposed then
         count = count + n
       end
     end
-  end
-
-  function retire()
   end
 
   function reshape()

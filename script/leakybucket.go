@@ -94,10 +94,6 @@ func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	return max(l.turn(f, n), after), n <= l.level
 }
 
-func (l *leakyBucket) overdraw(f *frame, n, us int64) int64 {
-	return l.payable(f, n, us)
-}
-
 // book: where the turns are to come later than they would, nobody has those before.
 func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 	l.date += us - l.turn(f, n)

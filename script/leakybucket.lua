@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed burst date ebb format full give_back level measure move muldiv now part
---@needs payable reset retire_at retired retry room share sub target wait window
---@sets begin book date earliest held overdraw pace part refund regrid reshape retire retired retry
+--@needs reset retire_at retired retry room share sub target wait window
+--@sets begin book date earliest held pace part refund regrid reshape retire retired retry
 --@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
 -- the bucket are turns to come.
@@ -98,11 +98,6 @@ if not TAKES then
   local function turn(n)
     local us, rest = muldiv(window, n - 1, part, share)
     return date + us + (rest > 0 and 1 or 0) - now
-  end
-
-  -- How many of n turns may be charged, if the last is to come within so many us.
-  function overdraw(n, us)
-    return (share == 0 or retired) and 0 or payable(n, us)
   end
 
   -- A reservation is a turn like that of a take.

@@ -95,6 +95,26 @@ func possible(n []int64) bool {
 	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
 }
 
+// longer reads the reply to a reservation or a settlement, which has more numbers than one to a
+// take unless nothing was proposed, or too late.
+func longer(p *program, reply []rueidis.RedisMessage, n []int64) error {
+	length, absent := len(n), len(reply) == takeNumbers
+	if absent {
+		length = takeNumbers
+	}
+	if len(reply) != length {
+		return malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:length]); err != nil {
+		return err
+	}
+	if !possible(n) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
+		return malformed(p, "out of range")
+	}
+	n[replyStart] = 0 // see TakeReply.Start
+	return nil
+}
+
 // natural reports whether no number is negative.
 func natural(numbers []int64) bool {
 	for _, n := range numbers {

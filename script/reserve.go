@@ -104,23 +104,12 @@ func (r *ReserveRequest) after() int64 {
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[reserveProgram]
 	var n [reserveNumbers]int64
-	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed, or too late
-	if absent {
-		length = takeNumbers
-	}
-	if len(reply) != length {
-		return ReserveReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:length]); err != nil {
+	if err := longer(p, reply, n[:]); err != nil {
 		return ReserveReply{}, err
-	}
-	if !possible(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
-		return ReserveReply{}, malformed(p, "out of range")
 	}
 	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
-	n[replyStart] = 0 // see TakeReply.Start
 	booking := ReserveReply{TakeReply: common(n[:]), Paced: duration(n[reservePaced])}
 	booking.Delay = duration(n[reserveDelay])
 	return booking, nil

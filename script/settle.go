@@ -154,20 +154,11 @@ const mostMark = 64
 func parseSettle(reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
 	p := &programs[settleProgram]
 	var n [settleNumbers]int64
-	length, absent := len(n), len(reply) == takeNumbers // nothing was proposed, or too late
-	if absent {
-		length = takeNumbers
-	}
-	if len(reply) != length {
-		return SettleReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:length]); err != nil {
+	if err := longer(p, reply, n[:]); err != nil {
 		return SettleReply{}, err
 	}
-	if !possible(n[:]) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) ||
-		n[replyGranted] > r.Charge || n[settleBack] > r.Back || n[settleRepeated] > int64(Another) {
+	if n[replyGranted] > r.Charge || n[settleBack] > r.Back || n[settleRepeated] > int64(Another) {
 		return SettleReply{}, malformed(p, "out of range")
 	}
-	n[replyStart] = 0 // see TakeReply.Start
 	return SettleReply{TakeReply: common(n[:]), Back: n[settleBack], Repeated: Repeated(n[settleRepeated])}, nil
 }

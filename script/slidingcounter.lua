@@ -1,5 +1,5 @@
 --@needs TAKES as_proposed format now share sub target window
---@sets begin book earliest falls held lasts overdraw refund regrid releases reshape retire
+--@sets begin book earliest falls held lasts overdraw refund regrid releases reshape
 --@gives advance free grant parse reset retry soonest text used
 -- Sliding counter: the permits of the window in at most 32 cells, each counted as if all of it had
 -- been granted with its newest.
@@ -113,9 +113,6 @@ if not as_proposed then
 
   function regrid()
     advance()
-  end
-
-  function retire()
   end
 
   function reshape()

@@ -146,10 +146,6 @@ func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	return us, f.share <= f.target
 }
 
-func (t *tokenBucket) overdraw(f *frame, n, us int64) int64 {
-	return t.payable(f, n, us)
-}
-
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 	t.grant(f, n)
 	at = f.now + us

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed burst date ebb find floor format give_back level measure move muldiv now
---@needs part payable retire_at retired retry room share span sub target touched wait window
---@sets begin book date earliest held overdraw part refund reshape retire retry
+--@needs part retire_at retry room share span sub target touched wait window
+--@sets begin book date earliest held part refund reshape retire retry
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
@@ -164,11 +164,6 @@ if not as_proposed then
 end
 
 if not TAKES then
-  -- How many of n permits may be charged, if the bucket is to be full within so many us.
-  function overdraw(n, us)
-    return (share == 0 or retired) and 0 or payable(n, us)
-  end
-
   -- No booking is due before an earlier one.
   function earliest(n, after)
     local us = retry(n)
