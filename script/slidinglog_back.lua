@@ -1,5 +1,5 @@
---@needs WRAP as_proposed back before charge closed cut entries format kept newest now oldest opened
---@needs queue share sub target total used
+--@needs WRAP as_proposed back before charge closed cut entries format newest now oldest opened peak
+--@needs queue share sub target total used waits
 --@sets before entries epoch oldest queue rewrite share target total used
 --@gives date granted refunded refused
 -- Sliding log, settle: give back permits of the entry that holds the grant made at shard time `at`,
@@ -102,8 +102,8 @@ if later and refunded > 0 then
   end
 end
 --@include slidinglog_peak
-if refunded > 0 and share > target and closed == 0 and kept < share then
-  share = kept < target and target or kept
+if refunded > 0 and share > target and closed == 0 then
+  share = math.min(share, math.max(target, peak, waits))
 end
 --@include slidinglog_available
 -- What was used already counts, as far as it makes a difference.

@@ -1,9 +1,9 @@
 --@needs WRAP now peak queue sub total used waits window
---@sets kept peak waits
+--@sets peak waits
 -- Sliding log: `peak`, the most permits that a window holds which now is in and which ends now or
--- with what is booked; `waits`, the permits that are booked; `kept`, what the share must not fall
--- below. What left the window of a booking when it was made is in none that ends with it, and all
--- that came since is.
+-- with what is booked; `waits`, the permits that are booked. The share must not fall below either.
+-- What left the window of a booking when it was made is in none that ends with it, and all that
+-- came since is.
 peak, waits = used, 0
 for from = 1, #queue, @pending.bytes do
   waits = waits + sub(queue, @pending.permits[from])
@@ -15,4 +15,3 @@ for from = 1, #queue, @pending.bytes do
     end
   end
 end
-kept = waits > peak and waits or peak

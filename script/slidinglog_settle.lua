@@ -1,7 +1,7 @@
 --@needs as_proposed closed damaged entitled epoch now proposed share sub target total window
 --@sets base before closed_until discard entries newest oldest opened renew rewrite share start
 --@sets status trimmed used
---@gives kept peak waits written
+--@gives peak waits written
 -- Sliding log, between trim and the grants: quarantine, and what the share comes to under the
 -- proposal.
 --
@@ -24,7 +24,7 @@ if damaged then
   end
 end
 --@include quarantine
-local peak, waits, kept
+local peak, waits
 --@include slidinglog_peak
 -- Lowering: the share follows the log down to its target. In quarantine it neither falls, as the
 -- log does not tell what is in use, nor rises, as the floor may be older than the loss. But what
@@ -32,7 +32,7 @@ local peak, waits, kept
 -- with what that left it, and it must not come out with more.
 local bottom = entitled or target
 if share > bottom and (closed == 0 or entitled) and not as_proposed then
-  local held = kept < bottom and bottom or kept
+  local held = math.max(bottom, peak, waits)
   if held < share then
     share, rewrite = held, true
   end
