@@ -25,7 +25,7 @@ func storedLayouts(tb testing.TB) (blobs [][]byte) {
 			limit.Burst = 50
 		}
 		at := shard.Arrange("n:l", limit.Permits, 3, []shard.Node{{Name: "n0", Weight: 1}, {Name: "n1", Weight: 1}})
-		l, err := shard.New(7, limit.wanted().Spec, at)
+		l, err := shard.New(nil, 7, limit.wanted().Spec, at)
 		if err != nil {
 			tb.Fatal(err)
 		}

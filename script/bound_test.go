@@ -140,7 +140,7 @@ func divide(t *testing.T, rng *rand.Rand, a Algorithm, burst, shards int64) (par
 	for i, share := range shard.Split(17, int(shards)) {
 		places = append(places, shard.Shard{Slot: i, Node: "n", Share: share})
 	}
-	layout, err := shard.New(1, shard.Spec{Permits: 17, Window: 3 * time.Second, Algorithm: a.String(), Burst: burst},
+	layout, err := shard.New(nil, 1, shard.Spec{Permits: 17, Window: 3 * time.Second, Algorithm: a.String(), Burst: burst},
 		places)
 	if err != nil {
 		t.Fatal(err)

@@ -162,7 +162,7 @@ func (f *fleet) change() {
 }
 
 func (f *fleet) run(steps int) {
-	layout, err := shard.New(1, f.spec(), f.arrangement())
+	layout, err := shard.New(nil, 1, f.spec(), f.arrangement())
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func drawBurst(t *rapid.T, shards int, permits int64) int64 {
 func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int64, shards []shard.Shard) shard.Layout {
 	s := spec(permits)
 	s.Burst = burst
-	l, err := shard.New(1, s, shards)
+	l, err := shard.New(nil, 1, s, shards)
 	if old.Epoch > 0 {
 		l, err = old.Change(old.Epoch+1, s, shards)
 	}

@@ -8,13 +8,13 @@ import (
 
 // A change is later than a declaration and every change before it; a repair is later than neither.
 func TestALaterChangeOutranksWhateverRepairedTheRecord(t *testing.T) {
-	declared := must(t)(shard.New(100, spec(30), on("a", 30)))
+	declared := must(t)(shard.New(nil, 100, spec(30), on("a", 30)))
 	first := must(t)(declared.Change(200, spec(20), on("a", 20)))
 	second := must(t)(first.Settle().Change(300, spec(10), on("b", 10)))
 	ascending := []shard.Layout{
 		declared,
 		must(t)(declared.Renumber(700)),
-		must(t)(shard.New(800, spec(40), on("c", 40))), // by a process that found nothing
+		must(t)(shard.New(nil, 800, spec(40), on("c", 40))), // by a process that found nothing
 		must(t)(declared.Merge(900, first)),
 		first,
 		must(t)(first.Merge(600)),
@@ -36,7 +36,7 @@ func TestALaterChangeOutranksWhateverRepairedTheRecord(t *testing.T) {
 
 // Another mode moves nothing, but every shard is told of it before the layout is settled.
 func TestAnotherModeIsToldToEveryShard(t *testing.T) {
-	settled := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	settled := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	off := settled.Spec()
 	off.Mode = "off"
 	next := must(t)(settled.Change(6, off, settled.Live()))

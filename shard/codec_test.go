@@ -39,7 +39,7 @@ func TestALayoutThatSaysNothingOfAChangeWasChangedAtItsEpoch(t *testing.T) {
 func TestGolden(t *testing.T) {
 	s := spec(30)
 	s.Revision = 2
-	settled := must(t)(shard.New(5, s, on("a", 10, "b", 20)))
+	settled := must(t)(shard.New(nil, 5, s, on("a", 10, "b", 20)))
 	s = spec(36)
 	s.Window = 1500 * time.Microsecond
 	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72, Auto: true}
@@ -97,7 +97,7 @@ func TestDecodeStrict(t *testing.T) {
 		"same algorithm":  edit(`"node":"a",`, `"node":"a","algorithm":"slidinglog",`),
 		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
 	} {
-		before := must(t)(shard.New(1, spec(1), on("a", 1)))
+		before := must(t)(shard.New(nil, 1, spec(1), on("a", 1)))
 		l := before
 		if err := l.UnmarshalJSON([]byte(data)); !errors.Is(err, shard.ErrInvalidLayout) {
 			t.Errorf("%s: %v", name, err)

@@ -28,12 +28,12 @@ func TestALayoutCountsAllThatMayMatter(t *testing.T) {
 			return l
 		}
 		epoch := int64(1)
-		l := must(New(epoch, spec.Draw(t, "first"), on("n")))
+		l := must(New(nil, epoch, spec.Draw(t, "first"), on("n")))
 		for range rapid.IntRange(1, 20).Draw(t, "changes") {
 			epoch += rapid.Int64Range(1, time.Hour.Microseconds()).Draw(t, "pause")
 			all = append(all, past{l.Spec().Lasts(), epoch})
 			if rapid.Bool().Draw(t, "merges") {
-				rival := must(New(epoch-1, spec.Draw(t, "rival"), on("m")))
+				rival := must(New(nil, epoch-1, spec.Draw(t, "rival"), on("m")))
 				all = append(all, past{rival.Spec().Lasts(), epoch})
 				l = must(l.Merge(epoch, rival))
 			} else {

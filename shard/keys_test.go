@@ -34,7 +34,7 @@ func TestSharesOfTwoLimitsAreNested(t *testing.T) {
 
 // family returns the settled layout of a family.
 func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, shards int, nodes []shard.Node) shard.Layout {
-	l, err := shard.New(epoch, s, on("record", int(s.Permits)))
+	l, err := shard.New(nil, epoch, s, on("record", int(s.Permits)))
 	if err != nil {
 		t.Fatal(err)
 	}

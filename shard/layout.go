@@ -72,14 +72,11 @@ type Layout struct {
 	Keys *Keys `json:"keys,omitempty"`
 }
 
-// New returns the first layout of a limit that nobody has used before. It is settled at
-// once, because nothing can be in use. That is only true if no shard holds state
-// of an earlier life of the name: its epoch must then be greater than any
-// that life had, and Change, not New, must be used.
-func New(epoch int64, s Spec, shards []Shard) (Layout, error) { return NewUnder(nil, epoch, s, shards) }
-
-// NewUnder is New for a layout under a fence; nil: under none.
-func NewUnder(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
+// New returns the first layout of a limit that nobody has used before, under a fence; nil: under
+// none. It is settled at once, because nothing can be in use. That is only true if no shard holds
+// state of an earlier life of the name: its epoch must then be greater than any that life had, and
+// Change, not New, must be used.
+func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := s.layout(epoch)
 	l.Settled, l.Changed, l.Fence = true, Unchanged, f
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })

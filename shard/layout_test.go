@@ -53,7 +53,7 @@ func show(l shard.Layout) string {
 func ExampleLayout_Change() {
 	spec := shard.Spec{Permits: 60, Window: time.Second, Algorithm: "slidinglog"}
 	two := []shard.Shard{{Slot: 7, Node: "a", Share: 30}, {Slot: 8199, Node: "b", Share: 30}}
-	layout, err := shard.New(1, spec, two)
+	layout, err := shard.New(nil, 1, spec, two)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -82,7 +82,7 @@ func ExampleLayout_Change() {
 }
 
 func TestChange(t *testing.T) {
-	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	if !old.Settled || show(old) != "a:10 b:20" {
 		t.Fatalf("new layout: %+v", old)
 	}
@@ -111,7 +111,7 @@ func TestChange(t *testing.T) {
 
 // TestChangeAlgorithm: the shards of the old algorithm leave, whatever place they are at.
 func TestChangeAlgorithm(t *testing.T) {
-	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	bucket := spec(30)
 	bucket.Algorithm, bucket.Burst = "bucket", 60
 	next := must(t)(old.Change(6, bucket, on("a", 10, "b", 20)))
@@ -152,7 +152,7 @@ func TestBurst(t *testing.T) {
 		}
 		s.Burst = rapid.Int64Range(int64(len(shares)),
 			rapid.SampledFrom([]int64{int64(len(shares)), 5000, shard.MaxPermits}).Draw(t, "most")).Draw(t, "burst")
-		l, err := shard.New(1, s, shards)
+		l, err := shard.New(nil, 1, s, shards)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestBurst(t *testing.T) {
 	})
 	s := spec(30)
 	s.Burst = 1
-	if _, err := shard.New(1, s, on("a", 10, "b", 20)); !errors.Is(err, shard.ErrInvalidLayout) {
+	if _, err := shard.New(nil, 1, s, on("a", 10, "b", 20)); !errors.Is(err, shard.ErrInvalidLayout) {
 		t.Errorf("a burst of 1 for two shards: %v", err)
 	}
 }
@@ -179,9 +179,9 @@ func TestBurst(t *testing.T) {
 // TestMerge: of two layouts that know nothing of each other one goes on, and nothing is
 // raised before every shard of both was seen.
 func TestMerge(t *testing.T) {
-	l := must(t)(shard.New(50, spec(30), on("a", 10, "b", 20)))
+	l := must(t)(shard.New(nil, 50, spec(30), on("a", 10, "b", 20)))
 	l.Anchor = shard.Location{Slot: 9, Node: "a"}
-	other := must(t)(shard.New(60, spec(40), on("b", 10, "c", 30)))
+	other := must(t)(shard.New(nil, 60, spec(40), on("b", 10, "c", 30)))
 	merged := must(t)(l.Merge(61, other))
 	if got := show(merged); merged.Settled || got != "a:10<-1 b:20<-1 c:0<-1" || merged.Anchor != l.Anchor ||
 		merged.Spec() != l.Spec() {
@@ -199,7 +199,7 @@ func TestMerge(t *testing.T) {
 func TestOrigins(t *testing.T) {
 	place := func(node string) shard.Location { return shard.Location{Slot: 7, Node: node} }
 	begun := func(epoch int64, anchor string) shard.Layout {
-		return must(t)(shard.New(epoch, spec(30), on("a", 10, "b", 20))).AnchoredAt(place(anchor))
+		return must(t)(shard.New(nil, epoch, spec(30), on("a", 10, "b", 20))).AnchoredAt(place(anchor))
 	}
 	change := func(l shard.Layout) shard.Layout { return must(t)(l.Change(l.Epoch+1, l.Spec(), l.Live())) }
 	x := begun(5, "x")
@@ -265,7 +265,7 @@ func TestOrigins(t *testing.T) {
 
 // TestChangeSettled: a change is settled at once only if nothing moves.
 func TestChangeSettled(t *testing.T) {
-	old := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40)))
 	slower, other, revised := spec(30), spec(30), spec(30)
 	slower.Window, other.Algorithm, revised.Revision = time.Minute, "tokenbucket", 3
@@ -297,7 +297,7 @@ func TestChangeSettled(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	valid := must(t)(must(t)(shard.New(5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30)))
+	valid := must(t)(must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30)))
 	for name, spoil := range map[string]func(*shard.Layout){
 		"epoch 0":             func(l *shard.Layout) { l.Epoch = 0 },
 		"epoch 2^53":          func(l *shard.Layout) { l.Epoch = 1 << 53 },
@@ -353,7 +353,7 @@ func TestInvalid(t *testing.T) {
 }
 
 func TestInvalidChange(t *testing.T) {
-	l := must(t)(shard.New(5, spec(30), on("a", 10, "b", 20)))
+	l := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	for name, try := range map[string]func() (shard.Layout, error){
 		"same epoch":  func() (shard.Layout, error) { return l.Change(5, spec(30), on("a", 30)) },
 		"no share":    func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 30, "c", 0)) },
@@ -361,9 +361,9 @@ func TestInvalidChange(t *testing.T) {
 		"twice":       func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 10, "a", 20)) },
 		"same, twice": func() (shard.Layout, error) { return l.Change(6, spec(20), on("a", 10, "a", 10)) },
 		"none":        func() (shard.Layout, error) { return l.Change(6, spec(30), nil) },
-		"new, leaves": func() (shard.Layout, error) { return shard.New(1, spec(30), on("a", 30, "b", 0)) },
-		"new, none":   func() (shard.Layout, error) { return shard.New(1, spec(30), nil) },
-		"new, epoch":  func() (shard.Layout, error) { return shard.New(0, spec(30), on("a", 30)) },
+		"new, leaves": func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), on("a", 30, "b", 0)) },
+		"new, none":   func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), nil) },
+		"new, epoch":  func() (shard.Layout, error) { return shard.New(nil, 0, spec(30), on("a", 30)) },
 	} {
 		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)

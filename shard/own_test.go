@@ -254,7 +254,7 @@ const goldenOwn = `{"v":1,"epoch":4,"settled":true,"permits":30,"window_ns":1000
 
 // A key has its family's mode, or that of its own limit, and neither moves anything.
 func TestTheModeOfAKeyMovesNothing(t *testing.T) {
-	family := must(t)(shard.New(1, spec(30), on("record", 30)))
+	family := must(t)(shard.New(nil, 1, spec(30), on("record", 30)))
 	keys, err := family.KeysAfter(family.Spec(), shard.Arrangement{Shards: 2, Nodes: []shard.Node{{Name: "a"}}})
 	if err != nil {
 		t.Fatal(err)

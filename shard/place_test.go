@@ -87,7 +87,7 @@ func TestArrange(t *testing.T) {
 	for _, permits := range []int64{1, 2, 7, 11, 9999991, shard.MaxPermits} {
 		for _, n := range []int{-1, 0, 1, 2, 3, 7, 16, 33} {
 			shards := shard.Arrange("orders", permits, n, someNodes(5))
-			if l, err := shard.New(1, spec(permits), shards); err != nil ||
+			if l, err := shard.New(nil, 1, spec(permits), shards); err != nil ||
 				len(l.Live()) != shard.Fit(permits, n, shard.Slots) {
 				t.Errorf("%d permits, %d shards: %v, %v", permits, n, shards, err)
 			}

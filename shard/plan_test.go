@@ -16,7 +16,7 @@ func seen(start, share int64) shard.Observation {
 }
 
 func TestPlan(t *testing.T) {
-	old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 10, "c", 10)))
+	old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 10, "c", 10)))
 	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
 	blind := must(t)(l.Change(3, spec(60), on("a", 20, "b", 20, "c", 20)))
 	at3 := func(start, share int64) shard.Observation {
@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 // that it started with 0. Divided in proportion to what is lacking, c may then
 // have 16, and 30 + 15 + 16 are more than the limit of 60.
 func TestPlanIdleShard(t *testing.T) {
-	old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 10, "c", 10)))
+	old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 10, "c", 10)))
 	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
 	for name, c := range map[string]struct {
 		plan func(shard.Layout, []shard.Observation) shard.Step
@@ -151,7 +151,7 @@ func drawLayout(t *rapid.T) shard.Layout {
 		return spec(sum), shards
 	}
 	s, shards := arrange()
-	l, err := shard.New(1, s, shards)
+	l, err := shard.New(nil, 1, s, shards)
 	for epoch := int64(2); err == nil && (l.Settled || (epoch < 4 && rapid.Bool().Draw(t, "again"))); epoch++ {
 		s, shards = arrange()
 		l, err = l.Change(epoch, s, shards)
@@ -234,7 +234,7 @@ func TestPlanUses(t *testing.T) {
 func FuzzPlan(f *testing.F) {
 	f.Add(int64(2), int64(30), int64(30), false, int64(2), int64(0), int64(1<<62), true)
 	f.Fuzz(func(t *testing.T, e1, s1, h1 int64, c1 bool, e2, s2, h2 int64, c2 bool) {
-		old := must(t)(shard.New(1, spec(50), on("a", 30, "b", 20)))
+		old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 20)))
 		big := []shard.Shard{{Slot: 1, Node: "b", Share: 4e11}, {Slot: 1, Node: "c", Share: 6e11}}
 		l := must(t)(old.Change(2, spec(1e12), big))
 		step := l.Plan([]shard.Observation{{Seen: true, Epoch: e1, Start: s1, Share: h1, Closed: c1},
@@ -251,7 +251,7 @@ func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{3, 16, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			nodes := someNodes(n + 1)
-			l, err := shard.New(1, spec(1e6), shard.Arrange("orders", 1e6, n, nodes[:n]))
+			l, err := shard.New(nil, 1, spec(1e6), shard.Arrange("orders", 1e6, n, nodes[:n]))
 			if err != nil {
 				b.Fatal(err)
 			}

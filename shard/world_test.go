@@ -82,7 +82,7 @@ const forever = 1 << 30
 func newWorld(rng *rand.Rand, r rules) *world {
 	w := &world{rules: r, pace: newPace(rng), rng: rng, cells: map[home]*cell{}, down: map[shard.Location]bool{}}
 	spec, shards := w.arrangement()
-	l, err := shard.New(1, spec, shards)
+	l, err := shard.New(nil, 1, spec, shards)
 	if err != nil {
 		panic(err)
 	}

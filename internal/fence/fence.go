@@ -214,7 +214,7 @@ func (f *Fence) Out(name string) bool {
 }
 
 // Fenced reports whether a node has been out for so long that nobody relies on it any more.
-func (f *Fence) Fenced(name string) bool { return f.outFor(name) >= majority.Fenced(relied) }
+func (f *Fence) Fenced(name string) bool { return f.outFor(name) >= majority.GivenUp(relied, 0) }
 
 // GivenUpIn is how long it takes until nothing matters that a shard of a life of a node granted
 // under a limit whose grants may matter for lasts. It is false if that cannot be told: the node is

@@ -21,6 +21,6 @@
 // accepted it. If all of those forgot it, an older value goes on. The package cannot tell that; a
 // process that knows a later value can: see Outlast.
 //
-// Membership is the value for the nodes of a key prefix; Terms tells when a node that was put out
+// Membership is the value for the nodes of a key prefix; GivenUp tells when a node that was put out
 // can have nothing in use any more.
 package majority

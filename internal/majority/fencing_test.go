@@ -154,7 +154,7 @@ func (f fencing) ask(u user, s scene, generations []Membership) (out []user) {
 
 // granted checks what the node grants now.
 func (f fencing) granted(u user, s scene) error {
-	after := Fenced(confirmed)
+	after := GivenUp(confirmed, 0)
 	if f.noDrift {
 		after = confirmed
 	}

@@ -105,7 +105,7 @@ func TestHowLongANodeHasBeenOut(t *testing.T) {
 }
 
 func TestTerms(t *testing.T) {
-	if got := Fenced(5 * time.Second); got != 5050*time.Millisecond {
+	if got := GivenUp(5*time.Second, 0); got != 5050*time.Millisecond {
 		t.Errorf("fenced after %v", got)
 	}
 	if got := GivenUp(5*time.Second, 182*time.Second); got != 188_870*time.Millisecond { // 187 s and 1 %

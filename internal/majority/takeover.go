@@ -2,13 +2,10 @@ package majority
 
 import "time"
 
-// Fenced is after how long a node that was put out grants nothing more, counted from when the
-// generation that put it out was chosen. For so long after a read began, a process relies on what
-// it found.
-func Fenced(confirm time.Duration) time.Duration { return drifted(confirm) }
-
-// GivenUp is after how long nothing that the node granted matters any more: lasts is how long that
-// may be, with leases and bookings. From then on what its shards had counts as given up, and may be
+// GivenUp is after how long nothing that a node granted matters any more that was put out, counted
+// from when the generation that put it out was chosen. For so long after a read began, a process
+// relies on what it found; lasts is how long a grant may matter, with leases and bookings: 0 tells
+// when the node grants nothing more. From then on what its shards had counts as given up, and may be
 // raised elsewhere.
 func GivenUp(confirm, lasts time.Duration) time.Duration { return drifted(confirm + lasts) }
 

@@ -129,7 +129,7 @@ func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout,
 		if err != nil {
 			return nil, false, err
 		}
-		layout, err = shard.NewUnder(under, anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants, f))
+		layout, err = shard.New(under, anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants, f))
 		if err != nil {
 			return nil, false, err
 		}

@@ -24,7 +24,7 @@ func fenced(t *testing.T, drains bool) *process {
 	if err := f.Confirm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	layout, err := shard.NewUnder(&shard.Fence{Places: places, Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
+	layout, err := shard.New(&shard.Fence{Places: places, Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
 		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
 	if err != nil {
 		t.Fatal(err)

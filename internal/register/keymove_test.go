@@ -32,7 +32,7 @@ type movingKey struct {
 func moving(t *testing.T, epoch int64) *movingKey {
 	t.Helper()
 	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: SlidingLog}
-	old, err := shard.New(epoch-1, spec, []shard.Shard{{Slot: 1, Node: "old", Share: 10}})
+	old, err := shard.New(nil, epoch-1, spec, []shard.Shard{{Slot: 1, Node: "old", Share: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 	p := offline(t, wanted(100, 3), nil)
 	r := p.register
 	nodes := p.env.Nodes.Roster().All()
-	first, err := shard.New(7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, nodes))
+	first, err := shard.New(nil, 7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, nodes))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestAnyBytesInARecordAreUnreadableOrALayout(t *testing.T) {
 // A layout that says where keys are is that of a family, and no other is.
 func TestFamiliesAndLimitsHaveLayoutsOfTheirOwn(t *testing.T) {
 	r := offline(t, wanted(100, 3), nil).register
-	limit, err := shard.New(7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, r.env.Nodes.Roster().All()))
+	limit, err := shard.New(nil, 7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, r.env.Nodes.Roster().All()))
 	if err != nil {
 		t.Fatal(err)
 	}
