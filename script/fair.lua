@@ -1,6 +1,6 @@
 --@needs a available closed contended floor goal max min now pay save share stay stored sub window
 --@sets contended
---@gives allow begun contending entitled granted grants groups headroom id ids known left paced
+--@gives allow begun contending asking granted grants groups headroom id ids known left paced
 --@gives refused remark save share stay unmet waiting weight
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
@@ -29,7 +29,7 @@ if not plain then
   callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
-local grants, entitled, headroom, stay, allow, save = {}, {}, 0, nil, nil, nil
+local grants, asking, headroom, stay, allow, save = {}, {}, 0, nil, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -62,7 +62,7 @@ if contending then
         unmet, waiting = sub(asks, @caller.unmet[i]) + 0, sub(asks, @caller.waiting[i]) + 0
       end
       --@include fair_open
-      entitled[n] = a
+      asking[n] = a
     end
     -- How many of so many asks are granted out of left permits.
     local function allow(a, size, count, left)
@@ -80,7 +80,7 @@ if contending then
     for i = 1, groups do
       local at = @asks.rest - @group.bytes + @group.bytes * i
       local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
-      local a = entitled[sub(asks, @group.caller[at]) + 1]
+      local a = asking[sub(asks, @group.caller[at]) + 1]
       local got = allow(a, size, count, left)
       grants[i], left = got, left - got * size
       if got < count then

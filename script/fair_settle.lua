@@ -1,4 +1,4 @@
---@needs MARK allow begun contended contending entitled format grants groups headroom left next_us
+--@needs MARK allow begun contended contending asking format grants groups headroom left next_us
 --@needs paced remark reply save stay sub window written
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
@@ -14,43 +14,43 @@ if begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end
 if contending then
-  local ceil, max, min = math.ceil, math.max, math.min
+  local max, min = math.max, math.min
   for i = 1, groups do
     reply[#reply + 1] = grants[i]
   end
-  for n = 1, #entitled do
-    local a = entitled[n]
-    local refused, unserved, retry = a.refused, a.unserved, 0
+  for n = 1, #asking do
+    local a = asking[n]
+    local denied, unserved, comeback = a.refused, a.unserved, 0
     if unserved > 0 then
       stay(a)
     end
     if a.e > 0 then
       if unserved == 0 and a.heavy > 0 and allow(a, 1, 1, left) == 0 then
-        refused, unserved = 1, 1 -- it would be refused now: it need not come to hear it
+        denied, unserved = 1, 1 -- it would be refused now: it need not come to hear it
       end
       local credit, want = a.now / @MICRO, 1
       if unserved > 0 then
-        want = max(1, min(refused, a.depth), min(unserved, math.floor(min(a.depth / 2, paced / @WANT_PART))))
+        want = max(1, min(denied, a.depth), min(unserved, math.floor(min(a.depth / 2, paced / @WANT_PART))))
       end
       if unserved > 0 or a.heavy == 0 then
-        retry = max((want - credit) * window / a.e, 0)
-        if a.heavy > 0 and refused > left then
-          retry = max(retry, min(a.depth - credit, max(1, max(paced, 1) / @WANT_PART)) * window / a.e)
+        comeback = max((want - credit) * window / a.e, 0)
+        if a.heavy > 0 and denied > left then
+          comeback = max(comeback, min(a.depth - credit, max(1, max(paced, 1) / @WANT_PART)) * window / a.e)
         end
       end
       if unserved > 0 then
-        local need = refused - left
+        local short = denied - left
         if credit >= want then
-          need = need + ceil(headroom * (1 - credit / a.depth))
+          short = short + math.ceil(headroom * (1 - credit / a.depth))
         end
-        if need > 0 then
-          retry = max(retry, next_us + (need - 1) * window / max(paced, 1))
+        if short > 0 then
+          comeback = max(comeback, next_us + (short - 1) * window / max(paced, 1))
         end
-        retry = max(retry, window / @LEAST_PART)
+        comeback = max(comeback, window / @LEAST_PART)
       end
-      retry = ceil(min(retry, window))
+      comeback = math.ceil(min(comeback, window))
     end
-    reply[#reply + 1] = retry
+    reply[#reply + 1] = comeback
   end
   if save() or remark then
     redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
