@@ -76,8 +76,8 @@ type State struct {
 	// beside those that are reserved for later, so with Used it can be more than the limit.
 	Remaining int64
 	// RetryAfter is 0 if a permit is free, else the time until the first one is. It is never early.
-	// With more than about 30 grants in a shard's window it may be late by a thirtieth of the window,
-	// and by more behind a reservation.
+	// With more than about 30 grants in a shard's window it may be late by a thirtieth of the
+	// window, and by more behind a reservation.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but
 	// what is reserved.

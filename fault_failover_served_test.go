@@ -70,9 +70,10 @@ func servedAfterALoss(t *testing.T, l loss) {
 	some := fl
 	some.nodes = slices.Clone(fl.nodes)
 	some.nodes[0].Redis.InitAddress = []string{w.some.Addr()}
-	limiters := []*shardlimit.Limiter{limiter(t, some.client(t, patientFor(250*time.Millisecond), takesOver), "l", limit)}
+	patient := patientFor(250 * time.Millisecond)
+	limiters := []*shardlimit.Limiter{limiter(t, some.client(t, patient, takesOver), "l", limit)}
 	for range 2 {
-		limiters = append(limiters, limiter(t, fl.client(t, patientFor(250*time.Millisecond), takesOver), "l", limit))
+		limiters = append(limiters, limiter(t, fl.client(t, patient, takesOver), "l", limit))
 	}
 	for _, l := range limiters {
 		settled(t, l)

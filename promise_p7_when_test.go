@@ -10,8 +10,8 @@ import (
 )
 
 // For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
-// succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the reply
-// can tell.
+// succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the
+// reply can tell.
 func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {

@@ -56,8 +56,8 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 }
 
 // For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one
-// more, and a denied call says when n permits are free together. Everybody who asks is new, so nothing
-// but the replies can tell.
+// more, and a denied call says when n permits are free together. Everybody who asks is new, so
+// nothing but the replies can tell.
 func TestNPermitsComeWhenSaidBesideReservations(t *testing.T) {
 	t.Parallel()
 	for i, a := range algorithms {

@@ -82,8 +82,8 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) { return s.AllowN(ctx
 // it tells only if none of the others has anything to say.
 //
 // What this process knows to be refused is refused without asking Redis. Else all limits are asked
-// at once, so that a call takes one round trip. Errors are those of Limiter.AllowN; a limit that refuses makes it a denial, whatever the
-// others say.
+// at once, so that a call takes one round trip. Errors are those of Limiter.AllowN; a limit that
+// refuses makes it a denial, whatever the others say.
 func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	if len(s.limiters) == 0 {
 		return s.empty(ctx, n)

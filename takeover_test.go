@@ -57,7 +57,8 @@ func TestWhoDeclaresDecidesOnTakeover(t *testing.T) {
 }
 
 // A process without a NodeTimeout obeys the membership of a limit that was declared with one: while
-// it reaches no majority it grants nothing of a node that others have put out, and it puts nodes out.
+// it reaches no majority it grants nothing of a node that others have put out, and it puts nodes
+// out.
 func TestWhoHasNoNodeTimeoutObeysATakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, nodes := bubbledNodes(t, 3)

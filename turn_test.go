@@ -45,7 +45,7 @@ func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 					limit := shardlimit.Limit{
 						Permits: 12, Per: time.Second, Algorithm: shardlimit.LeakyBucket, Shards: shards,
 					}
-					long := time.Duration(extent.Fewer(20)) * time.Second
+					long := time.Duration(extent.Fewer(16)) * time.Second
 					most := limit.Permits*int64(long/limit.Per) + int64(shards)
 					got, late := polled(t, f, limit, long, poll), limit.Permits/2 // the last wait on for a while
 					if t.Logf("%d turns of %d", got, most); got > most+late || got < most*9/10 {

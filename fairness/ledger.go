@@ -203,9 +203,9 @@ func (l *Ledger) stay(t Term, a *account) {
 	}
 }
 
-// find sets the level: (share − what the light want) / (weight of the heavy). With any division into
-// light and heavy it is no higher than the true one, and whoever wants its part or more finds that
-// out when it next states its claim. So it climbs to the true level: Newton's iteration, one
+// find sets the level: (share − what the light want) / (weight of the heavy). With any division
+// into light and heavy it is no higher than the true one, and whoever wants its part or more finds
+// that out when it next states its claim. So it climbs to the true level: Newton's iteration, one
 // participant at a time.
 func (l *Ledger) find(t Term) {
 	light := l.sums[0].light + l.sums[1].light + l.sums[2].light

@@ -14,11 +14,15 @@ import (
 // onServers runs a test on a shard of each algorithm, on miniredis and on Redis.
 func onServers(t *testing.T, test func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal)) {
 	m, server := miniredis.RunT(t), redistest.Standalone(t)
-	endpoints := map[string]*Endpoint{"miniredis": NewEndpoint(miniClient(t, m)), "redis": NewEndpoint(server.Client(t))}
+	endpoints := map[string]*Endpoint{
+		"miniredis": NewEndpoint(miniClient(t, m)), "redis": NewEndpoint(server.Client(t)),
+	}
 	for name, endpoint := range endpoints {
 		for _, a := range allAlgorithms {
 			t.Run(name+" "+a.String(), func(t *testing.T) {
-				p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Keep: time.Hour, Algorithm: a})
+				p := terms(t, Terms{
+					Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Keep: time.Hour, Algorithm: a,
+				})
 				test(t, endpoint, a.Keys(redistest.Prefix(t), "t", "limit"), p)
 			})
 		}

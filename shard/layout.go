@@ -63,8 +63,8 @@ type Layout struct {
 	// [Layout.AnchoredAt].
 	Origins []Origin `json:"origins,omitempty"`
 	Fence   *Fence   `json:"fence,omitempty"` // by which membership it holds; nil: none; never changed in place
-	// for how long grants under earlier layouts may matter, up to the epoch Until; 0: no longer than
-	// those under this one
+	// for how long grants under earlier layouts may matter, up to the epoch Until; 0: no longer
+	// than those under this one
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
 	Until  int64         `json:"until,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after

@@ -67,7 +67,9 @@ func testVotes(t *testing.T, client rueidis.Client) {
 				m.Ballot, m.Mark = place.Promised, place.Mark
 			}
 			got, err := endpoint.Vote(ctx, ref,
-				script.VoteRequest{Kind: int(m.Kind), Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value})
+				script.VoteRequest{
+					Kind: int(m.Kind), Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value,
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
