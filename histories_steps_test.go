@@ -234,7 +234,7 @@ func (w *world) repay(s step) {
 			}
 		}
 		_ = by.Settle(context.Background(), what, used)
-		if used > 0 {
+		if used > 0 && used != k.decision.Granted { // to settle just what was granted does nothing
 			_ = k.from.Settle(context.Background(), k.decision, 0) // once more, for less
 		}
 	}
