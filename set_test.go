@@ -136,8 +136,9 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	sent := posts[0].takes.Load()
 	done := make(chan error, 1)
 	go func() { _, err := set.Allow(context.Background()); done <- err }()
+	// A call that is written in two parts may count twice.
 	awaitThat(t, "all three are asked although none has answered",
-		func() bool { return posts[0].takes.Load() == sent+3 })
+		func() bool { return posts[0].takes.Load() >= sent+3 })
 	posts[0].proxy.Stall(false)
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -5,8 +5,8 @@ import "time"
 // GivenUp is after how long nothing that a node granted matters any more that was put out, counted
 // from when the generation that put it out was chosen. For so long after a read began, a process
 // relies on what it found; lasts is how long a grant may matter, with leases and bookings: 0 tells
-// when the node grants nothing more. From then on what its shards had counts as given up, and may be
-// raised elsewhere.
+// when the node grants nothing more. From then on what its shards had counts as given up, and may
+// be raised elsewhere.
 func GivenUp(confirm, lasts time.Duration) time.Duration { return drifted(confirm + lasts) }
 
 // drifted is how long a time may take by one clock that was measured with another: 1 % longer, and
