@@ -172,6 +172,10 @@ func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall)
 		if err != nil {
 			return nil, err
 		}
+		if call.deadline != 0 && due > call.deadline {
+			now := c.client.now()
+			return nil, late(time.Duration(due-now), call.deadline, now)
+		}
 		call.at = due
 	}
 	return nil, fmt.Errorf("%w: others book as fast", ErrWaitTooLong)
