@@ -16,6 +16,7 @@ var constants = func() map[string]string {
 		"MOST_PENDING": mostPending, "MIN_KEEP": minKeep.Milliseconds(), "MAX_RELEASES": MaxReleases,
 		"MAX_CELLS": maxCells, "CELL_PART": cellPart,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
+		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}

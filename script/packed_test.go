@@ -64,11 +64,16 @@ func (c *slidingCounter) text() string {
 }
 
 func (t *tokenBucket) text() string {
+	t.bare()
 	lows := ""
 	for _, n := range t.lows {
 		lows += columns.Low.Sprint(n)
 	}
-	return columns.TokenBucket.Sprint(t.date, t.part, t.since, t.due, t.crest, t.booked, lows)
+	text := columns.TokenBucket.Sprint(t.date, t.part, t.since, lows)
+	for _, b := range t.bookings {
+		text += columns.Booking.Sprint(b.date, b.permits)
+	}
+	return text
 }
 func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.last, l.lastPart) }
 

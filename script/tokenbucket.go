@@ -1,21 +1,32 @@
 package script
 
+import "slices"
+
 // tokenBucket is the Go twin of tokenbucket.lua, which explains it.
 type tokenBucket struct {
 	bucket
 	since int64 // when grants are known from
 	// the least that was missing before a grant, in this stretch of time and in those before it
-	lows [mostLows + 1]int64
+	lows     [mostLows + 1]int64
+	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
-	due, crest, booked int64 // what is booked ahead: when the last of it is due
+	ownDate, ownPart int64 // the date without what yield adds to it, while raised
+	ownLevel         int64 // the level then
+	raised           bool
 }
 
+// booking is a number of permits that may be used from date on.
+type booking struct{ date, permits int64 }
+
 const (
-	mostLacking = 9_999_999_999_999
-	mostLows    = 8 // in so many stretches of time an empty bucket fills
+	mostBookings = 512
+	manyBookings = 64 // from so many on bookings become one where they can, as every call reads all of them
+	mostLacking  = 9_999_999_999_999
+	mostLows     = 8 // in so many stretches of time an empty bucket fills
 )
 
 func (t *tokenBucket) advance(f *frame) {
+	t.bare()
 	if f.target > 0 {
 		lows := noLows
 		if passed := t.stretches(f, f.touched); passed < int64(len(lows)) {
@@ -23,35 +34,28 @@ func (t *tokenBucket) advance(f *frame) {
 		}
 		t.lows = lows
 	}
-	if t.booked > 0 {
-		instant := min(f.now, t.due)
-		t.booked -= f.lacks(t.booked-t.crest, t.due-instant)
-		t.makeRoom(f, instant)
-		t.lows[0] = 0 // what is booked needs room beside what is missing
-		if t.due <= f.now {
-			t.due, t.crest, t.booked = 0, 0, 0
-		}
-	}
 	t.measure(f)
+	if len(t.bookings) > 0 {
+		t.overflow(f)
+		t.yield(f)
+	}
 }
 
-// lacks returns, of so many permits, what the bucket does not gain in the time.
-func (f *frame) lacks(n, us int64) int64 {
-	if float64(f.share)*float64(us)/float64(f.window) >= float64(n) {
-		return 0
+// overflow drops the bookings that are due. What flowed over up to now, because the bucket was full
+// with what is booked, is gone.
+func (t *tokenBucket) overflow(f *frame) {
+	later := t.booked(f)
+	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
+		due := t.bookings[0]
+		t.atLeast(f, due.date, later)
+		later -= due.permits
+		t.bookings = t.bookings[1:]
 	}
-	gained, _ := mulDiv(f.share, us, 0, f.window)
-	return n - gained
-}
-
-// makeRoom is for what is booked, which is in the bucket at the instant: what had no room beside it
-// has flowed over.
-func (t *tokenBucket) makeRoom(f *frame, instant int64) {
-	us, rest := t.span(f, t.booked, 0)
-	if least := instant + us; t.date < least || t.date == least && t.part < rest {
-		t.date, t.part = least, rest
+	if later > 0 {
+		t.atLeast(f, f.now, later)
 	}
 	t.measure(f)
+	t.lows[0] = 0 // what is booked needs room beside what is missing
 }
 
 // noLows is where nothing was granted.
@@ -71,9 +75,43 @@ func (t *tokenBucket) stretches(f *frame, at int64) int64 {
 	return f.now/stretch - at/stretch
 }
 
+// atLeast keeps the level, up to the instant, below the room by so many permits.
+func (t *tokenBucket) atLeast(f *frame, instant, permits int64) {
+	us, rest := t.span(f, permits, 0)
+	if least := instant + us; t.date < least || t.date == least && t.part < rest {
+		t.date, t.part = least, rest
+	}
+}
+
+// yield keeps the level, up to the date of each booking, below the room by what is booked from
+// there on: until bare undoes it, as a booking may be canceled before anything flows over.
+func (t *tokenBucket) yield(f *frame) {
+	if t.raised = len(t.bookings) > 0; t.raised {
+		t.measure(f)
+	}
+	t.ownDate, t.ownPart, t.ownLevel = t.date, t.part, t.level
+	later := int64(0)
+	for _, b := range slices.Backward(t.bookings) {
+		later += b.permits
+		t.atLeast(f, b.date, later)
+	}
+	t.measure(f)
+}
+
+// bare undoes yield.
+func (t *tokenBucket) bare() {
+	if t.raised {
+		t.date, t.part, t.raised = t.ownDate, t.ownPart, false
+	}
+}
+
 func (t *tokenBucket) grant(f *frame, n int64) {
 	t.lows[0] = min(t.lows[0], max(t.room-t.level-1, 0)) // a part of a permit counts as one
+	t.bare()
 	t.move(f, n)
+	if len(t.bookings) > 0 {
+		t.yield(f)
+	}
 }
 
 func (t *tokenBucket) begin(f *frame) {
@@ -91,7 +129,7 @@ func (t *tokenBucket) retire(f *frame) {
 		}
 	}
 	t.retireAt(f, f.now+us)
-	t.due, t.crest, t.booked = 0, 0, 0
+	t.bookings, t.raised = nil, false
 }
 
 func (t *tokenBucket) reshape(f *frame) {
@@ -100,23 +138,24 @@ func (t *tokenBucket) reshape(f *frame) {
 		return
 	}
 	had := t.level // under the old rate
+	if t.raised {
+		had = t.ownLevel
+	}
+	t.bare()
 	t.leave(f)
 	t.date, t.part = f.now, 0
 	t.measure(f)
-	if f.share > 0 {
-		if had < t.room {
-			t.move(f, t.room-had)
-		}
-		t.crest = t.booked // what is gained until it is due is another now
-		t.makeRoom(f, f.now)
+	if had < t.room && f.share > 0 {
+		t.move(f, t.room-had)
 	}
+	t.yield(f)
 }
 
 func (t *tokenBucket) held(f *frame) int64 {
 	if f.retired() {
 		return t.ebb(f)
 	}
-	if t.level < 0 || t.booked > 0 {
+	if t.level < 0 || len(t.bookings) > 0 {
 		return f.share
 	}
 	return 0
@@ -126,53 +165,95 @@ func (t *tokenBucket) pace(*frame) (int64, int64)  { return 0, 0 }
 func (t *tokenBucket) soonest(f *frame) int64      { return t.soonestBy(f, t.retry) }
 func (t *tokenBucket) releases(f *frame) []Release { return t.releasesBy(f, t.retry) }
 
-// retry: where there is no room beside what is booked, once that was used.
 func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	if n > t.room {
 		return -1
 	}
-	us := t.wait(f, n)
-	if n+t.crest > t.room {
-		longer, rest := t.span(f, n+t.crest-t.room, 0)
-		us = max(us, t.due+longer+min(rest, 1)-f.now)
-	}
-	return us
+	return t.wait(f, n)
 }
 
 func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if us = t.retry(f, n); us >= 0 {
-		us = max(us, after, t.due-f.now) // no booking is due before an earlier one
+		us = max(us, after)
 	}
-	return us, f.share <= f.target
+	return us, f.share <= f.target && (len(t.bookings) < mostBookings || t.pair() >= 0)
 }
 
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
-	t.grant(f, n)
-	at = f.now + us
-	if us > 0 {
-		t.crest, t.booked, t.due = n+f.lacks(t.crest, at-t.due), t.booked+n, at
+	if us > 0 && len(t.bookings) >= manyBookings {
+		if i := t.pair(); i >= 0 {
+			t.join(i)
+		}
 	}
-	return at
+	t.grant(f, n)
+	if us > 0 {
+		i := len(t.bookings)
+		for i > 0 && t.bookings[i-1].date > f.now+us {
+			i--
+		}
+		t.bare()
+		t.bookings = slices.Insert(slices.Clone(t.bookings), i, booking{f.now + us, n})
+		t.yield(f) // the date was rounded up
+	}
+	return f.now + us
+}
+
+// pair returns the first of two bookings in a row that can become one, -1 if there are none.
+func (t *tokenBucket) pair() int {
+	for i := 1; i < len(t.bookings); i++ {
+		if t.bookings[i-1].permits+t.bookings[i].permits <= t.room {
+			return i - 1
+		}
+	}
+	return -1
+}
+
+// join makes two bookings one.
+func (t *tokenBucket) join(i int) {
+	a, b := t.bookings[i], t.bookings[i+1]
+	one := booking{b.date, a.permits + b.permits}
+	t.bookings = slices.Concat(t.bookings[:i], []booking{one}, t.bookings[i+2:])
+}
+
+func (t *tokenBucket) booked(*frame) (sum int64) {
+	for _, b := range t.bookings {
+		sum += b.permits
+	}
+	return sum
+}
+
+// cancel takes up to n permits off the bookings with this date, and returns how many.
+func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
+	for i, b := range slices.Backward(t.bookings) {
+		if b.date != at || canceled == n {
+			continue
+		}
+		t.bookings = slices.Clone(t.bookings)
+		part := min(n-canceled, b.permits)
+		canceled += part
+		if t.bookings[i].permits -= part; t.bookings[i].permits == 0 {
+			t.bookings = slices.Delete(t.bookings, i, i+1)
+		}
+	}
+	return canceled
 }
 
 func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
 	if f.share == 0 || f.target == 0 || at < t.since {
 		return 0
 	}
+	t.bare()
+	t.measure(f)
 	had := t.level
-	if at <= f.now {
-		t.regain(f, n, at)
-	} else if at <= t.due {
-		canceled := min(n, t.booked)
-		t.booked -= canceled
-		t.crest = min(t.crest, t.booked)
-		if t.booked == 0 {
-			t.due = 0
-		}
+	if canceled := t.cancel(n, at); canceled > 0 {
 		t.back(f, canceled)
+	} else if at <= f.now {
+		t.regain(f, n, at)
 	}
-	t.makeRoom(f, f.now)
-	return min(n, t.level-had)
+	t.measure(f)
+	refunded = min(n, t.level-had)
+	t.yield(f)
+	return refunded
 }
 
 // regain puts back of n permits what would be in the bucket if they had not been granted, at least:

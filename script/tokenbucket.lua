@@ -1,15 +1,15 @@
---@needs TAKES as_proposed burst date ebb find floor format give_back level measure move muldiv now
---@needs part retire_at retry room share span sub target touched wait window
+--@needs TAKES as_proposed burst date ebb find floor format give_back level measure move now part
+--@needs retire_at retry room share span sub target touched wait window
 --@sets begin book date earliest held part refund reshape retire retry
 --@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
--- Its own columns: the date; since when grants are known; what is booked ahead: when the last of it
--- is due, its crest, and the permits of it; the least that was missing before a grant, in the
--- stretch of time under way and in each of the @LOWS before. In @LOWS stretches an empty bucket
--- fills.
+-- Its own columns: the date; since when grants are known; the least that was missing before a
+-- grant, in the stretch of time under way and in each of the @LOWS before; what is booked ahead, at
+-- most @MOST_BOOKINGS bookings, by date. In @LOWS stretches an empty bucket fills.
 --@layout tokens
 --@layout low
+--@layout booking
 --
 -- A share that falls clamps the bucket at once, and one that rises adds nothing. So the permits in
 -- all buckets sum to at most the burst, and the shares to at most the limit. What all shards grant
@@ -20,27 +20,33 @@
 -- m at least before each grant since, then so would the lesser of m and n. The greater of the two
 -- comes back, and m is the less by n from then on: it tells of a bucket that had them.
 --
--- Permits booked ahead are taken out at once, as a debt, and used when they are due. Until then
--- they are in the bucket all the same, so the level must stay below `room` by what is still to be
--- used. At an instant before the last date that is no more than what is booked, and no more than
--- the crest and what the bucket gains until that date. The crest is the most by which what is used
--- from one booking on up to the last exceeds what is gained between the two. So it must not exceed
--- the room.
+-- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are
+-- cancelled, or the rate rises, it is so earlier. Until they are used they are in the bucket all
+-- the same, so up to each date the level must stay below `room` by what is booked from there on:
+-- yield sees to that. It is not stored, because what is booked may be canceled before anything
+-- flows over, and then leaves no trace.
+--
+-- Every call reads all bookings. So from @MANY_BOOKINGS on, for each further one the first two in a
+-- row that are no more than the room become one, with the later date. They keep more of the room
+-- for longer. Where each is due when the level is back at 0 that costs nothing, as they leave at
+-- least as much of the room. One that is cancelled then is given back as if it were no booking.
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
-local since, lows, due, crest, booked = 0, NO_LOWS, 0, 0, 0
+local since, lows, bookings = 0, NO_LOWS, ''
+local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
+local own_level = 0                            -- the level then
 
 local function parse(state)
-  date, part, since, due, crest, booked, lows =
+  date, part, since, lows, bookings =
     sub(state, @tokens.date) + 0, sub(state, @tokens.part) + 0, sub(state, @tokens.since) + 0,
-      sub(state, @tokens.due) + 0, sub(state, @tokens.crest) + 0, sub(state, @tokens.booked) + 0,
-      sub(state, @tokens.lows)
-  return #state == @tokens.bytes and not find(lows, '[^ %d]') and date < 1e16 and part >= 0
-    and (part < share or part == 0) and since < 1e16 and due < 1e16 and crest >= 0 and crest <= booked
-    and booked < 1e13
+      sub(state, @tokens.lows), sub(state, @tokens.bookings)
+  return #state >= @tokens.lows.to and not find(lows, '[^ %d]') and #bookings % @booking.bytes == 0
+    and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0)
+    and since < 1e16
 end
 
 local function text()
-  return format('@tokens.date..booked.form', date, part, since, due, crest, booked) .. lows
+  return format('@tokens.date..since.form', raised and own_date or date, raised and own_part or part, since) .. lows
+    .. bookings
 end
 
 -- How many stretches ago an instant was.
@@ -57,19 +63,64 @@ local function lower(from, lacking)
   end
 end
 
--- Of so many permits, what the bucket does not gain in the time.
-local function lacks(n, us)
-  return share * us / window < n and n - muldiv(share, us, 0, window) or 0
-end
+local yield, bare, overflow, sum_booked -- made only where something may be booked
 
--- What is booked is in the bucket at the instant, and what had no room beside it has flowed over.
-local function make_room(instant)
-  local us, rest = span(booked, 0)
-  local least = instant + us
-  if date < least or date == least and part < rest then
-    date, part = least, rest
+local function prepare()
+  -- Keeps the level, up to the instant, below the room by so many permits.
+  local function at_least(instant, permits)
+    local us, rest = span(permits, 0)
+    local least = instant + us
+    if date < least or date == least and part < rest then
+      date, part = least, rest
+    end
   end
-  measure()
+
+  function sum_booked()
+    local sum = 0
+    for last = #bookings, 1, -@booking.bytes do
+      sum = sum + sub(bookings, @booking.permits[..last])
+    end
+    return sum
+  end
+
+  function yield()
+    own_date, own_part, raised = date, part, bookings ~= ''
+    if raised then
+      measure()
+      own_date, own_part, own_level = date, part, level
+    end
+    local later = 0
+    for last = #bookings, 1, -@booking.bytes do
+      later = later + sub(bookings, @booking.permits[..last])
+      at_least(sub(bookings, @booking.date[..last]) + 0, later)
+    end
+    measure()
+  end
+
+  -- Undoes yield.
+  function bare()
+    if raised then
+      date, part, raised = own_date, own_part, false
+    end
+  end
+
+  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with
+  -- what is booked, is gone.
+  function overflow()
+    local later, from = sum_booked(), 1
+    while from < #bookings and sub(bookings, @booking.date[from]) + 0 <= now do
+      at_least(sub(bookings, @booking.date[from]) + 0, later)
+      local due = sub(bookings, @booking.permits[from]) + 0
+      later = later - due
+      from = from + @booking.bytes
+    end
+    bookings = sub(bookings, from)
+    if later > 0 then
+      at_least(now, later)
+    end
+    measure()
+    lower(1, 0) -- what is booked needs room beside what is missing
+  end
 end
 
 local function advance()
@@ -79,35 +130,35 @@ local function advance()
       lows = sub(string.rep('@MOST_LACKING', passed > @LOWS and @LOWS + 1 or passed) .. lows, 1, #lows)
     end
   end
-  if booked > 0 then
-    local instant = now < due and now or due
-    booked = booked - lacks(booked - crest, due - instant)
-    make_room(instant)
-    lower(1, 0) -- what is booked needs room beside what is missing
-    if due <= now then
-      due, crest, booked = 0, 0, 0
-    end
-  end
   measure()
+  if bookings ~= '' then
+    if TAKES and as_proposed then
+      prepare()
+    end
+    overflow()
+    yield()
+  end
 end
 
 local function grant(n)
   lower(1, room - level - 1) -- a part of a permit counts as one
+  if bookings == '' and not raised then
+    return move(n)
+  end
+  bare()
   move(n)
+  yield()
 end
 
--- Where there is no room beside what is booked, once that was used.
 function retry(n)
   if n > room then
     return -1
   end
-  local us = wait(n)
-  if n + crest > room then
-    local longer, rest = span(n + crest - room, 0)
-    longer = due + longer + (rest > 0 and 1 or 0) - now
-    us = longer > us and longer or us
-  end
-  return us
+  return wait(n)
+end
+
+if not (TAKES and as_proposed) then
+  prepare()
 end
 
 if not as_proposed then
@@ -117,7 +168,7 @@ if not as_proposed then
   end
 
   function begin()
-    date, part, due, crest, booked = now, 0, 0, 0, 0
+    date, part, bookings, raised = now, 0, '', false
     since, lows = now, NO_LOWS
     measure()
   end
@@ -128,17 +179,15 @@ if not as_proposed then
     if target == 0 and burst > 0 then
       return measure()
     end
-    local had = level -- under the old rate
+    local had = raised and own_level or level -- under the old rate
+    bare()
     leave()
     date, part = now, 0
     measure()
-    if share > 0 then
-      if had < room then
-        move(room - had)
-      end
-      crest = booked -- what is gained until it is due is another now
-      make_room(now)
+    if had < room and share > 0 then
+      move(room - had)
     end
+    yield()
   end
 
   -- What it may have granted in the window that ends now is what is missing and what it gained;
@@ -151,7 +200,7 @@ if not as_proposed then
       us, rest = span(share - level, 0)
     end
     retire_at(now + us + (rest > 0 and 1 or 0))
-    due, crest, booked = 0, 0, 0
+    bookings, raised = '', false
   end
 
   -- What is reserved was dated at the rate in force.
@@ -159,41 +208,81 @@ if not as_proposed then
     if target == 0 and burst > 0 then
       return ebb()
     end
-    return (level < 0 or booked > 0) and share or 0
+    return (level < 0 or bookings ~= '') and share or 0
   end
 end
 
 if not TAKES then
-  -- No booking is due before an earlier one.
+  -- Where the first of two bookings begins that can become one, nil if there are none.
+  local function pair()
+    for from = 1, #bookings - @booking.bytes, @booking.bytes do
+      local other = from + @booking.bytes
+      if sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]) <= room then
+        return from
+      end
+    end
+  end
+
   function earliest(n, after)
     local us = retry(n)
-    if us >= 0 then
-      us = math.max(us, after, due - now)
-    end
-    return us, share <= target
+    return us >= 0 and us < after and after or us,
+      share <= target and (#bookings < @booking.bytes[@MOST_BOOKINGS] or pair())
+  end
+
+  -- Makes two bookings one.
+  local function join(from)
+    local other = from + @booking.bytes
+    bookings =
+      sub(bookings, 1, from - 1)
+        .. format('@booking.form', sub(bookings, @booking.date[other]),
+          sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]))
+        .. sub(bookings, other + @booking.bytes)
   end
 
   function book(n, us)
+    local from = us > 0 and #bookings >= @booking.bytes[@MANY_BOOKINGS] and pair()
+    if from then
+      join(from)
+    end
     grant(n)
     if us > 0 then
-      crest, booked = n + lacks(crest, now + us - due), booked + n
-      due = now + us
+      bare()
+      local last = #bookings
+      while last > 0 and sub(bookings, @booking.date[..last]) + 0 > now + us do
+        last = last - @booking.bytes
+      end
+      bookings = sub(bookings, 1, last) .. format('@booking.form', now + us, n) .. sub(bookings, last + 1)
+      yield() -- the date was rounded up
     end
     return now + us
+  end
+
+  -- Takes up to n permits off the bookings with this date, and returns how many.
+  local function cancel(n, at)
+    local canceled = 0
+    for last = #bookings, 1, -@booking.bytes do
+      if canceled < n and sub(bookings, @booking.date[..last]) + 0 == at then
+        local had = sub(bookings, @booking.permits[..last]) + 0
+        local taken = had < n - canceled and had or n - canceled
+        local entry =
+          taken < had and sub(bookings, @booking.date[..last]) .. format('@booking.permits.form', had - taken) or ''
+        bookings = sub(bookings, 1, last - @booking.bytes) .. entry .. sub(bookings, last + 1)
+        canceled = canceled + taken
+      end
+    end
+    return canceled
   end
 
   function refund(n, at)
     if share == 0 or target == 0 or at < since then
       return 0
     end
-    local had = level
-    if at > now then
-      n = at > due and 0 or n < booked and n or booked
-      booked = booked - n
-      crest = crest < booked and crest or booked
-      due = booked > 0 and due or 0
-      give_back(n)
-    else
+    bare()
+    measure()
+    local had, refunded = level, cancel(n, at)
+    if refunded > 0 then
+      give_back(refunded)
+    elseif at <= now then
       local last, least = 1 + stretches(at) * @low.bytes, n
       if last > #lows then
         last, least = #lows, 0
@@ -210,7 +299,9 @@ if not TAKES then
         give_back(least)
       end
     end
-    make_room(now)
-    return n < level - had and n or level - had
+    measure()
+    refunded = n < level - had and n or level - had
+    yield()
+    return refunded
   end
 end

@@ -2,7 +2,7 @@ package columns
 
 // tables are those that scripts know by name.
 var tables = []*Table{
-	&Head, &Pending, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Low,
+	&Head, &Pending, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Low, &Booking,
 	&Ledger, &Sum, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
@@ -52,12 +52,13 @@ var (
 		Columns: []Column{{Name: "date", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
 	LeakyBucket = Table{Name: "leaky", Before: own,
 		Columns: []Column{{Name: "date", Width: 16}, {Name: "part", Width: 13}}}
+	// TokenBucket: the bookings follow it.
 	TokenBucket = Table{Name: "tokens", Before: own, Columns: []Column{
 		{Name: "date", Width: 16}, {Name: "part", Width: 13}, {Name: "since", Width: 16},
-		{Name: "due", Width: 16}, {Name: "crest", Width: 13}, {Name: "booked", Width: 13},
-		{Name: "lows", Width: 9 * 13, Text: true},
+		{Name: "lows", Width: 9 * 13, Text: true}, {Name: "bookings"},
 	}}
-	Low = Table{Name: "low", Columns: []Column{{Name: "permits", Width: 13}}}
+	Low     = Table{Name: "low", Columns: []Column{{Name: "permits", Width: 13}}}
+	Booking = Table{Name: "booking", Columns: []Column{{Name: "date", Width: 16}, {Name: "permits", Width: 13}}}
 )
 
 // own is where the algorithms' own columns begin in a packed shard.

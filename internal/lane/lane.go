@@ -284,8 +284,8 @@ func (l *Lane) endWaiting(cause error) {
 	b := l.head
 	l.head, l.tail = nil, nil
 	l.mu.Unlock()
-	for err := (&notSentError{cause: errBehind, reason: cause}); b != nil; {
-		next := b.next
+	for b != nil {
+		next, err := b.next, l.Fail(&notSentError{cause: errBehind, reason: cause})
 		l.land(b, nil, err)
 		b = next
 	}
