@@ -147,7 +147,7 @@ func TestALoopIsAccountedFor(t *testing.T) {
 		"not one decision": func(context.Context) (bool, error) { return false, boom },
 	} {
 		s.Result.Remarks = nil
-		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 5 * time.Millisecond, timed: 1,
+		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 200 * time.Millisecond, timed: 1,
 			each: func(int) load.Call { return call }})
 		got := strings.Join(s.Result.Remarks, " ")
 		if err != nil || (got == "") != (remark == "") || !strings.Contains(got, remark) ||
