@@ -23,9 +23,9 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 			now := time.Unix(1_800_000_000, 0)
 			for round := range 12 {
 				name := fmt.Sprint(round)
-				one := func() *shardlimit.Limiter {
-					return limiter(t, f.client(t, patientFor(30*time.Second)), name,
-						limit)
+				one := func() *shardlimit.Limiter { // of one participant: nobody else is waited for
+					c := f.client(t, patientFor(30*time.Second), func(c *shardlimit.Config) { c.Participant = "alone" })
+					return limiter(t, c, name, limit)
 				}
 				set(now)
 				l, used := one(), int64(0)

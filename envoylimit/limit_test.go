@@ -2,6 +2,7 @@ package envoylimit
 
 import (
 	"testing"
+	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -19,7 +20,7 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes()})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
