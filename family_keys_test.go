@@ -12,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What a key used is not forgotten with it.
+// A key that this process forgot still counts what it used: the shard has it.
 func TestAForgottenKeyHasUsedWhatItUsed(t *testing.T) {
 	c := standalone(t).client(t)
 	c.RememberKeys(100)

@@ -10,9 +10,9 @@ import (
 // time, and names beyond [MaxAccounts].
 const shared = "****************"
 
-// Ledger keeps the accounts of the participants of one shard under contention. Each is paced by a
-// bucket of credit that fills at its weight × level. What decides how much may be granted at all is
-// elsewhere: a ledger that is lost or wrong harms fairness only.
+// Ledger keeps the accounts of the participants of one shard under contention. Each
+// account paces its participant by a bucket of credit, which fills at weight × level. The log of
+// the shard decides how much may be granted at all: a ledger that is wrong harms fairness only.
 //
 // A call is [Ledger.Grant] and [Ledger.Settle], or [Ledger.Due] and [Ledger.Charge], or
 // [Ledger.Restore]. The zero value is an empty ledger; not safe for concurrent use. A call looks at
@@ -312,11 +312,11 @@ func (l *Ledger) Settle(dst []int64, t Term, free, next int64) []int64 {
 // when the permits are there. One that is not paced gets none: what is free, and when more will be,
 // it learns exactly from elsewhere.
 //
-// Who is refused wants a part of what its account can hold at once, so that a few calls bring much,
-// but no more than comes back in a 64th of a window: where few share a limit, what is free lies
-// there until one of them comes. Who got all it asked for, and would be refused now, need not come
-// to hear it. While nothing is free, one that wants its part comes when its own credit has grown by
-// as much or is full: so not all come at the same release.
+// Who is refused wants a part of what its account can hold at once, so that a few calls bring much.
+// The part is no more than comes back in a 64th of a window, because permits lie free until one of
+// a few participants comes. A participant that got all it asked for, and would be refused now, is
+// told when to come as if it had been. While nothing is free, a participant that wants its part
+// comes when its credit has grown by as much, or is full. So they do not all come at one release.
 func (a *account) hint(t Term, free, next int64) int64 {
 	if a.e == 0 {
 		return 0

@@ -24,8 +24,9 @@ func Level(capacity int64, claims []Claim) (num, den int64) {
 // Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min
 // fairness (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2): nobody gets
 // more than its demand, nothing is left while somebody wants more, and everybody has its part to
-// within a unit. What does not divide goes by one unit to those who want least for their weight
-// among those who want more. The sums of demands and of weights must not overflow. O(n log n).
+// within a unit. Units that are left over go, one each, to the claims that want least for their
+// weight among those that want more. The sums of demands and of weights must not overflow.
+// O(n log n).
 func Shares(dst []int64, capacity int64, claims []Claim) []int64 {
 	sorted := byLevel(claims)
 	left := max(capacity, 0)
