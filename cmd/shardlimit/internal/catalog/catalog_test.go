@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
@@ -20,7 +21,7 @@ func TestScanFindsEveryName(t *testing.T) {
 	}
 	defer servers.Close()
 	declare := func(prefix string, limits, families []string) {
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix})
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix, CallTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
