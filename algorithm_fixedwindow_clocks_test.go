@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
@@ -22,7 +23,7 @@ func TestAFixedWindowThatMovesBetweenClocks(t *testing.T) {
 	}{{0, 2}, {100 * time.Millisecond, 3}} {
 		t.Run(c.apart.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				oneProcessor(t)
+				race.OneProcessor(t)
 				const permits = 35
 				got := history.Busiest(time.Second, movedAround(t, permits, c.apart)).Permits
 				if got > c.most*permits || got < permits {

@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -55,7 +56,7 @@ func TestADriverThatWasFrozenBringsNoOldShareBack(t *testing.T) {
 }
 
 func thawADriver(t *testing.T, after, way time.Duration, suspended bool) {
-	oneProcessor(t)
+	race.OneProcessor(t)
 	const rest = 30 * time.Hour // a state lives for a day
 	limit := shardlimit.Limit{Permits: 200, Per: 20 * time.Millisecond, Shards: 2}
 	many, one := limit, limit

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
@@ -26,7 +27,7 @@ type stoppedWorld struct {
 }
 
 func newStoppedWorld(t *testing.T, nodes int, change ...func(*shardlimit.Config)) *stoppedWorld {
-	oneProcessor(t)
+	race.OneProcessor(t)
 	w := &stoppedWorld{T: t, takings: takings{begun: time.Now()}}
 	w.cut.Store(-1)
 	for range nodes {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
@@ -21,7 +22,7 @@ func TestACallThatIsStuckDoesNothingOnceOthersMayHaveTakenOver(t *testing.T) {
 	}{{2 * time.Second, true}, {6 * time.Second, false}, {time.Minute, false}} {
 		t.Run(c.stuck.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				oneProcessor(t)
+				race.OneProcessor(t)
 				if used := usedByAStuckCall(t, c.stuck); (used > 0) != c.acts {
 					t.Errorf("a call that was stuck for %v used %d permits", c.stuck, used)
 				}

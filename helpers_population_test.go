@@ -88,7 +88,7 @@ type populace struct {
 // play plays a population in simulated time with the real client.
 func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 	synctest.Test(t, func(t *testing.T) {
-		oneProcessor(t)
+		race.OneProcessor(t)
 		w := &populace{t: t, p: p, begun: time.Now(), wanted: make([]atomic.Int64, len(p.members)),
 			got: make([]atomic.Int64, len(p.members))}
 		server := redissim.NewServer(time.Now)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,7 +53,7 @@ func (n *bubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 // bubbledNodes is bubbled, with a hand on the nodes.
 func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 	t.Helper()
-	oneProcessor(t)
+	race.OneProcessor(t)
 	f, broken := fleet{prefix: "b:"}, []*bubbleNode{}
 	for i := range nodes {
 		node := &bubbleNode{redis: redissim.NewServer(time.Now)}
@@ -71,33 +70,6 @@ func bubbledNodes(t *testing.T, nodes int) (fleet, []*bubbleNode) {
 		})})
 	}
 	return f, broken
-}
-
-// bubbles counts the bubbles under way that oneProcessor looks after.
-var bubbles struct {
-	sync.Mutex
-	n, procs int
-}
-
-// oneProcessor has the race detector watch a bubble on one processor. The runtime has one context
-// of the detector for all timers of a bubble. Goroutines on two processors that receive from timers
-// which are due already use it at the same time, and the process dies of SIGSEGV (Go 1.26).
-func oneProcessor(t *testing.T) {
-	if !race.Enabled {
-		return
-	}
-	bubbles.Lock()
-	defer bubbles.Unlock()
-	if bubbles.n++; bubbles.n == 1 {
-		bubbles.procs = runtime.GOMAXPROCS(1)
-	}
-	t.Cleanup(func() {
-		bubbles.Lock()
-		defer bubbles.Unlock()
-		if bubbles.n--; bubbles.n == 0 {
-			runtime.GOMAXPROCS(bubbles.procs)
-		}
-	})
 }
 
 // fronted returns how to connect to a server whose commands the hook carries out.

@@ -3,7 +3,6 @@ package embedded_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 // A user's test of what happens when a limit is used up, and an hour later.
 func TestAnHourPassesInNoTime(t *testing.T) {
-	oneProcessor(t)
+	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		servers, err := embedded.StartInMemory(1)
 		if err != nil {
@@ -55,7 +54,7 @@ func TestAnHourPassesInNoTime(t *testing.T) {
 
 // Nodes in memory go away, come back and lose what they had, as those on ports do.
 func TestNodesInMemoryFail(t *testing.T) {
-	oneProcessor(t)
+	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		servers, err := embedded.StartInMemory(2)
 		if err != nil {
@@ -152,18 +151,10 @@ func TestNodesInMemoryWithoutABubble(t *testing.T) {
 	}
 }
 
-// oneProcessor is for the race detector, which two processors with timers of one bubble kill.
-func oneProcessor(t *testing.T) {
-	if race.Enabled {
-		before := runtime.GOMAXPROCS(1)
-		t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	}
-}
-
 // A lost node is noticed by others of a limit with takeover, which need to know one run of a
 // server from the next.
 func TestALostNodeIsTakenOverInABubble(t *testing.T) {
-	oneProcessor(t)
+	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		servers, err := embedded.StartInMemory(3)
 		if err != nil {

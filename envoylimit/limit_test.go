@@ -63,7 +63,7 @@ func TestOverridesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes()})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

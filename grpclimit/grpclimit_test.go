@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -203,9 +202,7 @@ func TestRefundGivesBackOfEveryLimit(t *testing.T) {
 // What a call took comes back, though its client has gone, while it ran or while it waited for its
 // turn.
 func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
-	if race.Enabled { // timers of a bubble on two processors kill the race detector (Go 1.26)
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	}
+	race.OneProcessor(t)
 	info := &grpc.UnaryServerInfo{}
 	for name, algorithm := range map[string]shardlimit.Algorithm{"while it ran": shardlimit.SlidingLog,
 		"while it waited": shardlimit.LeakyBucket} {

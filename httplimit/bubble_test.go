@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,10 +22,7 @@ import (
 // a client of it, as each process has one.
 func inBubble(t *testing.T, test func(t *testing.T, connect func() *shardlimit.Client)) {
 	t.Helper()
-	if race.Enabled { // timers of a bubble on two processors kill the race detector (Go 1.26)
-		before := runtime.GOMAXPROCS(1)
-		t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	}
+	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		node := redissim.NewServer(time.Now)
 		node.Restart()

@@ -114,7 +114,7 @@ func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
 		t.Cleanup(servers.Close)
 		clients := [2]*shardlimit.Client{}
 		for j := range clients {
-			clients[j], err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Second})
+			clients[j], err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

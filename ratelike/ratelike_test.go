@@ -8,10 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/ratelike"
 )
@@ -75,7 +77,7 @@ func ExampleLimiter_ReserveN() {
 }
 
 func TestItBehavesLikeARateLimiter(t *testing.T) {
-	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: redistest.Prefix(t), CallTimeout: 10 * time.Second,
+	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: redistest.Prefix(t), CallTimeout: time.Minute,
 		Nodes: []shardlimit.Node{{Name: "n", Redis: redistest.Slim(redistest.Shared(t).ClientOption())}}})
 	if err != nil {
 		t.Fatal(err)
@@ -126,29 +128,40 @@ func TestItBehavesLikeARateLimiter(t *testing.T) {
 
 // Under a LeakyBucket only a turn that has come is a yes, and the others stay free.
 func TestATurnThatIsLaterIsANo(t *testing.T) {
-	client, stop := exampleClient()
-	defer stop()
-	shared, err := client.Limiter(t.Context(), "l", shardlimit.Limit{
-		Permits: 10, Per: time.Hour, Algorithm: shardlimit.LeakyBucket})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := ratelike.New(shared)
-	var yes atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 5 {
-				if l.Allow() {
-					yes.Add(1)
+	race.OneProcessor(t)
+	synctest.Test(t, func(t *testing.T) {
+		servers, err := embedded.StartInMemory(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer servers.Close()
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		shared, err := client.Limiter(t.Context(), "l", shardlimit.Limit{
+			Permits: 10, Per: time.Hour, Algorithm: shardlimit.LeakyBucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := ratelike.New(shared)
+		var yes atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 5 {
+					if l.Allow() {
+						yes.Add(1)
+					}
 				}
-			}
-		})
-	}
-	wg.Wait()
-	if yes.Load() != 1 || l.Tokens() != 9 {
-		t.Errorf("%d of all callers had a yes, and %v are there", yes.Load(), l.Tokens())
-	}
+			})
+		}
+		wg.Wait()
+		if yes.Load() != 1 || l.Tokens() != 9 {
+			t.Errorf("%d of all callers had a yes, and %v are there", yes.Load(), l.Tokens())
+		}
+	})
 }
 
 // A wait for nothing ends as ctx did, and says it once.

@@ -59,7 +59,7 @@ func TestAdministration(t *testing.T) {
 // Families are no limits of the same name: they are shown, changed and reset as what they are.
 func TestAdministrationOfAFamily(t *testing.T) {
 	prefix, server := redistest.Prefix(t), redistest.Standalone(t)
-	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: prefix,
+	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: prefix, CallTimeout: time.Minute,
 		Nodes: []shardlimit.Node{{Redis: server.ClientOption()}}})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAdministrationOfAFamily(t *testing.T) {
 func TestShowsWhoContends(t *testing.T) {
 	prefix, server := redistest.Prefix(t), redistest.Standalone(t)
 	client, err := shardlimit.New(shardlimit.Config{
-		KeyPrefix: prefix, Nodes: []shardlimit.Node{{Redis: server.ClientOption()}}, CallTimeout: 2 * time.Second,
+		KeyPrefix: prefix, Nodes: []shardlimit.Node{{Redis: server.ClientOption()}}, CallTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

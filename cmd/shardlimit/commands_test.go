@@ -57,7 +57,7 @@ func clientOf(t *testing.T, flags []string) *shardlimit.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: 5 * time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,7 @@ func TestServeEnvoy(t *testing.T) {
 		}
 	}
 	write(envoyConfig)
-	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", file, "--call-timeout", "20s",
-		"--response-headers")
+	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", file, "--response-headers")
 	address, url := says.address("serving Envoy on "), says.address("serving HTTP on ")
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

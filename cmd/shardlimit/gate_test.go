@@ -16,7 +16,7 @@ func TestGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: 10 * time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

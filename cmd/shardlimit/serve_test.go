@@ -22,7 +22,7 @@ func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 // launchServe runs serve and returns what it says.
 func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
 	t.Helper()
-	cmd := exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0", "--call-timeout", "20s"}, args...)...)
 	cmd.Env = cleanEnv()
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -93,8 +93,7 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"name": "users", "rate": "1/h", "per_key": true}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--call-timeout", "20s", "--limit", "mails=2/h",
-		"--limits", file)
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--limits", file)
 	for i, step := range []struct {
 		body string
 		code int

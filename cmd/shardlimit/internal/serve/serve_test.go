@@ -113,7 +113,7 @@ func embeddedClient(t *testing.T) *shardlimit.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(nodes.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: 5 * time.Second})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
