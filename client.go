@@ -224,9 +224,7 @@ func (c *Client) cores() []*core {
 // everyCore returns every limiter and every key of a family that is remembered.
 func (c *Client) everyCore() []*core {
 	all := c.cores()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.families {
+	for _, f := range c.everyFamily() {
 		all = append(all, f.keys.All()...)
 	}
 	return all

@@ -57,7 +57,7 @@ func shrink(s *stage, p *plan, kind string, most time.Duration) (*plan, finding,
 
 func (k *shrinking) shows(p *plan) (finding, bool) {
 	for range k.tries {
-		r, err := k.stage.play(order{Plan: p})
+		r, err := k.stage.play(order{Plan: p, Twice: k.kind == anotherWay})
 		if err != nil {
 			return finding{}, false
 		}

@@ -29,7 +29,7 @@ var (
 	historyKeep = flag.String("histories.keep", "",
 		"a folder to which those that are shown are written; testdata/histories has them played by every go test")
 	historyTwice = flag.Bool("histories.twice", false,
-		"play each history twice and count those that went another way: on a quiet machine few do")
+		"play each history twice, by a runtime that leaves nothing to chance: it must go the same way")
 	historyKinds = flag.String("histories.kinds", "",
 		"which kinds of findings are looked at, with commas between; all if empty")
 )
@@ -47,7 +47,11 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	n := cmp.Or(*historyCount, extent.Some(480))
-	total, all := playAll(t, *historySeed, n)
+	binary := "" // this one
+	if *historyTwice {
+		binary = repeatablePlayer(t)
+	}
+	total, all := playAll(t, binary, *historySeed, n, *historyTwice)
 	t.Logf("%s", total)
 	for _, kind := range slices.Sorted(maps.Keys(all)) {
 		seeds := all[kind]
@@ -55,14 +59,15 @@ func TestHistories(t *testing.T) {
 		t.Errorf("%d histories of %d show what must not be: %s; seeds %v", len(seeds), n, kind,
 			seeds[:min(len(seeds), 20)])
 		if *historyShow > 0 {
-			show(t, kind, seeds[:min(len(seeds), *historyShow)])
+			show(t, binary, kind, seeds[:min(len(seeds), *historyShow)])
 		}
 	}
 }
 
 // playAll plays n histories, as many at once as there are processors, and returns the seeds of
 // those that failed by kind.
-func playAll(t *testing.T, seed uint64, n int) (total stats, failing map[string][]uint64) {
+func playAll(t *testing.T, binary string, seed uint64, n int, twice bool) (total stats, failing map[string][]uint64) {
+	t.Helper()
 	const portion = 10
 	var next atomic.Uint64
 	next.Store(seed)
@@ -72,7 +77,7 @@ func playAll(t *testing.T, seed uint64, n int) (total stats, failing map[string]
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			s := &stage{}
+			s := &stage{binary: binary}
 			defer s.close()
 			for {
 				to := next.Add(portion)
@@ -80,7 +85,7 @@ func playAll(t *testing.T, seed uint64, n int) (total stats, failing map[string]
 				if from >= end {
 					return
 				}
-				r, err := s.play(order{From: from, To: min(to, end), Theme: *historyTheme, Twice: *historyTwice})
+				r, err := s.play(order{From: from, To: min(to, end), Theme: *historyTheme, Twice: twice})
 				if err != nil {
 					t.Error(err)
 					return
@@ -109,8 +114,9 @@ func wanted(kind string) bool {
 }
 
 // show shrinks and prints histories.
-func show(t *testing.T, kind string, seeds []uint64) {
-	s := &stage{}
+func show(t *testing.T, binary, kind string, seeds []uint64) {
+	t.Helper()
+	s := &stage{binary: binary}
 	defer s.close()
 	for _, seed := range seeds {
 		p, found, ok := shrink(s, draw(seed, *historyTheme), kind, 30*time.Second)

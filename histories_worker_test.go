@@ -98,8 +98,8 @@ const stalled = 2 * time.Minute
 
 func hirePlayer(binary string, env ...string) (*player, error) {
 	p := &player{cmd: exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0")}
-	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=400",
-		"GODEBUG=adaptivestackstart=1,asyncpreemptoff=1")
+	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=off",
+		"GOMEMLIMIT=1GiB", "GODEBUG=adaptivestackstart=1,asyncpreemptoff=1")
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -33,7 +33,7 @@ type world struct {
 	mu       sync.Mutex
 	troubled bool // something was wrong with a node or on the way to one
 	findings []finding
-	trace    uint64 // of every command, when it was sent, by whom, and where to: in whatever order at one instant
+	trace    []sent
 }
 
 // mostScripts is after how many script calls a history is over, unless its plan says more.
@@ -214,7 +214,7 @@ func (p *process) fate(node, life int, command []string) redissim.Fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
-	w.trace += xxhash.Sum64String(fmt.Sprintln(now, p.number, life, node, command))
+	w.trace = append(w.trace, sent{now, xxhash.Sum64String(fmt.Sprintln(p.number, life, node, command))})
 	chance := p.links[node].chance
 	way := int64(p.plan.Latency[node]) / 2
 	f := redissim.Fate{

@@ -2,12 +2,12 @@ package shardlimit
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -144,7 +144,7 @@ func (l *lease) holds(r *routes, slept int64) bool {
 func (ls *leases) begin(r *routes, grant Decision, call leaseCall) {
 	c := ls.member.core
 	l := &lease{epoch: r.layout.Epoch, until: call.since + int64(r.limit.Lease), slept: call.slept, from: call.since,
-		nonce: rand.Uint64(), size: grant.Granted, grant: grant}
+		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
 	if l.until <= c.client.now() || c.record().Highest() > l.epoch || c.client.suspended() != call.slept {
 		// or the answer took longer than the lease
 		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant, false) })

@@ -28,7 +28,8 @@ type edit struct{ text, instead string }
 var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
 
 // overlaid builds the tests of this package once more, with all changes in the source, each in
-// force only for a worker that is told so, and with files added: their texts by their paths. Of the
+// force only for a worker that is told so, and with files added, or others in
+// their place: their texts by their paths. Of the
 // tests only those files are built that are needed.
 func overlaid(t *testing.T, changes []switchOff, added map[string]string,
 	needed func(name string) bool) (binary string) {
@@ -51,7 +52,10 @@ func overlaid(t *testing.T, changes []switchOff, added map[string]string,
 		replace[variable] = put(fmt.Sprintf("%s\n\nimport \"os\"\n\nvar broken = os.Getenv(%q)\n", name, breakVariable))
 	}
 	for path, text := range added {
-		replace[filepath.Join(root(t), path)] = put(text)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root(t), path)
+		}
+		replace[path] = put(text)
 	}
 	tests, err := filepath.Glob("*_test.go")
 	if err != nil {

@@ -1,9 +1,9 @@
 package shardlimit
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
 
@@ -18,7 +18,7 @@ type rare struct {
 }
 
 func newRare(c *core) *rare {
-	r := &rare{collect: make(chan struct{}, 1), nonce: rand.Uint64()}
+	r := &rare{collect: make(chan struct{}, 1), nonce: chance.Uint64()}
 	r.local.core = c
 	r.local.engine.Clock, r.perParticipant.Mine.Clock = &c.client.clock, &c.client.clock
 	return r

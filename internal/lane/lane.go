@@ -6,11 +6,11 @@ package lane
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -143,7 +143,7 @@ type News struct {
 
 // New returns the lane that leads there.
 func New(e *Env, w Way, t *Terms) *Lane {
-	l := &Lane{env: e, Way: w, Nonce: rand.Uint64(), Terms: &atomic.Pointer[Terms]{}}
+	l := &Lane{env: e, Way: w, Nonce: chance.Uint64(), Terms: &atomic.Pointer[Terms]{}}
 	l.Terms.Store(t)
 	return l
 }

@@ -74,7 +74,11 @@ func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleRe
 		bySeat[s.Seat] = append(bySeat[s.Seat], i)
 	}
 	var wg sync.WaitGroup
-	for seat, places := range bySeat {
+	for first, s := range all {
+		seat, places := s.Seat, bySeat[s.Seat]
+		if places[0] != first {
+			continue
+		}
 		settle := func() {
 			for _, i := range slices.Backward(places) {
 				r := all[i].SettleRequest
