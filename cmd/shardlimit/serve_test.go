@@ -22,7 +22,8 @@ func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 // launchServe runs serve and returns what it says.
 func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
 	t.Helper()
-	cmd := exec.Command(built, append([]string{"serve", "--listen", "127.0.0.1:0", "--call-timeout", "20s"}, args...)...)
+	always := []string{"serve", "--listen", "127.0.0.1:0", "--call-timeout", "20s"}
+	cmd := exec.Command(built, append(always, args...)...)
 	cmd.Env = cleanEnv()
 	errs, err := cmd.StderrPipe()
 	if err != nil {

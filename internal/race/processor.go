@@ -12,10 +12,10 @@ var bubbles struct {
 	n, procs int
 }
 
-// OneProcessor has the race detector watch a bubble of time on one processor, until the test ends. The
-// runtime has one context of the detector for all timers of a bubble. Goroutines on two processors that
-// receive from timers which are due already use it at the same time, and the process dies of SIGSEGV
-// (Go 1.26).
+// OneProcessor has the race detector watch a bubble of time on one processor, until the test ends.
+// The runtime has one context of the detector for all timers of a bubble. Goroutines on two
+// processors that receive from timers which are due already use it at the same time, and the
+// process dies of SIGSEGV (Go 1.26).
 func OneProcessor(tb testing.TB) {
 	if !Enabled {
 		return

@@ -21,7 +21,8 @@ func TestScanFindsEveryName(t *testing.T) {
 	}
 	defer servers.Close()
 	declare := func(prefix string, limits, families []string) {
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix, CallTimeout: time.Minute})
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix,
+			CallTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
