@@ -12,9 +12,9 @@ import (
 )
 
 // takenOverWithin is how long after a node was lost the others have all of a limit a second: until
-// it is noticed, nobody relies on it, and nothing matters that it granted; and three times that for
+// it is noticed, nobody relies on it, and nothing matters that it granted; and ten times that for
 // a busy machine.
-const takenOverWithin = 3 * (failoverAfter + 6*time.Second + 4*time.Second)
+const takenOverWithin = 10 * (failoverAfter + 6*time.Second + 4*time.Second)
 
 const failoverAfter = time.Second
 

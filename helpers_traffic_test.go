@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what must come by itself, before it fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // awaitThat polls until the condition holds; the pause only spares the processor.
 func awaitThat(tb testing.TB, what string, holds func() bool) {

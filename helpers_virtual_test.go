@@ -176,11 +176,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// eventually polls until the condition holds, for at most ten seconds, and
-// returns what it saw last.
+// eventually polls until the condition holds, for as long as a test has patience, and returns what
+// it saw last.
 func eventually[T any](tb testing.TB, look func() (T, bool)) T {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		v, ok := look()

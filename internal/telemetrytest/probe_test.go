@@ -38,7 +38,7 @@ type probe struct {
 }
 
 // patience is what a call on a busy machine is given.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // newProbe starts n nodes n0, n1, ... behind proxies and a client of them.
 func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
