@@ -56,7 +56,7 @@ func (m *member) book(ctx context.Context, r *routes, call bookCall) (Decision, 
 		failure = err
 	}
 	if c.client.lanes.Hurried(c.client.cfg.CallTimeout - time.Duration(c.client.now()-call.since)) {
-		failure = lane.ErrTooLate
+		failure = lane.ErrOverloaded
 	}
 	return Decision{}, 0, c.noBooking(ctx, r, failure)
 }
@@ -138,7 +138,7 @@ func (c *core) noBooking(ctx context.Context, r *routes, err error) error {
 	if e := c.gone(ctx, err); e != nil {
 		return e
 	}
-	if errors.Is(err, lane.ErrTooLate) {
+	if errors.Is(err, lane.ErrOverloaded) {
 		return fmt.Errorf("%w: other calls of this process took its time", ErrWaitTooLong)
 	}
 	if isRefusal(err) {
@@ -234,7 +234,7 @@ func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall) (booke
 	switch {
 	case err != nil && c.client.lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
-		return booked{}, lane.ErrTooLate
+		return booked{}, lane.ErrOverloaded
 	case err != nil:
 		return booked{}, &partError{s, s.Lane.Fail(err)}
 	case r.Paced > 0:

@@ -30,14 +30,14 @@ const (
 func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
 	c := m.core
 	if seen.now-since > c.client.lanes.Boarding() {
-		return v.denied(seen, n, since, false, d)
+		return v.denied(ctx, seen, n, since, false, d)
 	}
-	if err := c.joinCollections(ctx, since); errors.Is(err, lane.ErrTooLate) {
+	if err := c.joinCollections(ctx, since); errors.Is(err, lane.ErrOverloaded) {
 		if seen.now = c.client.now(); v.knownDenial(n, seen.now, d) {
 			return nil
 		}
 		seen.queued = true
-		return v.denied(seen, n, since, false, d)
+		return v.denied(ctx, seen, n, since, false, d)
 	} else if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 		c.complete(d, v.routes, v.expected(now), now)
 		return nil
 	}
-	return g.denied(d)
+	return g.denied(ctx, d)
 }
 
 // joinCollections waits until no other collection is under way, at most until ctx ends or
@@ -79,7 +79,7 @@ func (c *core) joinCollections(ctx context.Context, since int64) error {
 	case token <- struct{}{}:
 		return nil
 	case <-late.C:
-		return lane.ErrTooLate
+		return lane.ErrOverloaded
 	case <-ctx.Done():
 		return clock.Ended(ctx)
 	case <-c.client.ctx.Done():
@@ -178,7 +178,7 @@ func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error)
 		case e != nil:
 			ended = e
 		default:
-			g.seen.failed(w.Seat, g.since, errs[i])
+			g.seen.failed(errs[i])
 		}
 		if asks[i].Granted < w.N {
 			g.empty.add(g.view.place(w.Seat))
@@ -236,11 +236,11 @@ func (g *collection) giveBack(ctx context.Context) {
 }
 
 // denied ends a collection that did not come to n permits.
-func (g *collection) denied(d *Decision) error {
+func (g *collection) denied(ctx context.Context, d *Decision) error {
 	c, now := g.core, g.core.client.now()
 	if g.seen.now = now; !g.seen.reached || g.outlook == nil {
 		g.seen.queued = g.seen.queued || g.seen.reached // there was no time for a look
-		return g.view.denied(g.seen, g.n, g.since, false, d)
+		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
 	}
 	wait := c.await(g.view.routes, g.outlook, g.n)
 	if g.outlook.Free >= g.n { // others collect at the same time

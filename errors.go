@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
@@ -27,6 +28,10 @@ var (
 	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed or
 	// WaitOut.
 	ErrUnavailable = register.ErrUnavailable
+	// ErrOverloaded: this process asks for more than can be answered within the call timeout, so the
+	// call was not sent. Redis may be in good health. It comes after Config.CallTimeout, and is an
+	// ErrUnavailable, too.
+	ErrOverloaded = lane.ErrOverloaded
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
 	// up at once.
 	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")

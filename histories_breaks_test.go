@@ -62,10 +62,8 @@ var breakages = []breakage{
 	{
 		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{10},
 		edits: []edit{
-			{"if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {",
-				"if !BROKEN && errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.routes, n, false, lane.ErrTooLate)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},

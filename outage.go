@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"math/bits"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -40,8 +41,14 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	default:
 		cause = r.absence()
 	}
+	if cause == lane.ErrOverloaded { //nolint:errorlint // it is never wrapped; such errors are many
+		return Decision{}, errOverloaded
+	}
 	return Decision{}, register.Unavailable(cause)
 }
+
+// errOverloaded is what callers see of a call that was shed.
+var errOverloaded = register.Unavailable(lane.ErrOverloaded)
 
 // absence tells why no shard was asked: the nodes are away, or the key moves.
 func (r *routes) absence() error {

@@ -10,7 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Calls that wait for each other in a process wait or are denied. Nodes that answer are no outage.
+// Calls that wait for each other in a process wait, or it says that it has too many, which the outage
+// policy answers. Nodes that answer are not taken for away.
 func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 	const million = 1_000_000
 	for _, c := range []struct {
@@ -37,12 +38,21 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 					f, _ := bubbled(t, 2).distant(t, c.rtt)
 					l := limiter(t, f.client(t, onOutage(policy)), "l",
 						shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+					shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
+						if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
+							return shardlimit.Decision{RetryAfter: time.Second}, nil
+						}
+						return d, err
+					}
 					s := together(c.callers, func(i int) (shardlimit.Decision, error) {
 						if c.tenants {
-							return l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n)
+							return shed(l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n))
 						}
 						return l.AllowN(t.Context(), c.n)
 					})
+					if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Degraded {
+						t.Errorf("the next call: %+v, %v", d, err)
+					}
 					if s.failed+s.degraded > 0 || s.allowed < c.allowed || s.permits > million {
 						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.allowed, s.denied, s.degraded,
 							s.failed, s.err)

@@ -122,20 +122,21 @@ type attempt struct {
 	done    tried
 	now     int64
 	reached bool          // one of them has answered
-	queued  bool          // one of them was busy with calls of this process until the call's time was up
+	shed    bool          // one could not be asked in time, for the other calls of this process
+	queued  bool          // other collections of this process took its time
 	retry   time.Duration // the shortest that was told
 	failure error         // of the last one that did not
 	by      int64         // of the asks
 }
 
-// failed takes in why a shard did not answer. A call whose time was up while the shard was
-// answering others of this process has waited in a queue of ours: that is no failure of the node.
-func (a *attempt) failed(s *lane.Seat, since int64, err error) {
-	if errors.Is(err, lane.ErrTooLate) && s.Lane.Answered(since) {
-		a.queued = true
-		return
+// failed takes in why a shard did not answer. What kept a node from it comes before that this
+// process had too much to do.
+func (a *attempt) failed(err error) {
+	overloaded := errors.Is(err, lane.ErrOverloaded)
+	a.shed = a.shed || overloaded
+	if a.failure == nil || !overloaded {
+		a.failure = err
 	}
-	a.failure = err
 }
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant
@@ -165,7 +166,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 			if e := m.core.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(v.seats[i], since, err)
+			seen.failed(err)
 			seen.now = m.core.client.now()
 		}
 		if refused == refusals || time.Duration(seen.now-since) >= m.core.client.cfg.CallTimeout {
@@ -192,7 +193,7 @@ func (m *member) unserved(ctx context.Context, v *view, n, since int64, seen *at
 			return m.collect(ctx, v, n, since, seen, d)
 		}
 	}
-	return v.denied(seen, n, since, false, d)
+	return v.denied(ctx, seen, n, since, false, d)
 }
 
 // dueElsewhere reports whether this participant is paced, and n permits are such
@@ -248,11 +249,11 @@ func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decisio
 			}
 			return e
 		}
-		seen.failed(s, since, err)
+		seen.failed(err)
 	}
 	if d.Granted == 0 {
 		seen.now = now
-		return v.denied(&seen, n, since, true, d)
+		return v.denied(ctx, &seen, n, since, true, d)
 	}
 	c.complete(d, r, rest, now)
 	return nil
@@ -304,13 +305,18 @@ func (c *core) gone(ctx context.Context, err error) error {
 // denied ends a call that began at since and that no shard could serve: with a denial if at least
 // one could be reached, else by the outage policy. Who has waited in a queue of this process is to
 // come back after as long as that took, who met only a shard that failed after a call timeout.
-func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
+func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
 	now, retry := seen.now, seen.retry
 	shut, reachable, next := v.tally(now)
 	// What one shard has told holds, though another fails: there is no outage while one is known to
 	// have nothing, nor where a shard that was passed over as empty has got permits back since.
 	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
 		v.member.core.Refresh() // nobody else would hear that nodes are back
+		if seen.shed {
+			if err := v.member.core.park(ctx, since); err != nil {
+				return err
+			}
+		}
 		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}
@@ -328,6 +334,13 @@ func (v *view) denied(seen *attempt, n, since int64, upTo bool, d *Decision) (er
 	}
 	v.member.core.deny(v.routes, now, retry, d)
 	return nil
+}
+
+// park keeps a call that was shed until its time is up. A caller that is refused at once comes back
+// at once, and then refusals, and not the calls that are served, have the processor.
+func (c *core) park(ctx context.Context, since int64) error {
+	clock.Sleep(ctx, c.client.cfg.CallTimeout-time.Duration(c.client.now()-since))
+	return c.gone(ctx, nil)
 }
 
 // deny fills in a denial.

@@ -72,9 +72,9 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 func (l *Lane) askLate(ctx context.Context, a *Ask, age time.Duration) error {
 	left := l.env.CallTimeout - age
 	if left <= 0 {
-		return ErrTooLate
+		return ErrOverloaded
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTooLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrOverloaded)
 	defer cancel()
 	return l.fill(ctx, a)
 }
@@ -99,7 +99,9 @@ func (l *Lane) Board(ctx context.Context, a *Ask) (boarded bool, err error) {
 	if l.env.Telemetry.Tracing {
 		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
-	l.join(a)
+	if !l.join(a) {
+		return false, ErrOverloaded
+	}
 	if link != nil {
 		a.batch.link(link)
 	}
@@ -147,7 +149,7 @@ func (l *Lane) retryIfDissolved(ctx context.Context, a *Ask, err error) error {
 func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
 	age := l.env.Clock.Now() - a.Since
 	if age > l.env.Boarding() {
-		return ErrTooLate
+		return ErrOverloaded
 	}
 	return l.askLate(ctx, a, time.Duration(age))
 }
@@ -157,6 +159,10 @@ func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
 // half its time could not be served by another; less than all, for the sake of
 // the others on board.
 func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
+
+// overdue reports whether what waits since that time has done so for more than three eighths of the
+// call timeout. Who comes behind it would wait as long: it would be answered late, or not sent.
+func (e *Env) overdue(since, now int64) bool { return now-since > int64(e.CallTimeout/8*3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

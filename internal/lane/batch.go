@@ -26,6 +26,7 @@ import (
 type batch struct {
 	classes []class
 	serials uint64   // how many ever joined
+	opened  int64    // when the first of them joined
 	oldest  int64    // when the first of their calls began; callers who left count
 	room    [2]class // for most batches
 

@@ -223,6 +223,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		young := l.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
+		behind.opened = l.env.Clock.Now()
 		behind.take(&Ask{N: 1, Since: l.env.Clock.Now()})
 		l.tail.next, l.tail = behind, behind
 		if b := l.serve(9); b != behind {
@@ -231,7 +232,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		synctest.Wait()
 		l.serve(9) // unless the young one was quick enough for the batch behind
 		synctest.Wait()
-		if !errors.Is(old.err, ErrTooLate) {
+		if !errors.Is(old.err, ErrOverloaded) {
 			t.Errorf("the old one: %+v", old)
 		}
 		if young.err != nil || young.Granted != 1 {

@@ -69,12 +69,6 @@ func (l *Lane) Reachable() bool {
 	if l.Node.Ready(l.Slot) {
 		return true
 	}
-	l.Node.Revive(l.Slot, l.about(telemetry.Probe, 0), l)
+	l.Node.Revive(l.Slot)
 	return false
-}
-
-// Probe is a call that spends nothing.
-func (l *Lane) Probe(ctx context.Context, c *node.Call) error {
-	_, err := c.Scripts.Peek(ctx, l.Ref)
-	return err
 }

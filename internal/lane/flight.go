@@ -21,6 +21,7 @@ type flight struct {
 	sections []*section // those of the call under way; behind them others to be used again
 	asks     []script.Section
 	served   []*Lane // see ranges
+	load     int     // how much that is, see maxLoad
 	shards   int     // of the sections: those of one lane follow each other
 	oldest   int64
 	split    bool // some limit has shards to go to instead
@@ -69,6 +70,7 @@ func (f *flight) board(l *Lane, b *batch) {
 	}
 	s.lane, s.batch, s.callers, s.groups = l, b, s.callers[:0], b.groups(s.groups[:0])
 	s.sent.Store(false)
+	f.load += len(b.classes)
 	if n := len(f.sections); n == 1 || f.sections[n-2].lane != l {
 		f.shards++
 	}
@@ -109,7 +111,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	if !f.over.CompareAndSwap(false, true) {
 		return nil, false
 	}
-	goesOn = f.outbox.land()
+	goesOn = f.outbox.land(f)
 	f.land(received, err)
 	if !inTime { // its context has ended
 		return newFlight(f.outbox), goesOn
@@ -228,7 +230,7 @@ func (f *flight) ring() {
 		s.batch.keep() // the goroutine of this one may come back late, and look
 		s.refuse(err)
 	}
-	if next := f.outbox.landed(nil); next != nil {
+	if next := f.outbox.landed(f, false); next != nil {
 		go f.outbox.fly(next)
 	}
 }

@@ -21,8 +21,9 @@ import (
 // Errors that end an ask after which another shard may be asked: it was not sent, or what it may
 // have been granted counts as lost.
 var (
-	ErrTooLate = errors.New("the call timeout was over while other calls of this process went first")
-	errBehind  = errors.New("the script call before it failed")
+	// ErrOverloaded: it could not be sent so soon that its answer would come in time.
+	ErrOverloaded = errors.New("this process asks for more than can be answered within the call timeout")
+	errBehind     = errors.New("the script call before it failed")
 )
 
 // errDissolved sends the callers of a batch to the next one. They never see it.
@@ -165,23 +166,31 @@ func (l *Lane) Room(r *script.PeekReply) int64 {
 	return burst
 }
 
-// join puts the ask on the batch that departs next, and keeps the lane's lock:
-// the caller is to be among the sleepers before the batch can depart.
-func (l *Lane) join(a *Ask) {
+// join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
+// among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
+// what waits already for the lane's node is more than can be sent in time.
+func (l *Lane) join(a *Ask) bool {
 	l.mu.Lock()
-	l.Waiting.Add(1)
 	if l.tail == nil || !l.tail.take(a) {
-		l.append(a)
+		now := l.env.Clock.Now()
+		if l.head != nil && l.env.overdue(l.head.opened, now) || l.outbox().overdue(now) {
+			l.mu.Unlock()
+			return false
+		}
+		l.append(a, now)
 	}
+	l.Waiting.Add(1)
 	if !l.boxed && l.away == 0 {
 		l.boxed = true
-		l.outbox().add(l)
+		l.outbox().add(l, l.head.opened)
 	}
+	return true
 }
 
 // append puts the ask on a new batch. l.mu is held.
-func (l *Lane) append(a *Ask) {
+func (l *Lane) append(a *Ask, now int64) {
 	b := newBatch(l)
+	b.opened = now
 	if l.tail == nil {
 		l.head = b
 	} else {
@@ -199,8 +208,9 @@ func (l *Lane) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch that goes next; nil if nobody waits. A batch that some call has waited for
-// so long that the answer could come after its timeout is dissolved: its callers find another.
+// depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
+// would be in a hurry, or that some call has waited for so long that the answer could come after its
+// timeout, is dissolved: its callers find another, if there is time.
 func (l *Lane) depart() *batch {
 	for {
 		l.mu.Lock()
@@ -222,7 +232,8 @@ func (l *Lane) depart() *batch {
 		l.away++
 		b.sent, b.number = true, l.departed
 		l.mu.Unlock()
-		if l.env.Clock.Now()-b.oldest <= l.env.Boarding() {
+		now, e := l.env.Clock.Now(), l.env
+		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened)) && now-b.oldest <= e.Boarding() {
 			return b
 		}
 		l.land(b, nil, errDissolved)
@@ -246,17 +257,17 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 	}
 	l.Waiting.Add(-b.calls())
 	landed, watchers := b.landed, b.watchers
-	again := false
+	again, opened := false, int64(0)
 	if b.sent {
 		l.away--
 		if again = l.head != nil && l.away == 0 && !l.boxed; again {
-			l.boxed = true
+			l.boxed, opened = true, l.head.opened
 		}
 	}
 	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	l.mu.Unlock()
 	if again {
-		l.outbox().add(l)
+		l.outbox().add(l, opened)
 	}
 	if lost > 0 {
 		go l.giveBack(b) // ends soon: see Limit.GiveBack

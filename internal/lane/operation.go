@@ -147,14 +147,14 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	}
 	left := l.env.CallTimeout - time.Duration(now-a.Since)
 	if left <= 0 {
-		return ErrTooLate
+		return ErrOverloaded
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	r, _, received, err := s.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now)})
 	switch {
 	case err != nil && l.env.Hurried(left) && errors.Is(err, context.DeadlineExceeded):
-		return l.Fail(fmt.Errorf("%w: %w", ErrTooLate, err))
+		return l.Fail(fmt.Errorf("%w: %w", ErrOverloaded, err))
 	case err != nil:
 		return l.Fail(err)
 	}

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
@@ -10,8 +11,11 @@ import (
 
 const (
 	// maxFlights is how many flights of one outbox may be under way at once: to one node, or to one
-	// part of a cluster.
-	maxFlights = 64
+	// part of a cluster. More of them would be emptier.
+	maxFlights = 16
+	// maxAboard is how much they may carry together, in what maxLoad counts. What more there is waits
+	// here, where it can be shed, and not in the connection.
+	maxAboard = 4 * maxLoad
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
@@ -31,10 +35,18 @@ type outbox struct {
 	part int // of the cluster that the node is; whole: it is none
 
 	mu      sync.Mutex
-	waiting []*Lane // the first of which have gone
+	waiting []waiting // the first of which have gone
 	gone    int
-	flying  int  // flights under way
-	loading bool // one of them has still to take what waits
+	flying  int          // flights under way
+	aboard  int          // what they carry
+	loading bool         // one of them has still to take what waits
+	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
+}
+
+// waiting is a lane in an outbox, and since when asks wait there for a place.
+type waiting struct {
+	lane  *Lane
+	since int64
 }
 
 // whole is the part of a node that is no cluster.
@@ -54,10 +66,12 @@ func (l *Lane) outbox() *outbox {
 	return o
 }
 
-// add has the lane's batches sent.
-func (o *outbox) add(l *Lane) {
+// add has the lane's batches sent. Its asks wait since that time.
+func (o *outbox) add(l *Lane, since int64) {
 	o.mu.Lock()
-	o.waiting = append(o.waiting, l)
+	if o.waiting = append(o.waiting, waiting{l, since}); len(o.waiting) == o.gone+1 {
+		o.oldest.Store(since)
+	}
 	f := o.next()
 	o.mu.Unlock()
 	if f != nil {
@@ -65,10 +79,16 @@ func (o *outbox) add(l *Lane) {
 	}
 }
 
+// overdue reports whether what waits is more than can be sent in time.
+func (o *outbox) overdue(now int64) bool {
+	since := o.oldest.Load()
+	return since != 0 && o.env.overdue(since, now)
+}
+
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
-// are enough under way. o.mu is held.
+// is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
-	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights {
+	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= maxAboard {
 		return nil
 	}
 	o.loading = true
@@ -84,7 +104,7 @@ func (o *outbox) fly(f *flight) {
 	for f != nil {
 		o.load(f)
 		if len(f.sections) == 0 {
-			f = o.landed(f)
+			f = o.landed(f, true)
 			continue
 		}
 		next, goesOn := f.run()
@@ -92,7 +112,7 @@ func (o *outbox) fly(f *flight) {
 			return // given up: see ring
 		}
 		if f = next; !goesOn {
-			f = o.landed(f)
+			f = o.landed(f, true)
 			continue
 		}
 		// Those who have just been answered are about to come back. Let them, so that the next
@@ -103,9 +123,10 @@ func (o *outbox) fly(f *flight) {
 
 // land is called before the answers of a flight are handed out, and reports whether it is to go on
 // with what waits by then. Until it does no other flight loads.
-func (o *outbox) land() bool {
+func (o *outbox) land(f *flight) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.unload(f)
 	if o.loading {
 		return false
 	}
@@ -120,12 +141,20 @@ func (o *outbox) busy() bool {
 	return o.flying > 1
 }
 
-// landed puts a flight by, and returns the one to go on with, if something waits.
-func (o *outbox) landed(f *flight) *flight {
+// unload counts what a flight carried as landed. o.mu is held.
+func (o *outbox) unload(f *flight) {
+	o.aboard -= f.load
+	f.load = 0
+}
+
+// landed puts a flight by, to be used again or not, and returns the one to go on with, if something
+// waits.
+func (o *outbox) landed(f *flight, again bool) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flying--
-	if f != nil {
+	o.unload(f)
+	if again {
 		o.env.flights.Put(f)
 	}
 	return o.next()
@@ -133,8 +162,8 @@ func (o *outbox) landed(f *flight) *flight {
 
 // load puts what waits on the flight. What finds no room goes with another one at once.
 func (o *outbox) load(f *flight) {
-	for load := 0; load < maxLoad; {
-		l := o.pop()
+	for f.load < maxLoad {
+		l := o.pop(f)
 		if l == nil {
 			return
 		}
@@ -145,12 +174,11 @@ func (o *outbox) load(f *flight) {
 			}
 			if l.ready(b) {
 				f.board(l, b)
-				load += len(b.classes)
 			}
 		}
 	}
 	o.mu.Lock()
-	o.loading = false
+	o.loaded(f)
 	more := o.next()
 	o.mu.Unlock()
 	if more != nil {
@@ -158,20 +186,30 @@ func (o *outbox) load(f *flight) {
 	}
 }
 
+// loaded tells that the flight takes along nothing more. o.mu is held.
+func (o *outbox) loaded(f *flight) {
+	o.loading = false
+	o.aboard += f.load
+}
+
 // pop takes the lane that goes next; nil if there is none, and then the flight has loaded.
-func (o *outbox) pop() *Lane {
+func (o *outbox) pop(f *flight) *Lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gone == len(o.waiting) {
-		o.loading = false
+		o.loaded(f)
 		return nil
 	}
-	l := o.waiting[o.gone]
-	o.waiting[o.gone] = nil
+	l := o.waiting[o.gone].lane
+	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
 		left := copy(o.waiting, o.waiting[o.gone:])
 		clear(o.waiting[left:])
 		o.waiting, o.gone = o.waiting[:left], 0
+	}
+	o.oldest.Store(0)
+	if o.gone < len(o.waiting) {
+		o.oldest.Store(o.waiting[o.gone].since)
 	}
 	return l
 }

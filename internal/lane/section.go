@@ -84,7 +84,7 @@ func (s *section) refuse(err error) {
 		l.env.Telemetry.Lost(l.Metrics, s.wanted())
 	}
 	if s.late(err) {
-		l.land(s.batch, nil, l.Fail(fmt.Errorf("%w: %w", ErrTooLate, err)))
+		l.land(s.batch, nil, l.Fail(fmt.Errorf("%w: %w", ErrOverloaded, err)))
 		return
 	}
 	l.land(s.batch, nil, l.Fail(err))

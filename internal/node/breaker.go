@@ -8,10 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/chance"
 )
 
-// How a breaker behaves. A broken connection is certain, a timeout may be a
-// hiccup, so it takes two timeouts in a row to open.
+// How long a breaker stays open until the endpoint is looked at.
 const (
-	breakerTimeouts = 2
 	breakerMinPause = 50 * time.Millisecond
 	breakerMaxPause = time.Second
 )
@@ -21,10 +19,9 @@ const (
 // spends no permits, is let through. Time is an argument: nanoseconds on a
 // clock of the caller's choice. Safe for concurrent use; ready costs two loads.
 type breaker struct {
-	open     atomic.Bool
-	probeAt  atomic.Int64
-	timeouts atomic.Int32 // in a row
-	since    atomic.Int64 // when it opened, after calls had succeeded; 0: they do
+	open    atomic.Bool
+	probeAt atomic.Int64
+	since   atomic.Int64 // when it opened, after calls had succeeded; 0: they do
 
 	mu       sync.Mutex
 	pause    time.Duration // until the next probe
@@ -36,7 +33,7 @@ type breaker struct {
 func (b *breaker) ready() bool { return !b.open.Load() }
 
 // claimProbe reports whether the caller shall probe now. Whoever gets true must
-// call succeeded, timedOut or broke afterwards.
+// call succeeded or broke afterwards.
 func (b *breaker) claimProbe(now int64) bool {
 	if !b.open.Load() || now < b.probeAt.Load() {
 		return false
@@ -50,12 +47,11 @@ func (b *breaker) claimProbe(now int64) bool {
 	return true
 }
 
-// succeeded closes the breaker and reports whether it was open. A breaker that
-// a probe has closed is on probation until a call succeeds too: it opens at the
-// next timeout, and its pause goes on doubling. A node may answer probes, which
-// only read, and refuse every call.
+// succeeded closes the breaker and reports whether it was open. If a probe has closed it, its pause
+// goes on doubling until a call succeeds, too: a node may answer probes, which only read, and refuse
+// every call.
 func (b *breaker) succeeded(now int64) bool {
-	if !b.open.Load() && b.timeouts.Load() == 0 {
+	if !b.open.Load() && b.since.Load() == 0 {
 		return false
 	}
 	b.mu.Lock()
@@ -63,35 +59,18 @@ func (b *breaker) succeeded(now int64) bool {
 	b.probing = false
 	if b.open.Swap(false) {
 		b.closedAt = now
-		b.timeouts.Store(breakerTimeouts - 1)
 		return true
 	}
-	b.timeouts.Store(0)
 	b.pause = 0
 	b.since.Store(0)
 	return false
 }
 
-// timedOut notes a call without an answer and reports whether that opened the breaker.
-func (b *breaker) timedOut(now int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.timeouts.Add(1) < breakerTimeouts && !b.open.Load() {
-		return false
-	}
-	return b.trip(now)
-}
-
-// broke notes a connection that is refused or lost and reports whether that opened the breaker.
+// broke opens the breaker, or lengthens its pause, and reports whether that opened it. Pauses double
+// and are spread by a quarter, so that many processes do not probe in step.
 func (b *breaker) broke(now int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.trip(now)
-}
-
-// trip opens the breaker, or lengthens its pause. Pauses double and are spread
-// by a quarter, so that many processes do not probe in step.
-func (b *breaker) trip(now int64) bool {
 	if b.open.Load() && !b.probing {
 		return false // a call that was under way when it opened
 	}

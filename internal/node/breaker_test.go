@@ -22,20 +22,6 @@ func TestBreakerOpensAtOnceOnABrokenConnection(t *testing.T) {
 	}
 }
 
-func TestBreakerForgivesOneTimeoutButNotTwoInARow(t *testing.T) {
-	var b breaker
-	for range 3 {
-		if b.timedOut(0) || !b.ready() {
-			t.Fatal("one timeout opened it")
-		}
-		b.succeeded(0)
-	}
-	b.timedOut(0)
-	if !b.timedOut(0) || b.ready() {
-		t.Fatal("two timeouts in a row did not open it")
-	}
-}
-
 func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	var b breaker
 	if b.claimProbe(1000 * ms) {
@@ -80,7 +66,7 @@ func TestBreakerPausesDoubleUpToASecond(t *testing.T) {
 		if !b.claimProbe(now) {
 			t.Fatalf("not probed %d ms after a pause of %d ms", (pause+pause/4)/ms, pause/ms)
 		}
-		b.timedOut(now)
+		b.broke(now)
 	}
 }
 
@@ -89,7 +75,6 @@ func TestBreakerIgnoresCallsThatWereUnderWayWhenItOpened(t *testing.T) {
 	b.broke(0)
 	for range 100 {
 		b.broke(40 * ms)
-		b.timedOut(40 * ms)
 	}
 	if !b.claimProbe(63 * ms) {
 		t.Error("stragglers lengthened the pause")
@@ -123,16 +108,6 @@ func TestBreakerKeepsItsPauseUntilACallHasSucceeded(t *testing.T) {
 	b.broke(now)
 	if !b.claimProbe(now + 63*ms) {
 		t.Error("a call that succeeded did not reset the pause")
-	}
-}
-
-func TestBreakerThatWasClosedByAProbeOpensAtTheNextTimeout(t *testing.T) {
-	var b breaker
-	b.broke(0)
-	b.claimProbe(63 * ms)
-	b.succeeded(0)
-	if !b.timedOut(64 * ms) {
-		t.Error("the first call after the probe timed out, and more are sent")
 	}
 }
 

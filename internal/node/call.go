@@ -20,8 +20,9 @@ type Call struct {
 	Began   int64            // likewise, as time elapsed
 
 	about    telemetry.Call
+	slot     int
 	least    time.Duration
-	probes   bool // it looks whether the node is back
+	probes   bool // it looks whether the node is back, or answers at all
 	node     *Node
 	endpoint *Endpoint
 	span     trace.Span
@@ -39,14 +40,14 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least 
 	if err != nil {
 		return ctx, Call{}, err
 	}
-	ctx, c := n.begin(ctx, e, about, least, links)
+	ctx, c := n.begin(ctx, e, slot, about, least, links)
 	return ctx, c, nil
 }
 
-func (n *Node) begin(ctx context.Context, e *Endpoint, about telemetry.Call, least time.Duration,
+func (n *Node) begin(ctx context.Context, e *Endpoint, slot int, about telemetry.Call, least time.Duration,
 	links []trace.Link) (context.Context, Call) {
 	about.Node = n.sets
-	c := Call{Scripts: e.scripts, about: about, least: least, node: n, endpoint: e}
+	c := Call{Scripts: e.scripts, about: about, slot: slot, least: least, node: n, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
 	now, asleep := n.env.Clock.Look()
 	c.Sent, c.Began = now, now+asleep
@@ -58,7 +59,7 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	received = c.node.env.Clock.Now()
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
-		c.node.report(c.endpoint, err)
+		c.node.report(c.endpoint, c.slot, err, c.probes)
 		if err == nil || isSilence(err) {
 			c.node.timed(c.endpoint, received, took)
 		}
@@ -74,7 +75,7 @@ func (n *Node) Silence(slot int) { n.Heard(slot, context.DeadlineExceeded) }
 // Heard notes what a call told of what serves a slot, beside that of the slot with which it began.
 func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
-		n.report(e, err)
+		n.report(e, slot, err, false)
 	}
 }
 
@@ -86,29 +87,18 @@ func isSilence(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Prober sends a call that spends nothing, to find out whether a node answers again.
-type Prober interface {
-	Probe(ctx context.Context, c *Call) error
-}
-
 // Revive has a node that is away looked at again if the pause since the last time is over: it
-// connects, or has a probe sent in the background.
-func (n *Node) Revive(slot int, about telemetry.Call, by Prober) {
+// connects, or asks in the background.
+func (n *Node) Revive(slot int) {
 	now := n.env.Clock.Now()
 	e := n.known(slot)
 	if e == nil {
 		n.redial(now)
 		return
 	}
-	if !e.breaker.claimProbe(now) {
-		return
+	if e.breaker.claimProbe(now) {
+		n.env.Spawn(func(ctx context.Context) { n.look(ctx, e, slot) })
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), n.env.CallTimeout)
-		defer cancel()
-		ctx, c := n.begin(ctx, e, about, 0, nil)
-		c.Finish(ctx, by.Probe(ctx, &c))
-	}()
 }
 
 // Excuse has a silence tell nothing of the node: it was the caller who left. That does not hold for
@@ -137,7 +127,7 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 	} else {
 		probes = false
 	}
-	ctx, c := n.begin(ctx, e, about, 0, nil)
+	ctx, c := n.begin(ctx, e, slot, about, 0, nil)
 	c.probes = probes
 	return ctx, c, nil
 }

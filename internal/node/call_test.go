@@ -14,64 +14,110 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
 )
 
-// standalone is a client that no call is sent with.
-type standalone struct{ rueidis.Client }
+// standalone is a client that answers nothing, or what it is told to.
+type standalone struct {
+	rueidis.Client
+	answer error
+}
 
-func (standalone) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+func (*standalone) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+func (*standalone) B() rueidis.Builder       { return rueidis.Builder{} }
+
+func (s *standalone) Do(ctx context.Context, _ rueidis.Completed) rueidis.RedisResult {
+	if s.answer != nil {
+		return rueidis.NewErrorResult(s.answer)
+	}
+	<-ctx.Done()
+	return rueidis.NewErrorResult(ctx.Err())
+}
 
 // reached is a node that is connected, and what calls to it are about.
-func reached(tb testing.TB) (*Node, telemetry.Call) {
+func reached(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 	tb.Helper()
 	env := &Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond}
+		CallTimeout: 100 * time.Millisecond, Spawn: func(task func(context.Context)) bool {
+			go task(tb.Context())
+			return true
+		}}
 	var err error
 	if env.Telemetry, err = telemetry.New(env.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
 		nil); err != nil {
 		tb.Fatal(err)
 	}
-	return New(Spec{Name: "n", Client: standalone{}}, env),
+	client := &standalone{}
+	return New(Spec{Name: "n", Client: client}, env), client,
 		telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
 }
 
-// Calls of every kind count: two in a row without an answer keep further ones away. Those that had
-// too little time, or whose caller left, do not count, and neither do answers that are refusals.
+// A call of any kind without an answer has the node looked at, and the silence of that look keeps
+// further calls away. A call that had too little time, or whose caller left, tells nothing, and
+// neither does an answer that is a refusal.
 func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 	const least = 50 * time.Millisecond
 	for name, c := range map[string]struct {
 		took  time.Duration
 		err   error
 		leave bool
-		want  bool // whether calls may still be sent
+		look  error // what is said to the look; nil: nothing
+		want  bool  // whether calls may still be sent
 	}{
-		"silent":          {least, context.DeadlineExceeded, false, false},
-		"cancelled late":  {least, context.Canceled, false, false},
-		"in haste":        {least - 1, context.DeadlineExceeded, false, true},
-		"the caller left": {least, context.Canceled, true, true},
-		"answered":        {0, nil, false, true},
-		"broken":          {0, errors.New("connection reset"), false, false},
+		"silent":          {took: least, err: context.DeadlineExceeded},
+		"silent, answers": {took: least, err: context.DeadlineExceeded, look: script.ErrForeignState, want: true},
+		"silent, broken":  {took: least, err: context.DeadlineExceeded, look: errors.New("connection reset")},
+		"cancelled late":  {took: least, err: context.Canceled},
+		"in haste":        {took: least - 1, err: context.DeadlineExceeded, want: true},
+		"the caller left": {took: least, err: context.Canceled, leave: true, want: true},
+		"answered":        {want: true},
+		"broken":          {err: errors.New("connection reset")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n, about := reached(t)
-				for range 2 {
-					ctx, call, err := n.Begin(t.Context(), 7, about, least, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(c.took)
-					if c.leave {
-						call.Excuse()
-					}
-					call.Finish(ctx, c.err)
+				n, client, about := reached(t)
+				client.answer = c.look
+				ctx, call, err := n.Begin(t.Context(), 0, about, least, nil)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if got := n.Ready(7); got != c.want {
+				time.Sleep(c.took)
+				if c.leave {
+					call.Excuse()
+				}
+				call.Finish(ctx, c.err)
+				time.Sleep(n.env.CallTimeout + time.Millisecond)
+				if got := n.Ready(0); got != c.want {
 					t.Errorf("calls may be sent: %v", got)
 				}
+				synctest.Wait()
 			})
 		})
 	}
+}
+
+// A process whose own timers are late judges nobody: it may be that replies lie there unread. When
+// it is punctual again, the silence counts.
+func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _, about := reached(t)
+		ctx, call, err := n.Begin(t.Context(), 0, about, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Finish(ctx, context.DeadlineExceeded)
+		for range 3 * lookTicks {
+			time.Sleep(n.env.CallTimeout / lookTicks)
+			n.env.Clock.Stop(-n.env.CallTimeout / lookTicks) // every tick takes twice its time
+			if !n.Ready(0) {
+				t.Fatal("away, as judged by a process that was late itself")
+			}
+		}
+		time.Sleep(n.env.CallTimeout + time.Millisecond)
+		if n.Ready(0) {
+			t.Error("silent for a call timeout, and calls are sent")
+		}
+	})
 }
 
 // What is not to be sent to a node that is away is not sent, but for one call at a time that looks
@@ -79,16 +125,15 @@ func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 // leaves.
 func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, about := reached(t)
-		for range 2 {
-			ctx, call, err := n.Begin(t.Context(), 7, about, 0, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			call.Finish(ctx, context.DeadlineExceeded)
+		n, _, about := reached(t)
+		ctx, call, err := n.Begin(t.Context(), 0, about, 0, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
+		call.Finish(ctx, context.DeadlineExceeded)
+		time.Sleep(n.env.CallTimeout + time.Millisecond)
 		begin := func(probes bool) (*Call, error) {
-			_, call, err := n.BeginUnlessAway(t.Context(), 7, about, probes)
+			_, call, err := n.BeginUnlessAway(t.Context(), 0, about, probes)
 			return &call, err
 		}
 		if _, err := begin(true); !errors.Is(err, ErrAway) {
@@ -111,7 +156,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 		if look, err = begin(true); err != nil {
 			t.Fatal("no look follows one that had no answer: ", err)
 		}
-		if look.Finish(t.Context(), nil); !n.Ready(7) {
+		if look.Finish(t.Context(), nil); !n.Ready(0) {
 			t.Error("the node has answered, and is away")
 		}
 	})
@@ -119,7 +164,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
-	n, about := reached(t)
+	n, _, about := reached(t)
 	if _, err := n.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,35 +7,95 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
-// report tells the breaker of an endpoint how a call to it ended. A call that was not sent in its
-// time tells nothing.
-func (n *Node) report(e *Endpoint, err error) {
+// report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not sent
+// in its time tells nothing. That one was not answered in its time tells only that something is
+// late, and this process may be: then a look follows, whose silence is judged.
+func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 	b := &e.breaker
-	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	late := isSilence(err)
 	switch {
 	case err == nil || IsAnswer(err):
 		if b.succeeded(n.env.Clock.Now()) {
 			n.tell("node answers again", nil)
 		}
 	case late && script.NotExecuted(err) && b.ready():
-	case late:
-		if b.timedOut(n.env.Clock.Now()) {
-			e.because(err)
-			n.tell("node does not answer in time", err)
+	case late && !looks && b.ready():
+		if e.looking.CompareAndSwap(false, true) {
+			n.env.Spawn(func(ctx context.Context) {
+				defer e.looking.Store(false)
+				n.look(ctx, e, slot)
+			})
 		}
-	default:
-		if b.broke(n.env.Clock.Now()) {
-			e.because(err)
-			what := "node is away"
-			if _, said := script.Said(err); said {
-				what = "node refuses calls"
-			}
-			n.tell(what, err)
+	case b.broke(n.env.Clock.Now()):
+		e.because(err)
+		what := "node is away"
+		if _, said := script.Said(err); said {
+			what = "node refuses calls"
+		} else if late {
+			what = "node does not answer"
 		}
+		n.tell(what, err)
 	}
+}
+
+// look finds out whether an endpoint answers a call that spends nothing.
+func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx, c := n.begin(ctx, e, slot, telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}, 0, nil)
+	c.probes = true
+	answer := make(chan error, 1)
+	go func() {
+		_, err := e.scripts.Peek(ctx, script.ShardKeys(n.env.Prefix, shard.Tag(slot), "ping"))
+		answer <- err
+	}()
+	judged, err := n.patiently(ctx, answer)
+	if !judged && e.breaker.ready() {
+		c.least = math.MaxInt64
+	}
+	c.Finish(ctx, err)
+}
+
+// How long a look waits for an answer.
+const (
+	lookTicks = 20 // of a call timeout
+	lookMost  = 10 // call timeouts, however late this process is
+)
+
+// patiently returns the answer to a call, or that there was none for a call timeout. In a process
+// that is short of CPU a reply lies there and nobody reads it. So no time counts in which this
+// goroutine was late itself: whoever reads replies has waited for a processor, too. A process that
+// is late all the time does not judge.
+func (n *Node) patiently(ctx context.Context, answer <-chan error) (judged bool, err error) {
+	tick := n.env.CallTimeout / lookTicks
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	began := n.env.Clock.Now()
+	for silent, now := 0, began; silent < lookTicks; {
+		if now-began > int64(lookMost*n.env.CallTimeout) {
+			return false, context.DeadlineExceeded
+		}
+		select {
+		case err = <-answer:
+			return true, err
+		case <-timer.C:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		chance.Yield() // all that can run go first
+		before := now
+		if now = n.env.Clock.Now(); now-before < 2*int64(tick) {
+			silent++
+		}
+		timer.Reset(tick)
+	}
+	return true, context.DeadlineExceeded
 }
 
 // timed tells the pace of an endpoint how long a call to it took.

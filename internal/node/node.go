@@ -70,6 +70,7 @@ type Endpoint struct {
 	breaker breaker
 	pace    pace
 	cause   atomic.Pointer[error] // why the breaker opened when it last did
+	looking atomic.Bool           // it is found out whether it answers
 	scripts *script.Endpoint
 }
 
