@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,11 +38,13 @@ type bubbleNode struct {
 	redis *redissim.Server
 	down  atomic.Bool  // it refuses every script
 	stuck atomic.Int64 // how long scripts that come now are on their way, nanoseconds
+	each  atomic.Int64 // how long it works for each key of a script, nanoseconds
 }
 
 func (n *bubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	if cmd == "EVALSHA" || cmd == "EVAL" {
-		time.Sleep(time.Duration(n.stuck.Load()))
+		keys, _ := strconv.ParseInt(args[1], 10, 64)
+		time.Sleep(time.Duration(n.stuck.Load() + keys*n.each.Load()))
 		if n.down.Load() {
 			c.WriteError("LOADING it is down")
 			return true

@@ -53,6 +53,8 @@ func toldOf(d *Decision, n int64, err error) telemetry.Decision {
 	switch {
 	case errors.Is(err, context.Canceled):
 		told.Outcome = telemetry.Canceled // also a caller that leaves while no node answers
+	case errors.Is(err, ErrOverloaded):
+		told.Outcome = telemetry.Shed
 	case err != nil:
 		told.Outcome = telemetry.Failed
 	case d.Shadowed:

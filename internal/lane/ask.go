@@ -145,13 +145,14 @@ func (l *Lane) retryIfDissolved(ctx context.Context, a *Ask, err error) error {
 	return err
 }
 
-// askAgain is for an ask whose batch was dissolved.
+// askAgain is for an ask whose batch was dissolved. The young go on another one. Those who waited
+// for long would be in a hurry there: each would need a script call of its own.
 func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
-	age := l.env.Clock.Now() - a.Since
-	if age > l.env.Boarding() {
+	age := time.Duration(l.env.Clock.Now() - a.Since)
+	if age > l.env.CallTimeout/2 {
 		return ErrOverloaded
 	}
-	return l.askLate(ctx, a, time.Duration(age))
+	return l.fill(ctx, a)
 }
 
 // Boarding is the age of a call above which it does not depart any more: more
@@ -160,9 +161,9 @@ func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
 // the others on board.
 func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
 
-// overdue reports whether what waits since that time has done so for more than three eighths of the
-// call timeout. Who comes behind it would wait as long: it would be answered late, or not sent.
-func (e *Env) overdue(since, now int64) bool { return now-since > int64(e.CallTimeout/8*3) }
+// overdue reports whether what waits since that time has done so for more than half of the call
+// timeout. Who comes behind it would wait as long: it would be answered late, or not sent.
+func (e *Env) overdue(since, now int64) bool { return now-since > int64(e.CallTimeout/2) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

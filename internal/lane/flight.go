@@ -22,6 +22,7 @@ type flight struct {
 	asks     []script.Section
 	served   []*Lane // see ranges
 	load     int     // how much that is, see maxLoad
+	began    int64   // when it was sent
 	shards   int     // of the sections: those of one lane follow each other
 	oldest   int64
 	split    bool // some limit has shards to go to instead
@@ -99,6 +100,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	}
 	f.sent.Store(false)
 	f.over.Store(false)
+	f.began = now
 	f.ctx.at = e.Clock.At(now + int64(budget))
 	f.watch.Reset(budget)
 	e.air.add(f)

@@ -13,9 +13,8 @@ const (
 	// maxFlights is how many flights of one outbox may be under way at once: to one node, or to one
 	// part of a cluster. More of them would be emptier.
 	maxFlights = 16
-	// maxAboard is how much they may carry together, in what maxLoad counts. What more there is waits
-	// here, where it can be shed, and not in the connection.
-	maxAboard = 4 * maxLoad
+	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts.
+	leastAboard, maxAboard = 8, 4 * maxLoad
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
@@ -39,6 +38,8 @@ type outbox struct {
 	gone    int
 	flying  int          // flights under way
 	aboard  int          // what they carry
+	most    int          // that they may
+	best    int64        // how long a flight takes that need not wait, nanoseconds
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
 }
@@ -60,7 +61,7 @@ func (l *Lane) outbox() *outbox {
 	}
 	o := l.box.Load()
 	if o == nil || o.part != part {
-		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part} }).(*outbox)
+		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part, most: maxLoad} }).(*outbox)
 		l.box.Store(o)
 	}
 	return o
@@ -88,7 +89,7 @@ func (o *outbox) overdue(now int64) bool {
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
 // is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
-	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= maxAboard {
+	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= o.most {
 		return nil
 	}
 	o.loading = true
@@ -141,8 +142,24 @@ func (o *outbox) busy() bool {
 	return o.flying > 1
 }
 
-// unload counts what a flight carried as landed. o.mu is held.
+// unload counts what a flight carried as landed. What the node cannot serve within an eighth of the
+// call timeout waits here, where it can be shed, and not in the connection: so flights that take
+// longer have less carried, and quicker ones more, while something waits. o.mu is held.
 func (o *outbox) unload(f *flight) {
+	if f.load == 0 {
+		return
+	}
+	took := o.env.Clock.Now() - f.began
+	if o.best == 0 || took < o.best {
+		o.best = took
+	}
+	o.best += (took - o.best) / 256 // the way may have become longer
+	switch {
+	case took-o.best > int64(o.env.CallTimeout/8):
+		o.most = max(o.most*3/4, leastAboard)
+	case o.aboard >= o.most:
+		o.most = min(o.most+leastAboard, maxAboard)
+	}
 	o.aboard -= f.load
 	f.load = 0
 }
@@ -162,7 +179,7 @@ func (o *outbox) landed(f *flight, again bool) *flight {
 
 // load puts what waits on the flight. What finds no room goes with another one at once.
 func (o *outbox) load(f *flight) {
-	for f.load < maxLoad {
+	for f.load < min(maxLoad, o.room()) {
 		l := o.pop(f)
 		if l == nil {
 			return
@@ -190,6 +207,13 @@ func (o *outbox) load(f *flight) {
 func (o *outbox) loaded(f *flight) {
 	o.loading = false
 	o.aboard += f.load
+}
+
+// room is how much the flight that loads may carry.
+func (o *outbox) room() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.most - o.aboard
 }
 
 // pop takes the lane that goes next; nil if there is none, and then the flight has loaded.

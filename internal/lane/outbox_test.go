@@ -32,7 +32,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		o.flying = maxFlights // nothing departs
 		o.add(l, l.env.Clock.Now())
 		first := l.call(t.Context(), 1, false)
-		time.Sleep(l.env.CallTimeout/8*3 + time.Millisecond)
+		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
 		with := l.call(t.Context(), 1, false)
 		way := l.Way // of another shard of the node
 		way.Limit = &quietLimit{}

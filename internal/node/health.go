@@ -21,6 +21,7 @@ func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 	late := isSilence(err)
 	switch {
 	case err == nil || IsAnswer(err):
+		e.answers.Add(1)
 		if b.succeeded(n.env.Clock.Now()) {
 			n.tell("node answers again", nil)
 		}
@@ -55,7 +56,7 @@ func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
 		_, err := e.scripts.Peek(ctx, script.ShardKeys(n.env.Prefix, shard.Tag(slot), "ping"))
 		answer <- err
 	}()
-	judged, err := n.patiently(ctx, answer)
+	judged, err := n.patiently(ctx, e, answer)
 	if !judged && e.breaker.ready() {
 		c.least = math.MaxInt64
 	}
@@ -72,11 +73,12 @@ const (
 // that is short of CPU a reply lies there and nobody reads it. So no time counts in which this
 // goroutine was late itself: whoever reads replies has waited for a processor, too. A process that
 // is late all the time does not judge.
-func (n *Node) patiently(ctx context.Context, answer <-chan error) (judged bool, err error) {
+func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) (judged bool, err error) {
 	tick := n.env.CallTimeout / lookTicks
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	began := n.env.Clock.Now()
+	answers := e.answers.Load()
 	for silent, now := 0, began; silent < lookTicks; {
 		if now-began > int64(lookMost*n.env.CallTimeout) {
 			return false, context.DeadlineExceeded
@@ -89,8 +91,12 @@ func (n *Node) patiently(ctx context.Context, answer <-chan error) (judged bool,
 			return false, ctx.Err()
 		}
 		chance.Yield() // all that can run go first
-		before := now
-		if now = n.env.Clock.Now(); now-before < 2*int64(tick) {
+		before, heard := now, answers
+		now, answers = n.env.Clock.Now(), e.answers.Load()
+		switch {
+		case answers != heard: // it is busy with other calls
+			silent = 0
+		case now-before < 2*int64(tick):
 			silent++
 		}
 		timer.Reset(tick)

@@ -71,6 +71,7 @@ type Endpoint struct {
 	pace    pace
 	cause   atomic.Pointer[error] // why the breaker opened when it last did
 	looking atomic.Bool           // it is found out whether it answers
+	answers atomic.Int64          // to calls, so far
 	scripts *script.Endpoint
 }
 

@@ -39,11 +39,12 @@ const (
 	Degraded
 	Shadowed
 	Canceled // by the caller, so it says nothing of nodes
+	Shed     // this process had too many
 	outcomes
 )
 
 func (o Outcome) String() string {
-	return [...]string{"allowed", "denied", "error", "degraded", "shadowed", "canceled"}[o]
+	return [...]string{"allowed", "denied", "error", "degraded", "shadowed", "canceled", "shed"}[o]
 }
 
 // Source is where a decision was made.

@@ -1,0 +1,83 @@
+package shardlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// P8: far above what a node can serve, as much is served as before, what is served is in time, what
+// is not is told so when its time is up, and the node is not taken for away. Callers come back at
+// once, or come at a rate that nothing slows down.
+func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := bubbledNodes(t, 1)
+		f.punctual = true
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(1_000_000))
+		nodes[0].each.Store(int64(time.Millisecond) / 3) // a thousand keys a second, which have three names each
+		var served, shed atomic.Int64
+		var slowest sync.Map
+		call := func(i int64) {
+			began := time.Now()
+			d, err := users.Limiter(fmt.Sprint("user ", i%1000)).Allow(t.Context())
+			slowest.Store(time.Since(began), nil)
+			switch {
+			case err == nil && d.Allowed:
+				served.Add(1)
+			case errors.Is(err, shardlimit.ErrOverloaded) && errors.Is(err, shardlimit.ErrUnavailable):
+				shed.Add(1)
+			default:
+				t.Errorf("%+v, %v", d, err)
+			}
+		}
+		ask := func(callers int, pause time.Duration) (good, bad int64) {
+			served.Store(0)
+			shed.Store(0)
+			var all sync.WaitGroup
+			for end, i := time.Now().Add(300*time.Millisecond), 0; i < callers; i++ {
+				all.Go(func() {
+					for n := int64(i); time.Now().Before(end) && !t.Failed(); n += 7919 {
+						if pause == 0 {
+							call(n)
+							continue
+						}
+						all.Go(func() { call(n) })
+						time.Sleep(pause)
+					}
+				})
+			}
+			all.Wait()
+			return served.Load(), shed.Load()
+		}
+		ask(10, 0) // loads the scripts
+		peak, refused := ask(10, 0)
+		if peak < 200 || refused > 0 {
+			t.Errorf("10 callers: %d served, %d shed", peak, refused)
+		}
+		for name, load := range map[string]struct {
+			callers int
+			pause   time.Duration
+		}{"600 callers": {600, 0}, "10,000 a second": {10, time.Millisecond}} {
+			good, bad := ask(load.callers, load.pause)
+			t.Logf("%s: %d of %d served, %d shed", name, good, peak, bad)
+			if good < peak*95/100 || bad == 0 {
+				t.Errorf("%s: %d of %d served, %d shed", name, good, peak, bad)
+			}
+		}
+		slowest.Range(func(took, _ any) bool {
+			if took.(time.Duration) > shardlimit.DefaultCallTimeout+time.Millisecond {
+				t.Errorf("a call took %s", took)
+			}
+			return true
+		})
+		if d, err := users.Limiter("after").Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("after that: %+v, %v", d, err)
+		}
+	})
+}
