@@ -292,35 +292,6 @@ func together(n int, call func(i int) (shardlimit.Decision, error)) *said {
 	return &s
 }
 
-// steady has a caller for each limiter ask for two permits after every pause: a demand that is
-// spread evenly, so that what is counted does not hang on where a window begins. What is returned
-// ends that and tells what they got.
-func steady(t *testing.T, pause time.Duration, limiters []*shardlimit.Limiter) func() []history.Op {
-	var record history.Recorder
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for _, l := range limiters {
-		wg.Go(func() {
-			tally := record.Tally()
-			for ctx.Err() == nil {
-				start := history.Now()
-				d, err := l.AllowUpTo(context.WithoutCancel(ctx), 2)
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				tally.Add(start, history.Now(), d.Granted)
-				time.Sleep(pause)
-			}
-		})
-	}
-	return func() []history.Op {
-		stop()
-		wg.Wait()
-		return record.Ops()
-	}
-}
-
 // shortly is a context that ends with the test or soon.
 func shortly(tb testing.TB, d time.Duration) context.Context {
 	tb.Helper()

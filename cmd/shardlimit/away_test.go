@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -60,7 +61,14 @@ func TestAllowFinishesAChangeThatWasInterrupted(t *testing.T) {
 			t.Errorf("set does not say %q: %s", says, said)
 		}
 	}
-	walk(t, flags, []step{{"allow " + name, exitOK, []string{name + ": allowed 1 permit"}}})
+	text, code := runHere(t, append([]string{"allow", name}, flags...)...)
+	if strings.Contains(text, "0 of 10 left") { // its window ends first, which takes a second at most
+		time.Sleep(time.Second)
+		text, code = runHere(t, append([]string{"allow", name}, flags...)...)
+	}
+	if code != exitOK || !strings.Contains(text, name+": allowed 1 permit") {
+		t.Errorf("allow ended with %d: %s", code, text)
+	}
 }
 
 // In an outage every command says which server cannot be reached, once, before anything else.

@@ -19,12 +19,16 @@ const (
 // that, which this process does in the background, and asks again.
 func allowSettled(ctx context.Context, con console, l *shardlimit.Limiter, n int64) (shardlimit.Decision, error) {
 	ends := time.Now().Add(finishWithin)
-	for {
+	for once := false; ; {
 		d, err := l.AllowN(ctx, n)
 		if err != nil || d.Allowed || d.Mode() == shardlimit.Closed {
 			return d, err
 		}
 		state, err := l.Peek(ctx)
+		if err == nil && !once && !stranded(&state) && state.Remaining >= n {
+			once = true // the change ended just now
+			continue
+		}
 		if err != nil || !stranded(&state) {
 			return d, nil //nolint:nilerr // the decision stands
 		}
