@@ -6,12 +6,12 @@ std = {
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
     string = {fields = {'find', 'format', 'match', 'rep', 'sub'}},
-    table = {fields = {'insert'}},
+    table = {fields = {'concat'}},
   },
 }
 max_line_length = false
 ignore = {
-  '321/before', -- nil until it is read: see slidinglog_rest.lua
   '431', -- a function or a loop may have a name of its own that another part of the program has, too
-  '421/count',
+  -- parts that are included look again at what is stored, which may have changed meanwhile
+  '411/back', '421/count', '421/left',
 }

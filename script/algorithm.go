@@ -6,11 +6,11 @@ import "fmt"
 type Algorithm uint8
 
 const (
-	// AlgorithmSlidingLog admits at most the share in every window, wherever it begins; see
-	// [SlidingLog].
+	// AlgorithmSlidingLog admits at most the share in every window, wherever it begins, and dates
+	// every grant; where these are many, to within a 128th of the window, late and never early.
 	AlgorithmSlidingLog Algorithm = iota
 	// AlgorithmSlidingCounter admits at most the share in every window, wherever it begins, and
-	// keeps at most 20 numbers for it. The price: a permit may come back up to a sixteenth of the
+	// keeps at most 17 entries for it. The price: a permit may come back up to a sixteenth of the
 	// window late, never early.
 	AlgorithmSlidingCounter
 	// AlgorithmFixedWindow admits at most the share in each window of the node's clock; windows
@@ -43,8 +43,8 @@ func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == Algo
 // heads are the letters that tell the keys of the algorithms apart; magics begin the strings under
 // them.
 var (
-	heads  = [algorithms]string{"h", "c", "w", "t", "q"}
-	magics = [algorithms]string{"SLG3", "SCN1", "FXW2", "TKB3", "LKB1"}
+	heads  = [algorithms]string{"l", "c", "w", "t", "q"}
+	magics = [algorithms]string{"SLG4", "SCN2", "FXW3", "TKB3", "LKB1"}
 )
 
 // Twin is a shard of any algorithm in this process, equal to the scripts result for result: the
@@ -67,11 +67,11 @@ type Twin interface {
 func NewTwin(a Algorithm) Twin {
 	switch a {
 	case AlgorithmSlidingLog:
-		return &SlidingLog{}
+		return &packed[log[slidingLog], *log[slidingLog]]{}
 	case AlgorithmSlidingCounter:
-		return &packed[slidingCounter, *slidingCounter]{}
+		return &packed[log[slidingCounter], *log[slidingCounter]]{}
 	case AlgorithmFixedWindow:
-		return &packed[fixedWindow, *fixedWindow]{}
+		return &packed[log[fixedWindow], *log[fixedWindow]]{}
 	case AlgorithmTokenBucket:
 		return &packed[tokenBucket, *tokenBucket]{}
 	case AlgorithmLeakyBucket:

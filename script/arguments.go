@@ -6,7 +6,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// proposed appends what the script is told of the proposal: see slidinglog_settle.lua.
+// proposed appends what the script is told of the proposal: see packed_adopt.lua.
 func (r *TakeRequest) proposed(args []string) []string {
 	p, seen, known := r.Proposal, 0, r.known()
 	if r.Seen {

@@ -12,8 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-var allAlgorithms = append([]Algorithm{AlgorithmSlidingLog}, packedOnes...)
-
 // act is a number of permits that may act from an instant on, us.
 type act struct{ at, permits int64 }
 

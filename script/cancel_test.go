@@ -21,7 +21,7 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
 	target := []int64{17, 100, 999_983}[random.IntN(3)]
 	burst := []int64{target, target/2 + 1, 2*target + 1}[random.IntN(3)]
-	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
+	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Keep: time.Hour, Burst: burst})
 	most := target
 	if a.bursty() {
 		most = burst
@@ -192,10 +192,7 @@ func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			for seed := range extent.Some(uint64(6)) {
 				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
-				s := served{t, clockedPacked{clocked{client: client, ref: ref}}}
-				if a == AlgorithmSlidingLog {
-					s.server = clocked{client: client, ref: ref}
-				}
+				s := served{t, clocked{client: client, ref: ref}}
 				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 500, s)
 			}
 		})

@@ -207,7 +207,7 @@ func TestRefundsRestoreCredit(t *testing.T) {
 // However much is booked, the ledger stays what the scripts can read.
 func TestHugeBookingsFitTheirFields(t *testing.T) {
 	p, now := proposal(t, 1, MaxPermits, time.Millisecond), int64(1_700_000_000_000_000)
-	log := &SlidingLog{}
+	log := &slidingTwin{}
 	for range 40 {
 		for who := range 3 {
 			r := asking(p, who, MaxPermits)

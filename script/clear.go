@@ -24,7 +24,7 @@ func (e *Endpoint) Clear(ctx context.Context, s ShardRef) (ClearReply, error) {
 }
 
 func parseClear(reply []rueidis.RedisMessage) (ClearReply, error) {
-	p := &programs[clearProgram]
+	p := &programs[recordPrograms+clearProgram]
 	var n [3]int64
 	if len(reply) != len(n) {
 		return ClearReply{}, malformed(p, "wrong length")
@@ -45,7 +45,7 @@ func (e *Endpoint) Drop(ctx context.Context, s ShardRef) error {
 	if err != nil {
 		return err
 	}
-	return parseDrop(&programs[dropProgram], reply)
+	return parseDrop(&programs[recordPrograms+dropProgram], reply)
 }
 
 func parseDrop(p *program, reply []rueidis.RedisMessage) error {

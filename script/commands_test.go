@@ -48,31 +48,29 @@ func TestARequestThatAsksTheSameAgainIsNotWrittenAnew(t *testing.T) {
 // follows: all are there since the version of Redis that the comment names, as its
 // documentation says.
 var commandsOf62 = map[string][]string{
-	"TIME":             {},                      // 2.6.0
-	"INFO":             {},                      // 1.0.0, the section 'server' too
-	"LASTSAVE":         {},                      // 1.0.0
-	"TYPE":             {},                      // 1.0.0
-	"EXISTS":           {},                      // 1.0.0
-	"GET":              {},                      // 1.0.0
-	"SET":              {"PX", "NX", "KEEPTTL"}, // 1.0.0; PX and NX 2.6.12, KEEPTTL 6.0.0
-	"SETRANGE":         {},                      // 2.2.0
-	"PEXPIRE":          {},                      // 2.6.0
-	"PTTL":             {},                      // 2.6.0
-	"DEL":              {},                      // 1.0.0
-	"HEXISTS":          {},                      // 2.0.0
-	"HDEL":             {},                      // 2.0.0, several fields 2.4.0
-	"HGETALL":          {},                      // 2.0.0
-	"HMGET":            {},                      // 2.0.0
-	"HSET":             {},                      // 2.0.0, several fields 4.0.0
-	"ZADD":             {},                      // 1.2.0, several members 2.4.0
-	"ZCARD":            {},                      // 1.2.0
-	"ZCOUNT":           {},                      // 2.0.0
-	"ZRANGE":           {},                      // 1.2.0, by rank
-	"ZREVRANGE":        {},                      // 1.2.0
-	"ZRANGEBYSCORE":    {"LIMIT"},               // 1.0.5
-	"ZREM":             {},                      // 1.2.0, several members 2.4.0
-	"ZREMRANGEBYSCORE": {},                      // 1.2.0
-	"ZSCORE":           {},                      // 1.2.0
+	"TIME":          {},                      // 2.6.0
+	"INFO":          {},                      // 1.0.0, the section 'server' too
+	"LASTSAVE":      {},                      // 1.0.0
+	"TYPE":          {},                      // 1.0.0
+	"EXISTS":        {},                      // 1.0.0
+	"GET":           {},                      // 1.0.0
+	"GETRANGE":      {},                      // 2.4.0
+	"SET":           {"PX", "NX", "KEEPTTL"}, // 1.0.0; PX and NX 2.6.12, KEEPTTL 6.0.0
+	"SETRANGE":      {},                      // 2.2.0
+	"PEXPIRE":       {},                      // 2.6.0
+	"PTTL":          {},                      // 2.6.0
+	"DEL":           {},                      // 1.0.0
+	"HEXISTS":       {},                      // 2.0.0
+	"HDEL":          {},                      // 2.0.0, several fields 2.4.0
+	"HGETALL":       {},                      // 2.0.0
+	"HMGET":         {},                      // 2.0.0
+	"HSET":          {},                      // 2.0.0, several fields 4.0.0
+	"ZADD":          {},                      // 1.2.0, several members 2.4.0
+	"ZCARD":         {},                      // 1.2.0
+	"ZCOUNT":        {},                      // 2.0.0
+	"ZRANGEBYSCORE": {"LIMIT"},               // 1.0.5
+	"ZREM":          {},                      // 1.2.0, several members 2.4.0
+	"ZSCORE":        {},                      // 1.2.0
 }
 
 // A script names no command and no option that Redis 6.2 does not have, and uses nothing of

@@ -19,7 +19,7 @@ import (
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Standalone(b)
 	client := server.Client(b)
-	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)
@@ -54,7 +54,7 @@ func BenchmarkScript(b *testing.B) {
 			call := func(gap, size int64) rueidis.Completed {
 				now += gap
 				r := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
-				return client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
+				return client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
 					Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()
 			}
 			fill(b, client, func() rueidis.Completed { return call(10_000, 1) }, 100)
@@ -127,7 +127,7 @@ func BenchmarkTwin(b *testing.B) {
 		b.Fatal(err)
 	}
 	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
-	log, now := &SlidingLog{}, int64(0)
+	log, now := &slidingTwin{}, int64(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		now += 100

@@ -68,51 +68,6 @@ func TestAStateWithoutAShareHasADeadlineToo(t *testing.T) {
 	})
 }
 
-// A head that is kept for long outlives its log, whose entries have left the window by then: what
-// is granted after that is counted as before, and no loss of memory is seen in it.
-func TestTheHeadOutlivesTheLog(t *testing.T) {
-	c := newClock(t)
-	ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), ShardKeys("", "t", "limit")
-	p, err := NewProposal(1, 10, 10, time.Second, 24*time.Hour, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	take := func(permits, want int64) {
-		t.Helper()
-		reply, err := endpoint.Take(ctx, ref, ones(p, permits))
-		if err != nil || reply.Granted != want || reply.Status == Lost {
-			t.Fatalf("%+v %v", reply, err)
-		}
-	}
-	fill := func() {
-		t.Helper()
-		for range 5 {
-			take(2, 2)
-			c.forward(time.Millisecond)
-		}
-		take(1, 0)
-	}
-	for range 3 {
-		fill()
-		c.forward(time.Second - 3*time.Millisecond)
-		take(2, 2) // some entries have left the window, the others have not
-		if life := c.TTL(ref.head); life < 24*time.Hour-time.Second {
-			t.Fatalf("the head lives %v", life)
-		}
-		if life := c.TTL(ref.log); life > logKeep+2*time.Second {
-			t.Fatalf("the log lives %v", life)
-		}
-		c.forward(logKeep + 3*time.Second)
-		if c.Exists(ref.log) || !c.Exists(ref.head) {
-			t.Fatal("the log does not expire before the head")
-		}
-	}
-	c.forward(25 * time.Hour)
-	if keys := c.Keys(); len(keys) != 0 {
-		t.Fatalf("%q live for ever", keys)
-	}
-}
-
 // After its fence a call grants, adopts and writes nothing, also where there is a state.
 func TestNothingIsDoneAfterTheFence(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {

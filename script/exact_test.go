@@ -79,11 +79,11 @@ func TestABucketComesBackUnderAnotherWindow(t *testing.T) {
 	}
 }
 
-func bucketServers(t *testing.T, a Algorithm) map[string]packedServer {
+func bucketServers(t *testing.T, a Algorithm) map[string]clockedShard {
 	m := miniredis.RunT(t)
 	ref := a.Keys(redistest.Prefix(t), "t", "limit")
-	return map[string]packedServer{
-		"miniredis": emulatedPacked{emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
-		"redis":     clockedPacked{clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref}},
+	return map[string]clockedShard{
+		"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref},
+		"redis":     clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref},
 	}
 }

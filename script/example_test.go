@@ -41,23 +41,6 @@ func ExampleEndpoint_Take() {
 	// Output: fresh granted 9 asks [4 1] free 1 retry 1m0s
 }
 
-func ExampleSlidingLog() {
-	var shard script.SlidingLog
-	proposal, err := script.NewProposal(1, 3, 3, time.Second, 0, false)
-	if err != nil {
-		log.Fatal(err)
-	}
-	request := &script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: 2}}}
-	for now := int64(0); now <= 1_000_000; now += 500_000 {
-		reply := shard.Take(now, request)
-		fmt.Println("granted", reply.Granted, "retry", reply.Retry)
-	}
-	// Output:
-	// granted 2 retry 0s
-	// granted 1 retry 500ms
-	// granted 2 retry 0s
-}
-
 func ExampleDistribute() {
 	asks, permits := script.Distribute(nil, 10, []script.Group{{Size: 4, Count: 3}, {Size: 1, Count: 1}})
 	fmt.Println(asks, permits)

@@ -8,7 +8,7 @@
 -- retry us of each caller. The ledger lives as long as the head. A server that refuses to write
 -- harms fairness only.
 if remark and not written then
-  redis.pcall('SETRANGE', KEYS[1], MARK, format('@head.contended.form', contended))
+  redis.pcall('SETRANGE', KEYS[1], MARK, format('@packed.contended.form', contended))
 end
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])

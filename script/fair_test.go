@@ -158,7 +158,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 func TestMoreNamesThanAccounts(t *testing.T) {
 	m := miniredis.RunT(t)
 	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}
-	twin, p, now := &SlidingLog{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
+	twin, p, now := &slidingTwin{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 20
 	if race.Enabled {
 		many, left = 1300, 300 // everybody comes once instead of twice: some fall silent after there is room
@@ -178,7 +178,7 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 		}
 		fullest = max(fullest, len(twin.Ledger(now).Standings))
 	}
-	if _, _, ledger := server.stored(); ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+	if _, ledger := server.stored(); ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
 		t.Error("the ledgers differ")
 	}
 	if last := len(twin.Ledger(now).Standings); fullest != fairness.MaxAccounts+1 || last > left {

@@ -17,7 +17,7 @@ import (
 // callers, with one, and while participants contend.
 func BenchmarkFairScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)
@@ -48,7 +48,7 @@ func BenchmarkFairScript(b *testing.B) {
 						}
 					}
 					commands = append(commands,
-						client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
+						client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
 							Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
 				}
 				for _, reply := range client.DoMulti(context.Background(), commands...) {
@@ -58,7 +58,7 @@ func BenchmarkFairScript(b *testing.B) {
 				}
 			}
 			if err := client.Do(context.Background(),
-				client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
+				client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
 					Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now,
 					10)).Build()).Error(); err != nil {
 				b.Fatal(err)
@@ -81,7 +81,7 @@ func BenchmarkFairScript(b *testing.B) {
 func BenchmarkFairCallers(b *testing.B) {
 	const people, callers, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)
@@ -99,7 +99,7 @@ func BenchmarkFairCallers(b *testing.B) {
 					round++
 				}
 				if err := client.Do(context.Background(),
-					client.B().Evalsha().Sha1(sha).Numkeys(3).Key(ref.head, ref.log, ref.ledger).
+					client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
 						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).Error(); err != nil {
 					b.Fatal(err)
 				}

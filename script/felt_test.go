@@ -33,8 +33,8 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 			ref := a.Keys(redistest.Prefix(t), "t", name)
 			for where, shard := range map[string]cancelShard{
 				"twin":      NewTwin(a),
-				"miniredis": served{t, emulatedPacked{emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}}},
-				"redis":     served{t, clockedPacked{clocked{client: client, uptime: 1_000_000, ref: ref}}},
+				"miniredis": served{t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
+				"redis":     served{t, clocked{client: client, uptime: 1_000_000, ref: ref}},
 			} {
 				ask := func(epoch, permits int64, window time.Duration, now int64) TakeReply {
 					return shard.Take(now, ones(terms(t, Terms{

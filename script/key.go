@@ -5,8 +5,8 @@ import "strings"
 // ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].
 type ShardRef struct {
-	algorithm         Algorithm
-	head, log, ledger string
+	algorithm    Algorithm
+	head, ledger string
 }
 
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
@@ -18,9 +18,6 @@ func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
 		return ShardRef{}
 	}
 	key := func(kind string) string { return prefix + "{" + tag + "}:" + kind + ":" + name }
-	if a == AlgorithmSlidingLog {
-		return ShardRef{algorithm: a, head: key("h"), log: key("l"), ledger: key("b")}
-	}
 	return ShardRef{algorithm: a, head: key(heads[a]), ledger: key("b" + heads[a])}
 }
 
@@ -31,13 +28,10 @@ func (a Algorithm) KeysInLife(prefix, tag, life, name string) ShardRef {
 		return ref
 	}
 	mark := func(key string) string {
-		if key == "" {
-			return ""
-		}
 		at := len(prefix) + len("{}:") + len(tag)
 		return key[:at] + "f" + life + ":" + key[at:]
 	}
-	ref.head, ref.log, ref.ledger = mark(ref.head), mark(ref.log), mark(ref.ledger)
+	ref.head, ref.ledger = mark(ref.head), mark(ref.ledger)
 	return ref
 }
 
@@ -50,26 +44,14 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 
 // keys returns the keys in the order in which the scripts declare them.
-func (s ShardRef) keys() [3]string {
-	if s.log == "" {
-		return [3]string{s.head, s.ledger}
-	}
-	return [3]string{s.head, s.log, s.ledger}
-}
+func (s ShardRef) keys() [2]string { return [2]string{s.head, s.ledger} }
 
-// Head returns the key of the shard's head: configuration, totals and, but for the sliding log,
-// everything else.
+// Head returns the key of the shard's state.
 func (s ShardRef) Head() string { return s.head }
-
-// Log returns the key of a sliding log's closed entries; "" for other algorithms.
-func (s ShardRef) Log() string { return s.log }
 
 // program returns the number of the program for an operation on the shard.
 func (s ShardRef) program(operation int) int {
-	if s.algorithm == AlgorithmSlidingLog {
-		return operation
-	}
-	return packedPrograms + int(s.algorithm-1)*shardOperations + operation
+	return recordPrograms + int(s.algorithm)*shardOperations + operation
 }
 
 // Ledger returns the key of the accounts that participants have while they contend.
@@ -89,7 +71,7 @@ func RecordKeys(prefix, tag, name string) RecordRef {
 	return RecordRef{record: prefix + "{" + tag + "}:r:" + name, participants: prefix + "{" + tag + "}:p:" + name}
 }
 
-func (r RecordRef) keys() [3]string { return [3]string{r.record, r.participants} }
+func (r RecordRef) keys() [2]string { return [2]string{r.record, r.participants} }
 
 // Record returns the key of the record itself.
 func (r RecordRef) Record() string { return r.record }

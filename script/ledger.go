@@ -29,7 +29,7 @@ func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) 
 }
 
 func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
-	p := &programs[ledgerProgram]
+	p := &programs[recordPrograms+ledgerProgram]
 	var n [5]int64
 	if len(reply) != len(n)+1 {
 		return LedgerReply{}, malformed(p, "wrong length")
@@ -46,17 +46,4 @@ func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
 		b.Standings = ledger.Standings(fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
 	}
 	return b, nil
-}
-
-// Ledger lists the participants, as [Endpoint.Ledger] does.
-func (l *SlidingLog) Ledger(now int64) LedgerReply {
-	if l.epoch == 0 {
-		return LedgerReply{}
-	}
-	v := l.clock(now)
-	b := LedgerReply{Status: OK, Contended: l.fair.contended > 0 && l.fair.contended+2*l.window > v.now}
-	if b.Contended {
-		b.Standings = l.fair.ledger.Standings(l.term(v))
-	}
-	return b
 }

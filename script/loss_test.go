@@ -3,8 +3,6 @@ package script
 import (
 	"context"
 	"errors"
-	"reflect"
-	"strconv"
 	"testing"
 	"time"
 
@@ -12,66 +10,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// TestPartlyLostMemory: one of the two keys was evicted. What it held may be in use, so it is a
-// loss like any other.
-func TestPartlyLostMemory(t *testing.T) {
-	c := newClock(t)
-	ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
-	for _, evicted := range []string{"head", "log", "log, filled again"} {
-		for _, quarantine := range []bool{false, true} {
-			t.Run(evicted+" "+strconv.FormatBool(quarantine), func(t *testing.T) {
-				ref := ShardKeys(redistest.Prefix(t), "t", "limit")
-				p, err := NewProposal(1, 10, 10, time.Second, 0, quarantine)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range 5 {
-					if i == 4 && evicted == "log, filled again" {
-						c.Del(ref.log)
-					}
-					if _, err := endpoint.Take(ctx, ref, ones(p, 2)); err != nil {
-						t.Fatal(err)
-					}
-					c.forward(100 * time.Millisecond)
-				}
-				c.forward(500 * time.Millisecond) // the oldest entry leaves
-				switch evicted {
-				case "head":
-					c.Del(ref.head)
-				case "log":
-					c.Del(ref.log)
-					fallthrough
-				default:
-					if _, err := endpoint.Peek(ctx, ref); !errors.Is(err, ErrForeignState) {
-						t.Errorf("peek: %v", err)
-					}
-					if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: 1}); !errors.Is(err,
-						ErrForeignState) {
-						t.Errorf("refund: %v", err)
-					}
-				}
-				reply, err := endpoint.Take(ctx, ref, ones(p, 10))
-				want := TakeReply{Status: Fresh, Granted: 10}
-				if quarantine {
-					want = TakeReply{Status: Lost, Closed: time.Second}
-				}
-				if err != nil || reply.Status != want.Status || reply.Granted != want.Granted ||
-					reply.Closed != want.Closed {
-					t.Errorf("%+v %v", reply, err)
-				}
-				c.forward(time.Second)
-				if reply, err := endpoint.Take(ctx, ref, ones(p, 11)); err != nil || reply.Status != OK ||
-					reply.Granted != 10 {
-					t.Errorf("a window later: %+v %v", reply, err)
-				}
-				if _, log, _ := stored(endpoint.client, ref); len(log) != 0 {
-					t.Errorf("%q is left", log)
-				}
-			})
-		}
-	}
-}
 
 // TestServerRefusesToWrite: a full or read-only server refuses before anything is written, and says
 // so. A denial writes nothing and goes on.
@@ -117,15 +55,15 @@ func TestServerRefusesToWrite(t *testing.T) {
 		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
 		"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
 	} {
-		head, log, _ := one.stored()
+		head, _ := one.stored()
 		command(t, client, words[0]...)
 		for operation, call := range refused {
 			var refusal *RefusedError
 			if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
 				t.Errorf("%s, %s: %v", name, operation, err)
 			}
-			if h, l, _ := one.stored(); h != head || !reflect.DeepEqual(l, log) {
-				t.Fatalf("%s, %s: the state changed to %q %q", name, operation, h, l)
+			if h, _ := one.stored(); h != head {
+				t.Fatalf("%s, %s: the state changed to %q", name, operation, h)
 			}
 		}
 		if err := take(49)(); err != nil {

@@ -1,7 +1,7 @@
 --@needs MAGIC
---@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch
---@gives falls find floor format head held lasts now offset overdraw pace refund regrid
---@gives releases reshape retire share start stepped sub target time touched window
+--@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch falls find
+--@gives floor format head held lasts now offset overdraw pace partial refund regrid releases
+--@gives reshape retire share start stepped sub tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -55,6 +55,11 @@ local pace, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = @STATE
+local tail, tail_at -- what is written behind `partial` state, and where: see log.lua
+local partial = false -- text() gives the beginning only; what follows stays
+if head == '' then
+  head = nil
+end
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
 if head then

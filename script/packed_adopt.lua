@@ -5,7 +5,7 @@
 -- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
 -- move the share.
 --
--- ARGV  1 and 2 as slidinglog_settle.lua says, the time to live being that once unused, and the
+-- ARGV  1 and 2 as packed_adopt.lua says, the time to live being that once unused, and the
 --       burst with target 0 1 if another algorithm takes over
 --       3.. the operation's own
 local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0

@@ -16,7 +16,7 @@ import (
 // BenchmarkScript does for the sliding log.
 func BenchmarkPackedScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
-	for _, a := range packedOnes {
+	for _, a := range allAlgorithms {
 		number := ShardRef{algorithm: a}.program(takeProgram)
 		text := strings.Replace(programs[number].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 		sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()

@@ -1,19 +1,18 @@
---@needs advance as_proposed burst closed_until contended epoch find head now offset parse share sub
---@needs target touched window
+--@needs as_proposed burst closed_until contended epoch find head now offset share sub target touched
+--@needs window
 --@sets burst closed_until contended epoch now offset share start stepped target touched window
 --@gives calm
--- One-string algorithms, part 3 of every operation but drop: read the state, bring it to now.
+-- One-string algorithms, part 2 of every operation but drop: read what all have in common.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
 if head then
-  local sound, own
+  local sound
   calm =
     as_proposed
       and find(head, '@packed.closed_until..offset.zero', @packed.closed_until.from, true) == @packed.closed_until.from
         and find(head, '@packed.contended.zero', @packed.contended.from, true) == @packed.contended.from
   if calm then
-    sound, target, share, window, touched, burst = pcall(function(state, slice)
-      return slice(state, @packed.target) + 0, slice(state, @packed.share) + 0, slice(state, @packed.window) + 0,
-        slice(state, @packed.touched) + 0, slice(state, @packed.burst) + 0
+    sound, share, window, touched = pcall(function(state, slice)
+      return slice(state, @packed.share) + 0, slice(state, @packed.window) + 0, slice(state, @packed.touched) + 0
     end, head, sub)
   else
     sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
@@ -24,11 +23,8 @@ if head then
           slice(state, @packed.burst) + 0, slice(state, @packed.contended) + 0
       end, head, sub)
   end
-  if sound then
-    sound, own = pcall(parse, head)
-  end
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and own and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
+  if not (sound and (as_proposed or epoch >= 1) and window >= 1000 and target >= 0 and target < 1e13
     and share >= 0 and share < 1e13
     and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
       and contended < 1e16) then
@@ -40,5 +36,4 @@ if head then
     now = touched
     stepped = true
   end
-  advance()
 end

@@ -7,37 +7,45 @@ import (
 
 // withPacked fills in the recipes of the algorithms that keep a shard in one string.
 func withPacked(all [programCount]recipe) [programCount]recipe {
+	log := []string{"log_load", "packed_calm", "log"}
 	for a, own := range map[Algorithm]struct {
 		file  string
 		rule  []string
 		taken string
+		end   string // of what is read of the string at first
 	}{
-		AlgorithmSlidingCounter: {"slidingcounter", []string{"slidingcounter"}, "packed_taken"},
-		AlgorithmFixedWindow:    {"fixedwindow", []string{"fixedwindow"}, "packed_taken"},
-		AlgorithmTokenBucket:    {"tokenbucket", []string{"bucket", "tokenbucket"}, "packed_taken"},
-		AlgorithmLeakyBucket:    {"leakybucket", []string{"bucket", "leakybucket"}, "leakybucket_taken"},
+		AlgorithmSlidingLog:     {"slidinglog", log, "packed_taken", number(readFirst - 1)},
+		AlgorithmSlidingCounter: {"slidingcounter", log, "packed_taken", number(readFirst - 1)},
+		AlgorithmFixedWindow:    {"fixedwindow", log, "packed_taken", number(readFirst - 1)},
+		AlgorithmTokenBucket:    {"tokenbucket", []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"}, "packed_taken", "-1"},
+		AlgorithmLeakyBucket: {"leakybucket", []string{"packed_calm", "bucket", "leakybucket", "bucket_load"}, "leakybucket_taken",
+			"-1"},
 	} {
 		add := func(operation int, name string, parts ...string) {
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{
-				name:  a.String() + " " + name,
+				name:  name,
 				file:  own.file + "_" + name,
 				parts: parts,
-				names: map[string]string{"MAGIC": magics[a], "TAKES": strconv.FormatBool(operation == takeProgram)},
+				names: withNames(logs[a].names(), map[string]string{
+					"MAGIC": magics[a], "TAKES": strconv.FormatBool(operation == takeProgram),
+					"STATE": "redis.pcall('GETRANGE', KEYS[1], '0', '" + own.end + "')",
+				}),
 			}
 		}
-		load := slices.Concat([]string{"packed_names", "packed"}, own.rule, []string{"packed_load"})
-		with := func(parts ...string) []string { return slices.Concat(load, parts) }
-		add(takeProgram, "take",
-			with("fenced", "packed_adopt", "packed_take", "fair", "packed_grant", "packed_reply", own.taken,
-				"fair_settle",
-				"reply")...)
+		load := []string{"packed_names", "packed", "packed_load"}
+		with := func(parts ...string) []string { return slices.Concat(load, own.rule, parts) }
+		fenced := func(parts ...string) []string {
+			return slices.Concat(load, []string{"fenced"}, own.rule, []string{"packed_adopt"}, parts)
+		}
+		take := fenced("packed_take", "fair", "packed_grant", "packed_reply", own.taken, "fair_settle", "reply")
+		if i := slices.Index(take, "log_load"); i > 0 {
+			take = slices.Insert(take, i+1, "log_calm")
+		}
+		add(takeProgram, "take", take...)
 		add(reserveProgram, "reserve",
-			with("fenced", "packed_adopt", "fair_charge", "packed_reserve", "packed_reply",
-				"packed_reserved",
-				"fair_charged")...)
+			fenced("fair_charge", "packed_reserve", "packed_reply", "packed_reserved", "fair_charged")...)
 		add(settleProgram, "settle",
-			with("fenced", "packed_adopt", "settle_once", "packed_back", "packed_reply", "settled", "fair_used",
-				"reply")...)
+			fenced("settle_once", "packed_back", "packed_reply", "settled", "fair_used", "reply")...)
 		add(peekProgram, "peek", with("packed_peek")...)
 		add(clearProgram, "clear", with("packed_clear")...)
 		add(ledgerProgram, "ledger", with("ledger")...)

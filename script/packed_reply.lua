@@ -1,6 +1,6 @@
---@needs MAGIC at available burst calm ceil closed closed_until contended epoch format granted head
---@needs now offset renew reset retry_in share soonest start status stepped sub target text touched
---@needs used window
+--@needs MAGIC as_proposed at available burst calm ceil closed closed_until contended epoch format
+--@needs granted head now offset partial renew reset retry_in share soonest start status stepped sub
+--@needs tail tail_at target text touched used window
 --@gives again next_us reply written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start or 0, free before, granted, used, what settle needs, next us, retry us (-1
@@ -11,16 +11,29 @@ if renew then
   local done
   local own = format('@packed.touched..contended.form', now, burst, contended) .. text()
   local slice = window / 16
-  if calm and not stepped and again <= window and now - now % slice == touched - touched % slice
-    and #own >= #head - @packed.touched.at then
-    -- The time to live was set in this sixteenth of a window: it is long enough.
+  -- The time to live was set in this sixteenth of a window: it is long enough.
+  local lives = as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
+  local life = not (lives and partial) and format('%d',
+    ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], @terms.head_life))
+  if tail then
+    done = redis.pcall('SETRANGE', KEYS[1], tail_at, tail)
+  end
+  if type(done) == 'table' then
+    return {-2, done.err}
+  elseif lives and calm and not stepped and (partial or #own >= #head - @packed.touched.at) then
     done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
   else
     --@include packed_rest
-    local life = ceil((again > closed and again or closed) / 1000) + sub(ARGV[2], @terms.head_life)
     local state =
       format('@packed.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
-    done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
+    if partial then
+      done = redis.pcall('SETRANGE', KEYS[1], '0', state)
+      if life then
+        redis.pcall('PEXPIRE', KEYS[1], life)
+      end
+    else
+      done = redis.pcall('SET', KEYS[1], state, 'PX', life)
+    end
   end
   if type(done) == 'table' and done.err then
     return {-2, done.err}

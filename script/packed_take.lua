@@ -5,7 +5,7 @@
 -- follows, which grants it, then packed_grant.lua, packed_reply.lua and fair_settle.lua.
 --
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
--- Reply as packed_reply.lua makes it, then what slidinglog_taken.lua or leakybucket_taken.lua adds,
+-- Reply as packed_reply.lua makes it, then what packed_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
 local MARK = '@packed.contended.at' -- where in the state `contended` is, from 0
 local available = 0

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/fairness"
@@ -17,8 +16,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// packedOnes are the algorithms that keep a shard in one string.
-var packedOnes = []Algorithm{AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket, AlgorithmLeakyBucket}
+var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket,
+	AlgorithmLeakyBucket}
 
 // packedTwin is a twin whose state tests can read.
 type packedTwin interface {
@@ -39,7 +38,7 @@ func (m *packed[S, R]) head() string {
 }
 
 func (m *packed[S, R]) magic() string {
-	for _, a := range packedOnes {
+	for _, a := range allAlgorithms {
 		if reflect.TypeOf(NewTwin(a)) == reflect.TypeOf(m) {
 			return magics[a]
 		}
@@ -50,18 +49,6 @@ func (m *packed[S, R]) magic() string {
 func (m *packed[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
 
 func (m *packed[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
-
-func (w *fixedWindow) text() string {
-	return columns.FixedWindow.Sprint(w.opened, w.since, w.counts[0], w.counts[1])
-}
-
-func (c *slidingCounter) text() string {
-	text := columns.SlidingCounter.Sprint(c.total, c.opened, c.since)
-	for _, cell := range c.cells[:c.count] {
-		text += columns.Cell.Sprint(cell.date, cell.permits)
-	}
-	return text
-}
 
 func (t *tokenBucket) text() string {
 	t.bare()
@@ -77,31 +64,7 @@ func (t *tokenBucket) text() string {
 }
 func (l *leakyBucket) text() string { return columns.LeakyBucket.Sprint(l.last, l.lastPart) }
 
-// packedServer is another algorithm's shard on a server whose clock a test holds.
-type packedServer interface {
-	clockedShard
-	stored() (head, ledger string)
-}
-
-// emulatedPacked is a shard on miniredis, which lets tests set its clock.
-type emulatedPacked struct{ emulated }
-
-func (m emulatedPacked) stored() (head, ledger string) { return storedHead(m.endpoint.client, m.ref) }
-
-func storedHead(client rueidis.Client, ref ShardRef) (head, ledger string) {
-	head, err := client.Do(context.Background(), client.B().Get().Key(ref.head).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		panic(err)
-	}
-	return head, ledgerOf(client, ref)
-}
-
-// clockedPacked is a clocked shard of one string.
-type clockedPacked struct{ clocked }
-
-func (c clockedPacked) stored() (head, ledger string) { return storedHead(c.client, c.ref) }
-
-// packedStage draws the same sequences as for the sliding log, for another algorithm.
+// packedStage draws sequences for an algorithm.
 type packedStage struct {
 	*stage
 	algorithm Algorithm
@@ -163,7 +126,7 @@ func (s *packedStage) aimTurn(st *step) {
 
 // agreePacked runs one generated sequence on twin and server and compares every reply, and every
 // byte that is stored.
-func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server packedServer) {
+func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server clockedShard) {
 	s := &packedStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
@@ -184,6 +147,11 @@ func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server packedServer) 
 					twin.head(), twin.ledger().Fields(), head, ledger)
 			}
 		}
+		for _, ms := range server.lives() {
+			if ms <= 0 || ms > milliseconds(12*MaxWindow+MaxFill+keep) {
+				t.Fatalf("%v: a key lives %d ms", a, ms)
+			}
+		}
 		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
 			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Ledger(s.node), got)
 		}
@@ -191,14 +159,14 @@ func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server packedServer) 
 }
 
 func TestPackedAgreesWithMiniredis(t *testing.T) {
-	for _, a := range packedOnes {
+	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			m := miniredis.RunT(t)
 			endpoint := NewEndpoint(miniClient(t, m))
 			rapid.Check(t, func(t *rapid.T) {
 				m.FlushAll()
 				agreePacked(t, a, NewTwin(a).(packedTwin),
-					emulatedPacked{emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")}})
+					emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
 			})
 		})
 	}
@@ -207,7 +175,7 @@ func TestPackedAgreesWithMiniredis(t *testing.T) {
 func TestPackedAgreesWithRedis(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	run := 0
-	for _, a := range packedOnes {
+	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				run++
@@ -215,9 +183,20 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 				twin := NewTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", "t", strconv.Itoa(run))
-				agreePacked(t, a, twin, clockedPacked{clocked{client: client, uptime: uptime, ref: ref}})
+				agreePacked(t, a, twin, clocked{client: client, uptime: uptime, ref: ref})
 				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.ledger).Build())
 			})
 		})
 	}
+}
+
+func FuzzTakeSequence(f *testing.F) {
+	m := miniredis.RunT(f)
+	endpoint := NewEndpoint(miniClient(f, m))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
+		m.FlushAll()
+		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
+		agreePacked(t, a, NewTwin(a).(packedTwin),
+			emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
+	}))
 }

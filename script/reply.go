@@ -66,12 +66,11 @@ const (
 
 // replyNames are the names that scripts write behind "@", for what they count from 1.
 var replyNames = map[string]int{
-	"reply.start": replyStart, "reply.at": replyAt, "reply.next": replyNext, "reply.retry": replyRetry,
+	"reply.start": replyStart, "reply.next": replyNext, "reply.retry": replyRetry,
 	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
 	"take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
 	"reserve.delay": reserveDelay, "reserve.paced": reservePaced,
 	"settle.back": settleBack, "settle.repeated": settleRepeated,
-	"peek.reset": peekReset,
 }
 
 // integers reads the first len(dst) elements of a reply, all of which must be integers within

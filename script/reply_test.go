@@ -63,7 +63,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	for i := range programs {
-		note(failure(&programs[i], reply, [3]string{"a", "b", "c"}))
+		note(failure(&programs[i], reply, [2]string{"a", "b"}))
 	}
 	p, err := NewProposal(1, 1, 1, MinWindow, 0, false)
 	note(err)
@@ -71,7 +71,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseSettle(reply, &SettleRequest{Back: 1, Charge: 1})
 	note(err)
-	_, err = parsePeek(&programs[peekProgram], reply)
+	_, err = parsePeek(&programs[recordPrograms+peekProgram], reply)
 	note(err)
 	_, err = parseClear(reply)
 	note(err)
@@ -83,7 +83,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, _, err = parseWriteRecord(reply, nil)
 	note(err)
-	note(parseDrop(&programs[dropProgram], reply))
+	note(parseDrop(&programs[recordPrograms+dropProgram], reply))
 	return errs
 }
 
@@ -146,22 +146,22 @@ func TestMalformedTakeReplies(t *testing.T) {
 }
 
 func TestStatusesBelowZero(t *testing.T) {
-	p := &programs[takeProgram]
+	p := &programs[recordPrograms+takeProgram]
 	var state *StateError
 	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
-		[3]string{"a", "b", "c"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+		[2]string{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
 		t.Error(err)
 	}
 	var refused *RefusedError
 	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}),
-		[3]string{"a", "b", "c"}); !errors.As(err, &refused) || !NotExecuted(err) {
+		[2]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
 	for _, reply := range [][][]byte{
 		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
 		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), [3]string{"a", "b", "c"}); !errors.Is(err, ErrMalformedReply) ||
+		if err := failure(p, message(t, reply), [2]string{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
 			NotExecuted(err) {
 			t.Errorf("%q: %v", reply, err)
 		}

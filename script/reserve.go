@@ -102,7 +102,7 @@ func (r *ReserveRequest) after() int64 {
 }
 
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
-	p := &programs[reserveProgram]
+	p := &programs[recordPrograms+reserveProgram]
 	var n [reserveNumbers]int64
 	if err := longer(p, reply, n[:]); err != nil {
 		return ReserveReply{}, err

@@ -130,7 +130,7 @@ func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
 
 // step makes one random call on the log and compares it with the model: which must agree to the
 // permit where exact, and where not, the log must keep to the limit all the same.
-func (b *bookings) step(t testing.TB, log redisLog, exact bool) {
+func (b *bookings) step(t testing.TB, log clockedShard, exact bool) {
 	m := &b.model
 	if b.random.IntN(3) > 0 {
 		b.now += b.random.Int64N(1 + b.random.Int64N(m.window/5))
@@ -155,7 +155,7 @@ func (b *bookings) step(t testing.TB, log redisLog, exact bool) {
 	}
 }
 
-func (b *bookings) reserve(t testing.TB, log redisLog, n int64, exact bool) {
+func (b *bookings) reserve(t testing.TB, log clockedShard, n int64, exact bool) {
 	m := &b.model
 	r := &ReserveRequest{
 		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
@@ -187,7 +187,7 @@ func (b *bookings) reserve(t testing.TB, log redisLog, n int64, exact bool) {
 	}
 }
 
-func (b *bookings) giveBack(t testing.TB, log redisLog, exact bool) error {
+func (b *bookings) giveBack(t testing.TB, log clockedShard, exact bool) error {
 	if len(b.held) == 0 {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (b *bookings) got(t testing.TB, at, n int64) {
 }
 
 // inProcess is the twin as a log.
-type inProcess struct{ *SlidingLog }
+type inProcess struct{ *slidingTwin }
 
 func (l inProcess) take(now int64, r *TakeRequest) (TakeReply, error) { return l.Take(now, r), nil }
 func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
@@ -230,8 +230,8 @@ func (l inProcess) settle(now int64, r SettleRequest) (SettleReply, error) {
 }
 func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
 func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
-func (l inProcess) stored() (string, []string, string) {
-	return l.head(), l.log(), fmt.Sprint(l.fair.ledger.Fields())
+func (l inProcess) stored() (string, string) {
+	return l.head(), fmt.Sprint(l.fair.ledger.Fields())
 }
 func (l inProcess) standings(now int64) (LedgerReply, error) { return l.Ledger(now), nil }
 func (l inProcess) lose()                                    { l.fair.ledger.Clear() }
@@ -242,11 +242,11 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
-			b, log := newBookings(t, 1, share), inProcess{&SlidingLog{}}
+			b, log := newBookings(t, 1, share), inProcess{&slidingTwin{}}
 			for range steps {
 				b.step(t, log, share <= exactShare)
-				if len(log.closed) > 2*(exactShare+resolution) || len(log.queue) > exactShare+2 {
-					t.Fatalf("%d entries", len(log.closed))
+				if n := len(log.own.entries); n > 2*(exactShare+logCells) || n-log.own.past > exactShare+2 {
+					t.Fatalf("%d entries", n)
 				}
 			}
 			b.now += 1000 * b.model.window
@@ -262,7 +262,7 @@ func TestReservationsOnServersAgreeWithANaiveModel(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for _, share := range []int64{1, 7, 128, 1000} {
 		name := strconv.FormatInt(share, 10)
-		for where, log := range map[string]redisLog{
+		for where, log := range map[string]clockedShard{
 			"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", name)},
 			"redis":     clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", name)},
 		} {
@@ -337,7 +337,7 @@ func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
 func TestStepsBackWithReservations(t *testing.T) {
 	p := proposal(t, 1, 10, time.Second)
 	rapid.Check(t, func(t *rapid.T) {
-		log := &SlidingLog{}
+		log := &slidingTwin{}
 		log.Take(1_000_000_000, ones(p, 10))
 		ahead := log.Reserve(1_000_000_000,
 			&ReserveRequest{Proposal: p, Permits: 4, MaxDelay: time.Hour})
@@ -375,7 +375,7 @@ func TestAStepBackThatIsNotNoticed(t *testing.T) {
 // takes all there is for some windows.
 func stepBackUnnoticed(t *testing.T, delay, passed, back int64) {
 	const begun, tick, share, window = 1_000_000_000, 20_000, 10, 1_000_000
-	log, p := &SlidingLog{}, proposal(t, 1, share, time.Second)
+	log, p := &slidingTwin{}, proposal(t, 1, share, time.Second)
 	r := log.Reserve(begun, &ReserveRequest{Proposal: p, Permits: share, MaxDelay: time.Hour,
 		MinDelay: duration(delay)})
 	if r.Granted != share || r.Delay != duration(delay) {

@@ -167,7 +167,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		twin := &SlidingLog{}
+		twin := &slidingTwin{}
 		want, _ := s.play(plan, func(now int64, r *TakeRequest) (TakeReply, error) { return twin.Take(now, r), nil })
 		t.Run(name+"/twin", func(t *testing.T) { s.judge(t, want) })
 		if s.twinOnly {

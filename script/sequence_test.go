@@ -2,7 +2,6 @@ package script
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -113,9 +112,9 @@ func (s *stage) advance() {
 	case 2:
 		s.node++
 	case 3, 4:
-		s.node += rapid.Int64Range(0, us/resolution).Draw(s.t, "little")
+		s.node += rapid.Int64Range(0, us/logCells).Draw(s.t, "little")
 	case 5:
-		s.node += us/resolution + rapid.Int64Range(-1, 1).Draw(s.t, "cell")
+		s.node += us/logCells + rapid.Int64Range(-1, 1).Draw(s.t, "cell")
 	case 6:
 		s.node += rapid.Int64Range(0, us).Draw(s.t, "some")
 	case 7, 8:
@@ -222,7 +221,7 @@ func (s *stage) burst() (steps []step) {
 	p := s.proposal()
 	count := rapid.IntRange(20, 80).Draw(s.t, "burst")
 	us := int64(s.window / time.Microsecond)
-	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/resolution)).Draw(s.t, "gap")
+	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/logCells)).Draw(s.t, "gap")
 	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
 	each := rapid.IntRange(0, 2).Draw(s.t, "burst callers")
 	for range count {
@@ -253,7 +252,7 @@ func (s *stage) bookings() (steps []step) {
 		}
 		steps = append(steps, step{now: s.node, book: book})
 		if rapid.IntRange(0, 3).Draw(s.t, "on") == 0 {
-			s.node += rapid.Int64Range(0, int64(s.window/time.Microsecond)/resolution).Draw(s.t, "little")
+			s.node += rapid.Int64Range(0, int64(s.window/time.Microsecond)/logCells).Draw(s.t, "little")
 		}
 	}
 	return steps
@@ -305,10 +304,4 @@ func (s *stage) saw(r *TakeRequest, reply TakeReply) {
 	if reply.Granted > 0 {
 		s.grants = append(s.grants, reply)
 	}
-}
-
-func (l *SlidingLog) clone() *SlidingLog {
-	twin := *l
-	twin.closed, twin.queue, twin.fair.ledger = slices.Clone(l.closed), slices.Clone(l.queue), l.fair.ledger.Clone()
-	return &twin
 }

@@ -152,7 +152,7 @@ func (r *SettleRequest) check(s ShardRef) error {
 const mostMark = 64
 
 func parseSettle(reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
-	p := &programs[settleProgram]
+	p := &programs[recordPrograms+settleProgram]
 	var n [settleNumbers]int64
 	if err := longer(p, reply, n[:]); err != nil {
 		return SettleReply{}, err

@@ -2,7 +2,7 @@
 -- Settle, before anything of the grant is touched: what is to be done, which is nothing if it was
 -- done before. The mark goes first, because a server that refuses it refuses everything.
 --
--- ARGV  1, 2 the proposal, as slidinglog_settle.lua says; of epoch 0 unless there is a charge
+-- ARGV  1, 2 the proposal, as packed_adopt.lua says; of epoch 0 unless there is a charge
 --       3 permits that come back of the grant made  4 at
 --       5 permits that are charged  6 us: after how long a bucket must be full again
 --       7 what was used  8 ms: how long the mark KEYS[#KEYS-1] is kept; 0: there is none

@@ -48,14 +48,14 @@ func (s *simulated) SetTime(now time.Time) {
 	s.now = now
 }
 
-// simulatedLog is a sliding log on such a server. How long its keys live is not compared.
-type simulatedLog struct{ emulated }
+// simulatedShard is a shard on such a server. How long its keys live is not compared.
+type simulatedShard struct{ emulated }
 
-func (simulatedLog) lives() []int64 { return nil }
+func (simulatedShard) lives() []int64 { return nil }
 
 func onSimulated(uptime int64, a Algorithm) emulated {
 	ref := a.Keys("", "t", "limit")
-	s := newSimulated(uptime, ref.head, ref.log, ref.ledger)
+	s := newSimulated(uptime, ref.head, ref.ledger)
 	return emulated{server: s, endpoint: NewEndpoint(s.client), ref: ref}
 }
 
@@ -67,14 +67,9 @@ func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
 				server := onSimulated(uptime, a)
-				if a == AlgorithmSlidingLog {
-					agree(t, &SlidingLog{UptimeKnown: true, Uptime: time.Duration(uptime) * time.Second},
-						simulatedLog{server})
-					return
-				}
 				twin := NewTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
-				agreePacked(t, a, twin, emulatedPacked{server})
+				agreePacked(t, a, twin, simulatedShard{server})
 			})
 		})
 	}

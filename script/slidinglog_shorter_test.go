@@ -44,8 +44,8 @@ func TestAShorterWindowOnServers(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for seed := range uint64(extent.Some(30)) {
 		name := strconv.FormatUint(seed, 10)
-		for where, log := range map[string]redisLog{
-			"twin":      inProcess{&SlidingLog{}},
+		for where, log := range map[string]clockedShard{
+			"twin":      inProcess{&slidingTwin{}},
 			"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", name)},
 			"redis":     clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", name)},
 		} {
@@ -54,7 +54,7 @@ func TestAShorterWindowOnServers(t *testing.T) {
 	}
 }
 
-func shorten(t *testing.T, log redisLog, seed uint64) {
+func shorten(t *testing.T, log clockedShard, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	b := newBookings(t, seed, 1+random.Int64N(exactShare))
 	for range 60 {

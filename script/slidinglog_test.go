@@ -55,7 +55,7 @@ func (b *plainLog) owner(t *rapid.T) *TakeReply {
 // nothing is refused without reason.
 func TestNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log, s, account := &SlidingLog{}, newStage(t), &plainLog{}
+		log, s, account := &slidingTwin{}, newStage(t), &plainLog{}
 		all := &plainLog{} // never forgets: a clock that steps back may bring back what was not yet written off
 		late := int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -83,7 +83,7 @@ func TestNeverOver(t *testing.T) {
 					if reply.Share > exactShare {
 						// entries may merge, as long after they opened as the window in force
 						// allows
-						late = max(late, log.window/resolution+1)
+						late = max(late, log.window/logCells+1)
 					}
 					if most := all.within(reply.At, log.window+late); reply.Used > most {
 						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used,
@@ -114,7 +114,7 @@ func TestNeverOver(t *testing.T) {
 // what it asked for, one that comes a microsecond earlier does not.
 func TestRetryIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log, s := &SlidingLog{}, newStage(t)
+		log, s := &slidingTwin{}, newStage(t)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			for _, step := range s.steps() {
 				if step.take == nil {
@@ -130,7 +130,7 @@ func TestRetryIsExact(t *testing.T) {
 				s.saw(step.take, reply)
 				checkRetry(t, log, step, reply)
 				if reply.Reset > 0 {
-					later := log.clone().Peek(step.now + int64(reply.Reset/time.Microsecond))
+					later := cloned(log).Peek(step.now + int64(reply.Reset/time.Microsecond))
 					if later.Used != 0 || later.Closed != 0 {
 						t.Fatalf("%s: not empty after Reset: %+v", describe(step), later)
 					}
@@ -139,7 +139,7 @@ func TestRetryIsExact(t *testing.T) {
 					checkNext(t, log, step, reply)
 				} else if reply.Closed == 0 && reply.Next > 0 {
 					at := step.now + int64(reply.Next/time.Microsecond)
-					if sooner, then := log.clone().Peek(at-1), log.clone().Peek(at); sooner.Used != reply.Used ||
+					if sooner, then := cloned(log).Peek(at-1), cloned(log).Peek(at); sooner.Used != reply.Used ||
 						then.Used >= reply.Used {
 						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next,
 							reply.Used, sooner.Used, then.Used)
@@ -153,7 +153,7 @@ func TestRetryIsExact(t *testing.T) {
 // checkNext: where nothing is free, Next tells when one permit can be granted, and where the target
 // is none, when all have left. A caller that only looks at a share above its target is told when
 // the share can fall: then the first permits leave.
-func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
+func checkNext(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	if reply.Closed > 0 || reply.Next == 0 {
 		return
 	}
@@ -163,11 +163,11 @@ func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 		t.Fatal(err)
 	}
 	if len(step.take.Groups) == 0 && reply.Share > reply.Target {
-		if len(log.queue) > 0 {
+		if log.own.past < len(log.own.entries) {
 			return // what is booked keeps the share up, or lets it fall before it has left
 		}
 		only := &TakeRequest{Proposal: look}
-		sooner, then := log.clone().Take(at-1, only), log.clone().Take(at, only)
+		sooner, then := cloned(log).Take(at-1, only), cloned(log).Take(at, only)
 		if sooner.Share != reply.Share || then.Used >= sooner.Used ||
 			reply.Used <= reply.Share && then.Share >= reply.Share {
 			t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
@@ -175,14 +175,14 @@ func checkNext(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 		return
 	}
 	one := &TakeRequest{Proposal: look, Groups: []Group{{Size: 1, Count: 1}}}
-	sooner, then := log.clone().Take(at-1, one), log.clone().Take(at, one)
+	sooner, then := cloned(log).Take(at-1, one), cloned(log).Take(at, one)
 	if most := min(reply.Share, reply.Target); sooner.Granted != 0 || then.Granted != min(most, 1) ||
 		most == 0 && then.Used != 0 {
 		t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
 	}
 }
 
-func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
+func checkRetry(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	asks, granted := Distribute(nil, reply.Before, step.take.Groups)
 	if reply.Contended {
 		asks = reply.Grants
@@ -228,10 +228,10 @@ func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 	}
 	again := &TakeRequest{Proposal: look, Groups: []Group{{Size: refused, Count: 1}}}
 	at := step.now + int64(reply.Retry/time.Microsecond)
-	if reply.Retry <= 0 || log.clone().Take(at, again).Granted != refused {
+	if reply.Retry <= 0 || cloned(log).Take(at, again).Granted != refused {
 		t.Fatalf("%s: %+v: an ask of %d after Retry is refused", describe(step), reply, refused)
 	}
-	if log.clone().Take(at-1, again).Granted != 0 {
+	if cloned(log).Take(at-1, again).Granted != 0 {
 		t.Fatalf("%s: %+v: an ask of %d before Retry is granted", describe(step), reply, refused)
 	}
 }
@@ -239,7 +239,7 @@ func checkRetry(t *rapid.T, log *SlidingLog, step step, reply TakeReply) {
 // table is a readable sequence of calls on one log.
 type table struct {
 	t   *testing.T
-	log SlidingLog
+	log slidingTwin
 }
 
 func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
@@ -357,34 +357,13 @@ func TestLogIsBounded(t *testing.T) {
 		b := &table{t: t}
 		p := b.propose(1, share, share, time.Second, false)
 		one := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}}
-		most, merged := 0, false
+		most := 0
 		for now := int64(0); now < 4_000_000; now += 211 {
 			b.log.Take(now, one)
-			most = max(most, len(b.log.closed))
-			merged = merged || b.log.opened != b.log.newest
+			most = max(most, len(b.log.own.entries))
 		}
-		if most > 161 || merged != (share > exactShare) {
-			t.Errorf("share %d: up to %d closed entries, merged: %v", share, most, merged)
-		}
-	}
-}
-
-// Where less than a sixteenth of a share above 128 is used, grants that are near each other share
-// an entry: a limit that is seldom used needs no log. With more in use they have entries of their
-// own.
-func TestALogThatIsHardlyUsedHasFewEntries(t *testing.T) {
-	for share, want := range map[int64]int{
-		128:  29, // closed entries behind which one is open: one of each of 30 permits
-		129:  21, // the first nine, with which a sixteenth is in use, share one
-		1600: 0,
-	} {
-		b := &table{t: t}
-		p := b.propose(1, share, share, time.Second, false)
-		for i := range int64(30) {
-			b.log.Take(1_000_000+i*100, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}})
-		}
-		if got := len(b.log.closed); got != want {
-			t.Errorf("share %d: %d closed entries, want %d", share, got, want)
+		if most > exactLive+logCells+1 {
+			t.Errorf("share %d: up to %d entries", share, most)
 		}
 	}
 }

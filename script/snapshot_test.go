@@ -177,34 +177,6 @@ func TestAShareThatNobodySawFallDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// TestAShardInQuarantineKeepsNoShareOfAnOldSnapshot: its log was evicted, so nobody knows what is
-// in use. What the layout before did not leave to it is in force elsewhere all the same, so it
-// comes out of the quarantine with no more than that.
-func TestAShardInQuarantineKeepsNoShareOfAnOldSnapshot(t *testing.T) {
-	for _, before := range []bool{false, true} { // whether the loss is noticed under the old epoch
-		r := newRestorable(t, AlgorithmSlidingLog)
-		first := Terms{Epoch: 1, Target: 10, Floor: 10, Quarantine: true}
-		for range 3 {
-			r.takes(first, 1)
-			r.now += 400_000
-		}
-		command(t, r.endpoint.client, "DEL", r.ref.log)
-		if before {
-			if reply := r.takes(first, 0); reply.Closed == 0 || reply.Share != 10 {
-				t.Fatalf("%+v", reply)
-			}
-		}
-		third := Terms{Epoch: 3, Target: 8, Held: 2, HeldKnown: true, Quarantine: true}
-		if reply := r.takes(third, 0); reply.Closed == 0 || reply.Share != 2 || reply.Start != 2 {
-			t.Errorf("adopted in quarantine: %+v", reply)
-		}
-		r.now += 1_500_000
-		if reply := r.takes(third, 0); reply.Closed > 0 || reply.Share != 2 || reply.Start != 2 {
-			t.Errorf("after the quarantine: %+v", reply)
-		}
-	}
-}
-
 // TestWhatWasGivenBackSinceASnapshotIsInUseInIt: permits that were refunded, cancelled or reset, or
 // that a shorter window no longer held, let the shard give its share up before they would have left
 // the window. An old snapshot has them in use. While it does, as much of the share comes back, of

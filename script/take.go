@@ -187,7 +187,7 @@ func checkDeadlines(deadline, fence int64) error {
 }
 
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
-	p := &programs[takeProgram]
+	p := &programs[recordPrograms+takeProgram]
 	var n [takeWindow + 1]int64
 	length := takeNumbers
 	switch {

@@ -1,4 +1,4 @@
---@needs take
+--@needs ends take
 -- Takes, last part: decide for one section after the other.
 --
 -- KEYS  those of all sections
@@ -21,16 +21,19 @@ for at = 1, #sections, @section.bytes do
     arguments = {ARGV[from], ARGV[from + 1], ARGV[from + 2]}
     given[from] = arguments
   end
-  local state = redis.pcall('GET', head)
+  local state = redis.pcall('GETRANGE', head, '0', ends[sub(section, @section.algorithm)] or '-1')
+  if state == '' then
+    state = nil
+  end
   local fresh = not state and arguments[sub(section, @section.algorithm)]
   local reply
-  if fresh and redis.pcall('EXISTS', book, KEYS[key + count]) == 0
+  if fresh and redis.pcall('EXISTS', book) == 0
     and redis.pcall('SET', head, fresh[1], 'PX', fresh[2]).ok then
     reply = fresh[3]
   else
     local sound
     sound, reply =
-      pcall(take[sub(section, @section.algorithm)], {head, book, count == 3 and KEYS[key + 3] or nil}, arguments, state)
+      pcall(take[sub(section, @section.algorithm)], {head, book}, arguments, state)
     if not sound then
       reply = {-6, type(reply) == 'table' and reply.err or reply}
     elseif not state and reply[1] == 2 and reply[@reply.retry] == 0 and at + @section.bytes < #sections then

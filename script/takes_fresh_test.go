@@ -105,30 +105,6 @@ func holdings(m *miniredis.Miniredis) string {
 	return text
 }
 
-// A shard whose head was evicted while its log stayed is not without state.
-func TestAShardThatLostItsHeadAloneIsNotTakenForFresh(t *testing.T) {
-	m := miniredis.RunT(t)
-	endpoint := NewEndpoint(miniClient(t, m))
-	fresh, lost := taking(t, AlgorithmSlidingLog, "fresh"), taking(t, AlgorithmSlidingLog, "lost")
-	lost.Request.Groups = []Group{{Size: 1, Count: 1}}
-	for i := range 2 {
-		m.SetTime(time.UnixMicro(epoch0 + int64(i)))
-		if _, err := endpoint.Take(context.Background(), lost.Ref, lost.Request); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !m.Exists(lost.Ref.log) || !m.Del(lost.Ref.head) {
-		t.Fatal("no log or no head")
-	}
-	lost.Request = fresh.Request // the same arguments
-	if err := endpoint.TakeAll(context.Background(), []Section{fresh, lost}); err != nil {
-		t.Fatal(err)
-	}
-	if m.Exists(lost.Ref.log) {
-		t.Error("the log of a state that was lost is there beside the new one")
-	}
-}
-
 // A server that has been up for longer than the window is not asked for INFO, which costs more than
 // the take.
 func TestAFreshShardCostsNoInfo(t *testing.T) {

@@ -49,7 +49,7 @@ func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
 func TestKeysOnTwoServersAreNotTakenForLost(t *testing.T) {
 	cluster := redistest.NewCluster(t, 2, 0)
 	masters := cluster.Masters()
-	for i, first := range []func(ShardRef) string{ShardRef.Head, ShardRef.Log} {
+	for i, first := range []func(ShardRef) string{ShardRef.Head, ShardRef.Ledger} {
 		ref, p := ShardKeys("", "two"+strconv.Itoa(i), "limit"), proposal(t, 1, 100, time.Hour)
 		endpoint := NewEndpoint(cluster.Client(t))
 		granted := int64(0)

@@ -12,13 +12,9 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Head, "SLG3%16d%13d%13d%13d%13d%16d%16d%16d%4d%15d%16d%16d%15d%16d%15d%16d", 233},
-		{&Pending, "%16d%16d%13d%15d", 60},
-		{&Entry, "%16d%15d%11d", 42},
 		{&Packed, "%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
-		{&FixedWindow, "%16d%16d%13d%13d", 207},
-		{&SlidingCounter, "%13d%16d%16d", 194},
-		{&Cell, "%16d%13d", 29},
+		{&Log, "%16d%15d%4d%4d%16d%16d%15d", 235},
+		{&Entry, "%16d%15d", 31},
 		{&LeakyBucket, "%16d%13d", 178},
 		{&TokenBucket, "%16d%13d%16d%s", 311},
 		{&Low, "%13d", 13},
@@ -33,64 +29,53 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// Fragments that serve every algorithm write these columns in the same place, or the same form.
-func TestColumnsThatAllAlgorithmsShare(t *testing.T) {
-	for _, name := range []string{"epoch", "target", "share", "start", "window", "closed_until", "offset", "touched"} {
-		head, _ := Lua("head." + name)
-		if packed, _ := Lua("packed." + name); head == "" || head != packed {
-			t.Errorf("%s: %s and %s", name, head, packed)
+// A state in which all is in force begins with what is proposed.
+func TestAStateBeginsLikeItsProposal(t *testing.T) {
+	for _, names := range [][2]string{{"epoch", "epoch"}, {"target", "target"}, {"share", "floor"}} {
+		stored, _ := Lua("packed." + names[0])
+		if proposed, _ := Lua("proposal." + names[1]); stored == "" || stored != proposed {
+			t.Errorf("%s: %s, proposed %s", names[0], stored, proposed)
 		}
-	}
-	for _, name := range []string{"epoch", "target"} {
-		proposal, _ := Lua("proposal." + name)
-		if head, _ := Lua("head." + name); head != proposal {
-			t.Errorf("%s: %s, proposed %s", name, head, proposal)
-		}
-	}
-	head, _ := Lua("head.contended.form")
-	if packed, _ := Lua("packed.contended.form"); head != packed {
-		t.Errorf("contended: %s and %s", head, packed)
 	}
 }
 
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
-		"head.total":                     "203, 217",
-		"head.magic":                     "1, 4",
-		"head.bytes":                     "233",
-		"head.total.at":                  "202",
-		"head.total.end":                 "216",
-		"head.total.from":                "203",
-		"head.total.to":                  "217",
-		"head.total.width":               "15",
-		"head.newest..total":             "187, 217",
-		"head.newest..total.form":        "%16d%15d",
-		"head.magic..target.form":        "SLG3%16d%13d",
-		"head.closed_until..offset.zero": strings.Repeat(strings.Repeat(" ", 15)+"0", 2),
-		"head.entries.blank":             "    ",
-		"cell.date[i]":                   "i, i + 15",
-		"cell.permits[i]":                "i + 16, i + 28",
-		"cell.permits[at + 1]":           "at + 17, at + 29",
-		"cell.date[..last]":              "last - 28, last - 13",
-		"cell.permits[..#cells]":         "#cells - 12, #cells",
-		"cell.date[..from - 1]":          "from - 29, from - 14",
-		"cell.permits[30]":               "46, 58",
-		"cell.next":                      "30",
-		"cell.next[30]":                  "59",
-		"cell.bytes[3]":                  "87",
-		"cell.form":                      "%16d%13d",
-		"windows.opened":                 "150, 165",
-		"terms.head_life":                "102",
-		"account.weight..stated":         "1, 23",
-		"cell.date..permits[..index]":    "index - 28, index",
+		"packed.share":                     "34, 46",
+		"packed.magic":                     "1, 4",
+		"packed.bytes":                     "149",
+		"packed.share.at":                  "33",
+		"packed.share.end":                 "45",
+		"packed.share.from":                "34",
+		"packed.share.to":                  "46",
+		"packed.share.width":               "13",
+		"packed.target..share":             "21, 46",
+		"packed.target..share.form":        "%13d%13d",
+		"ledger.kind..count.form":          "SLB7%5d",
+		"packed.closed_until..offset.zero": strings.Repeat(strings.Repeat(" ", 15)+"0", 2),
+		"ledger.count.blank":               "     ",
+		"entry.date[i]":                    "i, i + 15",
+		"entry.total[i]":                   "i + 16, i + 30",
+		"entry.total[at + 1]":              "at + 17, at + 31",
+		"entry.date[..last]":               "last - 30, last - 15",
+		"entry.total[..#entries]":          "#entries - 14, #entries",
+		"entry.date[..from - 1]":           "from - 31, from - 16",
+		"entry.total[30]":                  "46, 60",
+		"entry.bytes[3]":                   "93",
+		"entry.form":                       "%16d%15d",
+		"log.since":                        "150, 165",
+		"log.entries":                      "236",
+		"terms.head_life":                  "102",
+		"account.weight..stated":           "1, 23",
+		"entry.date..total[..index]":       "index - 30, index",
 	} {
 		if got, known := Lua(name); !known || got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 	for _, name := range []string{
-		"", "head", "head.nothing", "nothing.total", "head.total.nothing", "head.total..base", "head.total..",
-		"cell.bytes[n]", "cell.date[i + j]",
+		"", "entry", "entry.nothing", "nothing.total", "entry.total.nothing", "entry.total..date", "entry.total..",
+		"entry.bytes[n]", "entry.date[i + j]",
 	} {
 		if got, known := Lua(name); known {
 			t.Errorf("%s: %q", name, got)
@@ -124,7 +109,7 @@ func TestReader(t *testing.T) {
 }
 
 func TestAppend(t *testing.T) {
-	if got, want := string(Cell.Append(nil, 0, 17, -1)), Cell.Sprint(17, -1); got != want {
+	if got, want := string(Entry.Append(nil, 0, 17, -1)), Entry.Sprint(17, -1); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := string(Terms.Append(nil, 7, 3, 12345)); got != "            312345" {
@@ -139,8 +124,8 @@ func TestAppend(t *testing.T) {
 }
 
 func TestComment(t *testing.T) {
-	lines := strings.Join(Comment("entry", 40), "\n")
-	if want := "entry  1 date(16)  17 before(15)\n       32 span(11)  = 42 bytes"; lines != want {
+	lines := strings.Join(Comment("ledger", 40), "\n")
+	if want := "ledger  1 SLB7  5 count(5)  10 half(13)\n        23 level(19)  42 alone(11)\n        53 searched(16)  = 68 bytes"; lines != want {
 		t.Errorf("%s", lines)
 	}
 	if Comment("nothing", 40) != nil {

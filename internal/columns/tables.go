@@ -2,34 +2,11 @@ package columns
 
 // tables are those that scripts know by name.
 var tables = []*Table{
-	&Head, &Pending, &Entry, &Packed, &FixedWindow, &SlidingCounter, &Cell, &LeakyBucket, &TokenBucket, &Low, &Booking,
+	&Packed, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
 	&Ledger, &Sum, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
-// What a sliding log keeps: a head, and a sorted set of closed entries.
-var (
-	Head = Table{Name: "head", Columns: []Column{
-		{Name: "magic", Fixed: "SLG3"},
-		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
-		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
-		{Name: "touched", Width: 16},
-		{Name: "entries", Width: 4}, {Name: "base", Width: 15}, {Name: "oldest", Width: 16},
-		{Name: "opened", Width: 16}, {Name: "before", Width: 15}, {Name: "newest", Width: 16},
-		{Name: "total", Width: 15},
-		{Name: "contended", Width: 16},
-	}}
-	// Pending, behind the head: what is booked ahead. Its date, when the first of it is due, how
-	// much it is, and the total before the window that ends with it.
-	Pending = Table{Name: "pending", Columns: []Column{
-		{Name: "date", Width: 16}, {Name: "opened", Width: 16}, {Name: "permits", Width: 13}, {Name: "base", Width: 15},
-	}}
-	// Entry: its date, the total before it, and its date less when it was opened.
-	Entry = Table{Name: "entry", Columns: []Column{
-		{Name: "date", Width: 16}, {Name: "before", Width: 15}, {Name: "span", Width: 11},
-	}}
-)
-
-// What the algorithms keep that need one string: what all have in common, and behind it their own.
+// What a shard keeps: what all algorithms have in common, and behind it their own.
 var (
 	Packed = Table{Name: "packed", Columns: []Column{
 		{Name: "magic", Width: 4, Text: true},
@@ -38,18 +15,15 @@ var (
 		{Name: "touched", Width: 16},
 		{Name: "burst", Width: 13}, {Name: "contended", Width: 16}, {Name: "own"},
 	}}
-	// FixedWindow: when the window began, since when grants are known, and the permits of it and of
-	// the next.
-	FixedWindow = Table{Name: "windows", Before: own, Columns: []Column{
-		{Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "count", Width: 13},
-		{Name: "later", Width: 13},
+	// Log: since when grants are known; the total before the first entry that is alive; how many
+	// entries follow that are not, and how many are alive; the date of the oldest of these; the
+	// newest. The others follow it.
+	Log = Table{Name: "log", Before: own, Columns: []Column{
+		{Name: "since", Width: 16}, {Name: "before", Width: 15}, {Name: "dead", Width: 4}, {Name: "count", Width: 4},
+		{Name: "oldest", Width: 16}, {Name: "newest", Width: 16}, {Name: "total", Width: 15}, {Name: "entries"},
 	}}
-	// SlidingCounter: the cells follow it.
-	SlidingCounter = Table{Name: "counter", Before: own, Columns: []Column{
-		{Name: "used", Width: 13}, {Name: "opened", Width: 16}, {Name: "since", Width: 16}, {Name: "cells"},
-	}}
-	Cell = Table{Name: "cell",
-		Columns: []Column{{Name: "date", Width: 16}, {Name: "permits", Width: 13}, {Name: "next"}}}
+	// Entry: what was granted under one date, by the total with it.
+	Entry       = Table{Name: "entry", Columns: []Column{{Name: "date", Width: 16}, {Name: "total", Width: 15}}}
 	LeakyBucket = Table{Name: "leaky", Before: own,
 		Columns: []Column{{Name: "date", Width: 16}, {Name: "part", Width: 13}}}
 	// TokenBucket: the bookings follow it.

@@ -61,7 +61,7 @@ func (s *Shard) ask(ctx context.Context, n, count int64) (granted int64, after t
 }
 
 // Keys are the keys of the shard: its head and its log.
-func (s *Shard) Keys() []string { return []string{s.ref.Head(), s.ref.Log()} }
+func (s *Shard) Keys() []string { return []string{s.ref.Head()} }
 
 // Capture returns the EVALSHA that a take of one permit is on the wire, as it can be sent again and
 // again. The server then knows the script, and the shard exists.

@@ -1,0 +1,338 @@
+package script
+
+import (
+	"slices"
+	"sort"
+	"strconv"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
+)
+
+const (
+	wrap         = 1_000_000_000_000_000 // totals run modulo this
+	exactShare   = 128                   // a sliding log with a share up to this has an entry for each grant
+	exactLive    = 32                    // and so has another while fewer are alive
+	logCells     = 128                   // of a window, for each of which a sliding log has an entry else
+	counterCells = 16                    // for each of which a sliding counter has one
+	mostPending  = 256                   // bookings
+	mostUsed     = 9 * MaxPermits        // in a window, though more is charged
+)
+
+// readFirst is how much of the string of a log is read at first: what is behind it only if it is
+// needed.
+var readFirst = int64(columns.Log.Bytes() + 8*columns.Entry.Bytes())
+
+// log is the Go twin of log.lua: what a sliding log, a sliding counter or a fixed window keeps.
+// Copies of the state share the entries: they are changed only in one that is going to be stored.
+type log[D dater] struct {
+	since   int64 // what was granted earlier is forgotten
+	before  int64 // the total before the first entry
+	entries []entry
+	past    int // of the entries, that are not booked ahead
+}
+
+// entry is what was granted, or is booked, under one date.
+type entry struct {
+	date  int64
+	total int64 // up to and with it
+}
+
+// dater is an algorithm that keeps a log.
+type dater interface{ dates() dates }
+
+// dates says how an algorithm dates what it grants: see log.lua.
+type dates struct {
+	fixed bool  // at the beginning of its window
+	cells int64 // of a window, if grants share entries
+	// A share and a number of entries up to which they do not.
+	exactShare int64
+	exactLive  int
+}
+
+type (
+	slidingLog     struct{}
+	slidingCounter struct{}
+	fixedWindow    struct{}
+)
+
+func (slidingLog) dates() dates {
+	return dates{cells: logCells, exactShare: exactShare, exactLive: exactLive}
+}
+func (slidingCounter) dates() dates { return dates{cells: counterCells} }
+func (fixedWindow) dates() dates    { return dates{fixed: true, cells: 1} }
+
+// logs are how algorithms date that keep a log.
+var logs = map[Algorithm]dates{
+	AlgorithmSlidingLog:     slidingLog{}.dates(),
+	AlgorithmSlidingCounter: slidingCounter{}.dates(),
+	AlgorithmFixedWindow:    fixedWindow{}.dates(),
+}
+
+// names are what log.lua calls them.
+func (d dates) names() map[string]string {
+	return map[string]string{
+		"FIXED": strconv.FormatBool(d.fixed), "CELLS": number(d.cells),
+		"EXACT_SHARE": number(d.exactShare), "EXACT_LIVE": number(int64(d.exactLive)),
+	}
+}
+
+// mod brings a difference or sum of totals back into [0, wrap).
+func mod(n int64) int64 {
+	if n %= wrap; n < 0 {
+		n += wrap
+	}
+	return n
+}
+
+func (l *log[D]) by() dates {
+	var algorithm D
+	return algorithm.dates()
+}
+
+// dated is how a grant of an instant is dated.
+func (l *log[D]) dated(f *frame, instant int64) int64 {
+	if l.by().fixed {
+		return instant - instant%f.window
+	}
+	return instant
+}
+
+// total is that up to entry i, -1: before the first.
+func (l *log[D]) total(i int) int64 {
+	if i < 0 {
+		return l.before
+	}
+	return l.entries[i].total
+}
+
+// alive is what was granted up to entry i, of what is not forgotten.
+func (l *log[D]) alive(i int) int64 { return mod(l.total(i) - l.before) }
+
+// after is the first entry that is dated after an instant.
+func (l *log[D]) after(instant int64) int {
+	return sort.Search(len(l.entries), func(i int) bool { return l.entries[i].date > instant })
+}
+
+func (l *log[D]) begin(f *frame) { *l = log[D]{since: f.now} }
+
+func (l *log[D]) advance(f *frame) {
+	if gone := l.after(f.now - f.window); gone > 0 {
+		last := l.entries[gone-1]
+		if l.since = last.date + 1; l.by().fixed {
+			l.since = last.date + f.window
+		}
+		l.before, l.entries = last.total, l.entries[gone:]
+	}
+	l.past = len(l.entries)
+	for l.past > 0 && l.entries[l.past-1].date > f.now {
+		l.past--
+	}
+}
+
+// regrid: what left the old window stays forgotten. What a fixed window has granted counts in the
+// new one that is under way, and what is booked in the one that holds its beginning.
+func (l *log[D]) regrid(f *frame, _ int64) {
+	if l.by().fixed {
+		l.entries = slices.Clone(l.entries)
+		for i := range l.entries {
+			l.entries[i].date = l.dated(f, max(l.entries[i].date, f.now))
+		}
+	}
+	l.advance(f)
+}
+
+func (l *log[D]) retire(*frame)  {}
+func (l *log[D]) reshape(*frame) {}
+
+// within is what is in the window that ends with entry i.
+func (l *log[D]) within(f *frame, i int) int64 {
+	return mod(l.total(i) - l.total(l.after(l.entries[i].date-f.window)-1))
+}
+
+// held is the most that a window holds which ends now or with a booking.
+func (l *log[D]) held(f *frame) int64 {
+	most := l.alive(l.past - 1)
+	for i := l.past; i < len(l.entries); i++ {
+		most = max(most, l.within(f, i))
+	}
+	return most
+}
+
+func (l *log[D]) used(*frame) int64 { return l.alive(len(l.entries) - 1) }
+
+// free is what can be granted now: beside what is used, and in every window that ends with a
+// booking.
+func (l *log[D]) free(f *frame) int64 {
+	most := l.alive(l.past - 1)
+	for i := l.past; i < len(l.entries); i++ {
+		if l.entries[i].date-f.window < l.dated(f, f.now) {
+			most = max(most, l.within(f, i))
+		}
+	}
+	return max(min(f.share, f.target)-most, 0)
+}
+
+// together reports whether a grant of one date may share an entry with one of another.
+func (l *log[D]) together(f *frame, one, other int64) bool {
+	by := l.by()
+	cell := f.window / by.cells
+	return one == other || !by.fixed && f.share > by.exactShare && one-one%cell == other-other%cell
+}
+
+// joins reports whether a grant of that date joins the newest entry.
+func (l *log[D]) joins(f *frame, date int64) bool {
+	if l.past == 0 {
+		return false
+	}
+	newest := l.entries[l.past-1].date
+	return newest == date || l.past >= l.by().exactLive && l.together(f, newest, date)
+}
+
+func (l *log[D]) grant(f *frame, n int64) {
+	e := entry{date: l.dated(f, f.now), total: mod(l.total(l.past-1) + n)}
+	if l.joins(f, e.date) {
+		l.entries[l.past-1] = e
+	} else {
+		l.entries = slices.Insert(l.entries, l.past, e)
+		l.past++
+	}
+	l.shift(l.past, n)
+}
+
+// shift adds permits to the totals from entry i on.
+func (l *log[D]) shift(i int, n int64) {
+	for ; i < len(l.entries); i++ {
+		l.entries[i].total = mod(l.entries[i].total + n)
+	}
+}
+
+// overdraw is how many of n permits make a difference: with the share nothing is free for a window.
+func (l *log[D]) overdraw(f *frame, n, _ int64) int64 {
+	return max(min(n, max(f.share, f.target), mostUsed-l.alive(l.past-1)), 0)
+}
+
+func (l *log[D]) pace(*frame) (int64, int64) { return 0, 0 }
+
+// refund takes permits off the entry that holds the grant. No entry stays empty.
+func (l *log[D]) refund(f *frame, n, at int64) int64 {
+	date := l.dated(f, at)
+	i := l.after(date - 1)
+	if at < l.since || date <= f.now-f.window || i == len(l.entries) {
+		return 0
+	}
+	if held := l.entries[i].date; held != date && (i >= l.past || !l.together(f, held, date)) {
+		return 0
+	}
+	n = min(n, mod(l.total(i)-l.total(i-1)))
+	l.shift(i, -n)
+	if l.total(i) == l.total(i-1) {
+		l.entries = slices.Delete(l.entries, i, i+1)
+		if i < l.past {
+			l.past--
+		}
+	}
+	return n
+}
+
+// earliest is behind everything that is booked.
+func (l *log[D]) earliest(f *frame, n, least int64) (us int64, room bool) {
+	if least == 0 && n <= l.free(f) {
+		return 0, true
+	}
+	most := min(f.share, f.target)
+	if n > most {
+		return -1, false
+	}
+	us = least
+	if last := len(l.entries) - 1; last >= l.past {
+		us = max(us, l.entries[last].date-f.now)
+	}
+	if gone := l.used(f) + n - most; gone > 0 {
+		us = max(us, l.leave(f, gone))
+	}
+	return us, len(l.entries)-l.past < mostPending
+}
+
+func (l *log[D]) book(f *frame, n, us int64) (at int64) {
+	last := len(l.entries) - 1
+	e := entry{date: l.dated(f, f.now+us), total: mod(l.total(last) + n)}
+	switch {
+	case e.date <= f.now:
+		l.grant(f, n)
+	case last >= l.past && l.entries[last].date == e.date:
+		l.entries[last] = e
+	default:
+		l.entries = append(l.entries, e)
+	}
+	return f.now + us
+}
+
+// leave is when so many permits have left.
+func (l *log[D]) leave(f *frame, gone int64) int64 {
+	i := sort.Search(len(l.entries)-1, func(i int) bool { return l.alive(i) >= gone })
+	return l.entries[i].date + f.window - f.now
+}
+
+// retry is the time until n permits are free: beside what is used then, and in every window that
+// holds that instant and ends with a booking; else behind that booking.
+func (l *log[D]) retry(f *frame, n int64) int64 {
+	most, us, past := min(f.share, f.target), int64(0), l.past
+	if n > most {
+		return -1
+	}
+	for {
+		for past < len(l.entries) && l.entries[past].date-f.now <= us {
+			past++ // it is by then
+		}
+		later := us
+		if gone := l.alive(past-1) + n - most; gone > 0 {
+			later = max(us, l.leave(f, gone))
+		}
+		if later == us {
+			for i := past; i < len(l.entries); i++ {
+				if date := l.entries[i].date; date-f.window < l.dated(f, f.now+us) && l.within(f, i)+n > most {
+					later = date - f.now
+				}
+			}
+			if later == us {
+				return us
+			}
+		}
+		us = later
+	}
+}
+
+func (l *log[D]) soonest(f *frame) int64 {
+	switch {
+	case l.used(f) == 0:
+		return 0
+	case l.free(f) > 0:
+		return l.falls(f)
+	}
+	if us := l.retry(f, 1); us >= 0 {
+		return us
+	}
+	return l.reset(f)
+}
+
+// falls is when a share above its target falls next.
+func (l *log[D]) falls(f *frame) int64 { return l.entries[0].date + f.window - f.now }
+
+func (l *log[D]) reset(f *frame) int64 {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return l.entries[len(l.entries)-1].date + f.window - f.now
+}
+
+func (l *log[D]) releases(f *frame) (releases []Release) {
+	step, told := (len(l.entries)+MaxReleases-1)/MaxReleases, int64(0)
+	for i := 0; i < len(l.entries); i += step {
+		last := min(i+step, len(l.entries)) - 1
+		if upto := l.alive(last); upto > told {
+			in := l.entries[last].date + f.window - f.now
+			releases, told = append(releases, Release{In: duration(in), Permits: upto - told}), upto
+		}
+	}
+	return releases
+}

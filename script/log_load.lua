@@ -1,0 +1,70 @@
+--@needs floor format head now sub window
+--@gives before behind count dead entries expired newest oldest since total
+-- Sliding log, sliding counter and fixed window, part 1: what was granted, entry by entry, each
+-- with a date and the total up to it. An entry counts in every window that holds its date. What is
+-- booked are entries dated ahead, in the order of their dates; time makes them part of the past.
+--
+-- The three differ in how they date. A log has an entry for each grant while @EXACT_LIVE are alive,
+-- or the share is small. Then, and in a counter always, what is granted in the same of @CELLS cells
+-- of a window shares an entry with the date of its newest grant: permits come back late by at most a
+-- cell, never early. A fixed window dates everything at its beginning.
+--
+-- Totals run modulo @WRAP, so that what lies between two entries is a difference and nothing is
+-- ever summed. No entry is empty.
+--
+-- The newest entry has columns of its own, so that most grants write nothing else. The others
+-- follow, oldest first. Those in front that have left the window stay there, and are only counted,
+-- until there are more of them than others: so a take reads and writes as much of a long log as of
+-- a short one. What is behind all of them means nothing.
+--@layout log
+--@layout entry
+-- `since` is a text until something leaves.
+local since, before, dead, count, oldest, newest, total = now, 0, 0, 0, 0, 0, 0
+local expired = false -- some have left the window
+local entries, behind = '', 0 -- those behind the newest: as far as they are read; how many there are
+if head then
+  local sound
+  sound, since, before, dead, count, oldest, newest, total = pcall(function(state, slice)
+    return slice(state, @log.since), slice(state, @log.before) + 0, slice(state, @log.dead) + 0,
+      slice(state, @log.count) + 0, slice(state, @log.oldest) + 0, slice(state, @log.newest) + 0, slice(state, @log.total) + 0
+  end, head, sub)
+  if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0
+    and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP
+    and (#head >= @log.bytes + (dead + count - 1) * @entry.bytes and #head >= @log.bytes or #head == @READ)) then
+    return {-1, 1}
+  end
+  if newest <= now - window then
+    if count > 0 then
+      since, before = newest + (@FIXED and window or 1), total
+    end
+    count, oldest, newest, total = 0, 0, 0, before
+  elseif count > 1 then
+    behind = count - 1
+    local from = @log.bytes + dead * @entry.bytes
+    entries = sub(head, from + 1, from + behind * @entry.bytes)
+    if oldest <= now - window then
+      expired = true
+      if entries == '' then
+        entries = redis.call('GETRANGE', KEYS[1], format('%d', from), format('%d', from + @entry.bytes[8] - 1))
+        entries = sub(entries, 1, behind * @entry.bytes)
+      end
+      if #entries < behind * @entry.bytes and sub(entries, @entry.date[..#entries]) + 0 <= now - window then
+        --@include log_rest
+      end
+      local low, high = 2, #entries / @entry.bytes + 1
+      while low < high do
+        local middle = floor((low + high) / 2)
+        if sub(entries, @entry.date[..middle * @entry.bytes]) + 0 > now - window then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      local gone = low - 1
+      local last = gone * @entry.bytes
+      since, before = sub(entries, @entry.date[..last]) + (@FIXED and window or 1), sub(entries, @entry.total[..last]) + 0
+      entries, dead, count, behind = sub(entries, last + 1), dead + gone, count - gone, behind - gone
+      oldest = entries == '' and newest or sub(entries, @entry.date[1]) + 0
+    end
+  end
+end
