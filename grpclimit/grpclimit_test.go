@@ -310,7 +310,7 @@ func TestOutage(t *testing.T) {
 		shardlimit.FailClosed: codes.Unavailable, shardlimit.FailOpen: codes.OK} {
 		_, servers := open(t)
 		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), OnOutage: policy,
-			CallTimeout: 200 * time.Millisecond})
+			CallTimeout: 5 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
