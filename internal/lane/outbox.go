@@ -39,6 +39,7 @@ type outbox struct {
 	flying  int          // flights under way
 	aboard  int          // what they carry
 	most    int          // that they may
+	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	best    int64        // how long a flight takes that need not wait, nanoseconds
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
@@ -149,14 +150,18 @@ func (o *outbox) unload(f *flight) {
 	if f.load == 0 {
 		return
 	}
-	took := o.env.Clock.Now() - f.began
+	now := o.env.Clock.Now()
+	took := now - f.began
 	if o.best == 0 || took < o.best {
 		o.best = took
 	}
 	o.best += (took - o.best) / 256 // the way may have become longer
+	waited, most := took-o.best, int64(o.env.CallTimeout/8)
 	switch {
-	case took-o.best > int64(o.env.CallTimeout/8):
-		o.most = max(o.most*3/4, leastAboard)
+	case waited > most:
+		if f.began >= o.lowered {
+			o.most, o.lowered = max(int(int64(o.most)*most/waited), leastAboard), now
+		}
 	case o.aboard >= o.most:
 		o.most = min(o.most+leastAboard, maxAboard)
 	}
