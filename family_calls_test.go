@@ -41,7 +41,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const away, together = 20 * time.Millisecond, 300 / 4
 			f, net := bubbled(t, 1).distant(t, away)
-			users := keyed(t, f.client(t), "users", shardlimit.PerMinute(3))
+			users := keyed(t, f.client(t, patientFor(time.Second)), "users", shardlimit.PerMinute(3))
 			for round := range 3 {
 				calls, began := net[0].calls.Load(), time.Now()
 				granted, errs := atOnce(t.Context(), users, keys)
