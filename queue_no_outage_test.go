@@ -10,8 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Calls that wait for each other in a process wait, or it says that it has too many, which the outage
-// policy answers. Nodes that answer are not taken for away.
+// Calls that wait for each other in a process wait, or it says that it has too many, which the
+// outage policy answers. Nodes that answer are not taken for away.
 func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 	const million = 1_000_000
 	for _, c := range []struct {

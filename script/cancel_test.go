@@ -21,7 +21,8 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
 	target := []int64{17, 100, 999_983}[random.IntN(3)]
 	burst := []int64{target, target/2 + 1, 2*target + 1}[random.IntN(3)]
-	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Keep: time.Hour, Burst: burst})
+	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Keep: time.Hour,
+		Burst: burst})
 	most := target
 	if a.bursty() {
 		most = burst

@@ -214,7 +214,8 @@ func TestHugeBookingsFitTheirFields(t *testing.T) {
 			r.Callers[0].Waiting = fairness.MaxReport
 			log.Take(now, r)
 			log.Reserve(now,
-				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute, Caller: caller(who)})
+				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute,
+					Caller: caller(who)})
 		}
 		now += 50
 		fields := log.fair.ledger.Fields()

@@ -19,7 +19,8 @@ import (
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Standalone(b)
 	client := server.Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
+		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)

@@ -17,7 +17,8 @@ import (
 // callers, with one, and while participants contend.
 func BenchmarkFairScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
+		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)
@@ -81,7 +82,8 @@ func BenchmarkFairScript(b *testing.B) {
 func BenchmarkFairCallers(b *testing.B) {
 	const people, callers, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
+		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)

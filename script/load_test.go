@@ -66,7 +66,8 @@ func TestLoadTellsOthers(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	fate := func(ctx context.Context) (loaded bool, failed error) {
-		_, _ = endpoint.load(ctx, &programs[recordPrograms+peekProgram], func(l bool, f error) { loaded, failed = l, f },
+		_, _ = endpoint.load(ctx, &programs[recordPrograms+peekProgram],
+			func(l bool, f error) { loaded, failed = l, f },
 			[]string{ref.head, ref.ledger}, nil)
 		return loaded, failed
 	}

@@ -6,8 +6,8 @@
 --
 -- The three differ in how they date. A log has an entry for each grant while @EXACT_LIVE are alive,
 -- or the share is small. Then, and in a counter always, what is granted in the same of @CELLS cells
--- of a window shares an entry with the date of its newest grant: permits come back late by at most a
--- cell, never early. A fixed window dates everything at its beginning.
+-- of a window shares an entry with the date of its newest grant: permits come back late by at most
+-- a cell, never early. A fixed window dates everything at its beginning.
 --
 -- Totals run modulo @WRAP, so that what lies between two entries is a difference and nothing is
 -- ever summed. No entry is empty.
@@ -26,7 +26,8 @@ if head then
   local sound
   sound, since, before, dead, count, oldest, newest, total = pcall(function(state, slice)
     return slice(state, @log.since), slice(state, @log.before) + 0, slice(state, @log.dead) + 0,
-      slice(state, @log.count) + 0, slice(state, @log.oldest) + 0, slice(state, @log.newest) + 0, slice(state, @log.total) + 0
+      slice(state, @log.count) + 0, slice(state, @log.oldest) + 0, slice(state, @log.newest) + 0,
+      slice(state, @log.total) + 0
   end, head, sub)
   if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0
     and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP
@@ -62,7 +63,8 @@ if head then
       end
       local gone = low - 1
       local last = gone * @entry.bytes
-      since, before = sub(entries, @entry.date[..last]) + (@FIXED and window or 1), sub(entries, @entry.total[..last]) + 0
+      since = sub(entries, @entry.date[..last]) + (@FIXED and window or 1)
+      before = sub(entries, @entry.total[..last]) + 0
       entries, dead, count, behind = sub(entries, last + 1), dead + gone, count - gone, behind - gone
       oldest = entries == '' and newest or sub(entries, @entry.date[1]) + 0
     end

@@ -23,7 +23,8 @@ func (l *log[D]) text() string {
 		return columns.Log.Sprint(l.since, l.before, 0, 0, 0, 0, l.before)
 	}
 	last := len(l.entries) - 1
-	text := columns.Log.Sprint(l.since, l.before, 0, last+1, l.entries[0].date, l.entries[last].date, l.entries[last].total)
+	text := columns.Log.Sprint(l.since, l.before, 0, last+1, l.entries[0].date, l.entries[last].date,
+		l.entries[last].total)
 	for _, e := range l.entries[:last] {
 		text += columns.Entry.Sprint(e.date, e.total)
 	}
@@ -50,7 +51,8 @@ func TestALongLogIsOneString(t *testing.T) {
 				"redis":     clocked{client: client, uptime: 1_000_000, ref: ref},
 			} {
 				longest := longLog(t, a.String()+" on "+name, NewTwin(a).(packedTwin), server, p)
-				if a == AlgorithmSlidingLog && share > 20 && longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
+				if a == AlgorithmSlidingLog && share > 20 &&
+					longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
 					longest > columns.Packed.Bytes()+400*columns.Entry.Bytes() {
 					t.Errorf("%v of %d on %s: up to %d bytes", a, share, name, longest)
 				}

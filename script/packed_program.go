@@ -17,9 +17,10 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		AlgorithmSlidingLog:     {"slidinglog", log, "packed_taken", number(readFirst - 1)},
 		AlgorithmSlidingCounter: {"slidingcounter", log, "packed_taken", number(readFirst - 1)},
 		AlgorithmFixedWindow:    {"fixedwindow", log, "packed_taken", number(readFirst - 1)},
-		AlgorithmTokenBucket:    {"tokenbucket", []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"}, "packed_taken", "-1"},
-		AlgorithmLeakyBucket: {"leakybucket", []string{"packed_calm", "bucket", "leakybucket", "bucket_load"}, "leakybucket_taken",
-			"-1"},
+		AlgorithmTokenBucket: {"tokenbucket", []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"},
+			"packed_taken", "-1"},
+		AlgorithmLeakyBucket: {"leakybucket", []string{"packed_calm", "bucket", "leakybucket", "bucket_load"},
+			"leakybucket_taken", "-1"},
 	} {
 		add := func(operation int, name string, parts ...string) {
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{

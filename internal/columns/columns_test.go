@@ -85,7 +85,8 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 
 func TestReader(t *testing.T) {
 	table := Table{Name: "sample", Columns: []Column{
-		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 4, Text: true}, {Name: "weight", Width: 7}, {Name: "credit", Width: 5},
+		{Name: "mark", Fixed: "#"}, {Name: "id", Width: 4, Text: true}, {Name: "weight", Width: 7},
+		{Name: "credit", Width: 5},
 	}}
 	text := table.Sprint("0a1b", 7, -4)
 	if len(text) != table.Bytes() {
@@ -125,7 +126,9 @@ func TestAppend(t *testing.T) {
 
 func TestComment(t *testing.T) {
 	lines := strings.Join(Comment("ledger", 40), "\n")
-	if want := "ledger  1 SLB7  5 count(5)  10 half(13)\n        23 level(19)  42 alone(11)\n        53 searched(16)  = 68 bytes"; lines != want {
+	want := "ledger  1 SLB7  5 count(5)  10 half(13)\n        23 level(19)  42 alone(11)\n" +
+		"        53 searched(16)  = 68 bytes"
+	if lines != want {
 		t.Errorf("%s", lines)
 	}
 	if Comment("nothing", 40) != nil {

@@ -209,8 +209,8 @@ func (l *Lane) quit(a *Ask) {
 }
 
 // depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
-// would be in a hurry, or that some call has waited for so long that the answer could come after its
-// timeout, is dissolved: its callers find another, if there is time.
+// would be in a hurry, or that some call has waited for so long that the answer could come after
+// its timeout, is dissolved: its callers find another, if there is time.
 func (l *Lane) depart() *batch {
 	for {
 		l.mu.Lock()

@@ -23,8 +23,8 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
-// Who comes while what waits is more than can be sent in time is refused at once, but not who can go
-// with what waits already. When the line is shorter, calls are taken again.
+// Who comes while what waits is more than can be sent in time is refused at once, but not who can
+// go with what waits already. When the line is shorter, calls are taken again.
 func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

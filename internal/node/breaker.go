@@ -48,8 +48,8 @@ func (b *breaker) claimProbe(now int64) bool {
 }
 
 // succeeded closes the breaker and reports whether it was open. If a probe has closed it, its pause
-// goes on doubling until a call succeeds, too: a node may answer probes, which only read, and refuse
-// every call.
+// goes on doubling until a call succeeds, too: a node may answer probes, which only read, and
+// refuse every call.
 func (b *breaker) succeeded(now int64) bool {
 	if !b.open.Load() && b.since.Load() == 0 {
 		return false
@@ -66,8 +66,8 @@ func (b *breaker) succeeded(now int64) bool {
 	return false
 }
 
-// broke opens the breaker, or lengthens its pause, and reports whether that opened it. Pauses double
-// and are spread by a quarter, so that many processes do not probe in step.
+// broke opens the breaker, or lengthens its pause, and reports whether that opened it. Pauses
+// double and are spread by a quarter, so that many processes do not probe in step.
 func (b *breaker) broke(now int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

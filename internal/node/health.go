@@ -13,9 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not sent
-// in its time tells nothing. That one was not answered in its time tells only that something is
-// late, and this process may be: then a look follows, whose silence is judged.
+// report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not
+// sent in its time tells nothing. That one was not answered in its time tells only that something
+// is late, and this process may be: then a look follows, whose silence is judged.
 func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 	b := &e.breaker
 	late := isSilence(err)
