@@ -206,9 +206,7 @@ if not as_proposed then
     local list, parts = listed(), {}
     for from = 1, #list, @entry.bytes do
       local dates, sum = sub(list, @entry.date[from]) + 0, sub(list, @entry.total[from]) + 0
-      if @FIXED then
-        dates = dated(math.max(dates, now))
-      end
+      dates = @FIXED and dated(math.max(dates, now)) or dates
       if dates <= now - window then
         since, before = dates + (@FIXED and window or 1), sum
       else
@@ -249,7 +247,8 @@ if not TAKES then
   function refund(n, at)
     local own = dated(at)
     local i = after(own - 1)
-    if at < since + 0 or own <= now - window or i > count or date(i) ~= own and (i > past or not together(date(i), own)) then
+    if at < since + 0 or own <= now - window or i > count
+      or date(i) ~= own and (i > past or not together(date(i), own)) then
       return 0
     end
     local list, held = listed(), (upto(i) - upto(i - 1)) % @WRAP

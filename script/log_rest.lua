@@ -4,4 +4,4 @@
 local place = @log.bytes + dead * @entry.bytes
 entries = redis.call('GETRANGE', KEYS[1], format('%d', place), format('%d', place + behind * @entry.bytes - 1))
   .. (tail or '')
-tail = nil
+tail = false

@@ -55,7 +55,7 @@ local pace, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = @STATE
-local tail, tail_at -- what is written behind `partial` state, and where: see log.lua
+local tail, tail_at = false, '' -- what is written behind `partial` state, and where: see log.lua
 local partial = false -- text() gives the beginning only; what follows stays
 if head == '' then
   head = nil

@@ -8,6 +8,8 @@ import (
 // withPacked fills in the recipes of the algorithms that keep a shard in one string.
 func withPacked(all [programCount]recipe) [programCount]recipe {
 	log := []string{"log_load", "packed_calm", "log"}
+	token := []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"}
+	leaky := []string{"packed_calm", "bucket", "leakybucket", "bucket_load"}
 	for a, own := range map[Algorithm]struct {
 		file  string
 		rule  []string
@@ -17,10 +19,8 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		AlgorithmSlidingLog:     {"slidinglog", log, "packed_taken", number(readFirst - 1)},
 		AlgorithmSlidingCounter: {"slidingcounter", log, "packed_taken", number(readFirst - 1)},
 		AlgorithmFixedWindow:    {"fixedwindow", log, "packed_taken", number(readFirst - 1)},
-		AlgorithmTokenBucket: {"tokenbucket", []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"},
-			"packed_taken", "-1"},
-		AlgorithmLeakyBucket: {"leakybucket", []string{"packed_calm", "bucket", "leakybucket", "bucket_load"},
-			"leakybucket_taken", "-1"},
+		AlgorithmTokenBucket:    {"tokenbucket", token, "packed_taken", "-1"},
+		AlgorithmLeakyBucket:    {"leakybucket", leaky, "leakybucket_taken", "-1"},
 	} {
 		add := func(operation int, name string, parts ...string) {
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{

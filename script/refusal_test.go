@@ -209,10 +209,6 @@ func reserve(t *testing.T, e *Endpoint, ref ShardRef) error {
 	return err
 }
 
-func withoutLog(text string) string {
-	return regexp.MustCompile(`\n\{t\}:l:[^\n]*`).ReplaceAllString(text, "")
-}
-
 // everything is what all keys hold.
 func everything(t *testing.T, client rueidis.Client) string {
 	t.Helper()
