@@ -104,8 +104,8 @@ func (r refuseAll) B() rueidis.Builder {
 func (r refuseAll) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
 func (r refuseAll) Close()                   {}
 
-// takeMark is in the text of the script that takes permits, and in no other.
-const takeMark = "-- Take: propose a share, grant permits."
+// takeMark is in the text of the scripts that take permits of logs, and in no other.
+const takeMark = "-- Logs, take: the calm case"
 
 // mutant is a Redis client that puts another line in place of one of the take
 // script's: a limiter that is broken on purpose.
@@ -119,7 +119,7 @@ type mutant struct {
 }
 
 // mutants is a fleet of the one node that the client is of, on which everybody
-// runs the changed script. The line must stand exactly once in the script.
+// runs the changed script. The line must stand in the script.
 func mutants(tb testing.TB, node rueidis.Client, line, instead string) (fleet, *mutant) {
 	tb.Helper()
 	m := &mutant{Client: node, line: line, instead: instead, shas: make(map[string]string)}
@@ -137,10 +137,10 @@ func (m *mutant) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 		if !strings.Contains(words[1], takeMark) {
 			return m.Client.Do(ctx, cmd)
 		}
-		if strings.Count(words[1], m.line) != 1 {
-			panic("the take script does not hold exactly once: " + m.line)
+		if !strings.Contains(words[1], m.line) {
+			panic("the take script does not hold: " + m.line)
 		}
-		body = strings.Replace(words[1], m.line, m.instead, 1)
+		body = strings.ReplaceAll(words[1], m.line, m.instead)
 		m.mu.Lock()
 		m.shas[sha(words[1])] = sha(body)
 		m.mu.Unlock()

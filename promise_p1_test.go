@@ -102,22 +102,21 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 	}{
 		{
 			name: "permits come back early",
-			line: "local cut = now - span", instead: "local cut = now - math.floor(span * 3 / 4)",
+			line: "if newest <= now - window then", instead: "if newest <= now - window * 3 / 4 then",
 		},
 		{
 			name: "one permit of each batch is not counted",
-			line: "total, used = (total + granted) % WRAP", instead: "total, used = (total + granted - 1) % WRAP",
+			line: "(total + granted)", instead: "(total + granted - 1)",
 		},
 		{
-			name: "shares are twice as large",
-			line: "epoch, target, span, renew = proposed, sub(ARGV[1], 21, 33) + 0, window, true",
-			instead: "epoch, target, share, span, renew = proposed, sub(ARGV[1], 21, 33) * 2, sub(ARGV[1], 21, 33) * " +
-				"2, window, true",
+			name:    "shares are twice as large",
+			line:    "  if status == 2 then\n    share = ",
+			instead: "  if status == 2 then\n    target = target * 2\n    share = 2 * ",
 		},
 		{
 			name:    "the state expires early, and the loss is not noticed",
-			line:    "done = redis.pcall('SET', KEYS[1], text, 'PX', ttl)",
-			instead: "done = redis.pcall('SET', KEYS[1], text, 'PX', '50')",
+			line:    "done = redis.pcall('SET', KEYS[1], state, 'PX', life)",
+			instead: "done = redis.pcall('SET', KEYS[1], state, 'PX', '50')",
 			loss:    shardlimit.Resume,
 		},
 	} {
@@ -153,7 +152,8 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	const tick = time.Millisecond
 	limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1} // enough to be merged
-	for name, instead := range map[string]string{"as it is": mergeLine, "broken": "merged = true"} {
+	for name, instead := range map[string]string{"as it is": mergeLine, "broken": mergeLine + "\n" +
+		"    date = entered == count and count > 0 and newest or date"} {
 		t.Run(name, func(t *testing.T) {
 			frozen, set := frozen(t, 1)
 			f, m := mutants(t, frozen.admin(t), mergeLine, instead)
@@ -192,4 +192,4 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	}
 }
 
-const mergeLine = "newest, merged = date, true"
+const mergeLine = "entered = (closed or count == 0) and count + 1 or count"
