@@ -123,20 +123,26 @@ type attempt struct {
 	now     int64
 	reached bool          // one of them has answered
 	shed    bool          // one could not be asked in time, for the other calls of this process
-	queued  bool          // other collections of this process took its time
+	queued  bool          // one was busy with calls of this process until the call's time was up
 	retry   time.Duration // the shortest that was told
 	failure error         // of the last one that did not
 	by      int64         // of the asks
 }
 
-// failed takes in why a shard did not answer. What kept a node from it comes before that this
-// process had too much to do.
-func (a *attempt) failed(err error) {
-	overloaded := errors.Is(err, lane.ErrOverloaded)
-	a.shed = a.shed || overloaded
-	if a.failure == nil || !overloaded {
-		a.failure = err
+// failed takes in why a shard did not answer. A call whose time was up while the shard was answering
+// others of this process has waited in a queue of ours. What kept a node from answering comes before
+// that this process had too much to do.
+func (a *attempt) failed(s *lane.Seat, since int64, err error) {
+	if errors.Is(err, lane.ErrOverloaded) {
+		if s.Lane.Answered(since + 1) {
+			a.queued = true
+			return
+		}
+		if a.shed = true; a.failure != nil {
+			return
+		}
 	}
+	a.failure = err
 }
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant
@@ -166,7 +172,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 			if e := m.core.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(err)
+			seen.failed(v.seats[i], since, err)
 			seen.now = m.core.client.now()
 		}
 		if refused == refusals || time.Duration(seen.now-since) >= m.core.client.cfg.CallTimeout {
@@ -249,7 +255,7 @@ func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decisio
 			}
 			return e
 		}
-		seen.failed(err)
+		seen.failed(s, since, err)
 	}
 	if d.Granted == 0 {
 		seen.now = now
