@@ -23,7 +23,7 @@ const (
 	// while it is short; for large limits, grants closer together than about
 	// Per/128 share one log entry that is dated at the newest of them, so the only
 	// error is that a permit may come back up to Per/128 late, never early. No burst slips
-	// through. A shard takes up to 11 KB of Redis, whatever the limit.
+	// through. A shard takes up to 20 KB of Redis, whatever the limit.
 	SlidingLog Algorithm = iota
 	// SlidingCounter admits at most Permits in every interval of length Per, as SlidingLog does,
 	// but counts in 20 cells instead of a log: a shard takes a few hundred bytes, and a permit may
