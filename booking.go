@@ -139,7 +139,7 @@ func (c *core) noBooking(ctx context.Context, r *routes, err error) error {
 		return e
 	}
 	if errors.Is(err, lane.ErrOverloaded) {
-		return fmt.Errorf("%w: other calls of this process took its time", ErrWaitTooLong)
+		return fmt.Errorf("%w: %w", ErrWaitTooLong, lane.ErrOverloaded)
 	}
 	if isRefusal(err) {
 		return err

@@ -41,7 +41,7 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	default:
 		cause = r.absence()
 	}
-	if cause == lane.ErrOverloaded { //nolint:errorlint // it is never wrapped; such errors are many
+	if cause == lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
 		return Decision{}, errOverloaded
 	}
 	return Decision{}, register.Unavailable(cause)

@@ -335,6 +335,8 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 	switch {
 	case seen.queued:
 		retry = max(retry, time.Duration(now-since))
+	case seen.shed:
+		retry = max(retry, v.member.core.client.cfg.CallTimeout)
 	case seen.failure != nil && !seen.reached:
 		retry = v.member.core.client.cfg.CallTimeout
 	}
@@ -345,7 +347,17 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 // park keeps a call that was shed until its time is up. A caller that is refused at once comes back
 // at once, and then refusals, and not the calls that are served, have the processor.
 func (c *core) park(ctx context.Context, since int64) error {
-	clock.Sleep(ctx, c.client.cfg.CallTimeout-time.Duration(c.client.now()-since))
+	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
+	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
+		left = min(left, time.Until(at)*7/8)
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.client.ctx.Done():
+	}
 	return c.gone(ctx, nil)
 }
 

@@ -125,9 +125,10 @@ func (q *queue) hopeless(r *routes, err error) (d Decision) {
 	return d
 }
 
-// waitsOn reports whether callers wait on after a call that ended so.
+// waitsOn reports whether callers wait on after a call that ended so. That this process has too much
+// to do passes by itself.
 func (c *core) waitsOn(err error) bool {
-	return c.client.cfg.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
+	return errors.Is(err, ErrOverloaded) || c.client.cfg.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx

@@ -15,6 +15,7 @@ const (
 	logCells     = 128                   // of a window, for each of which a sliding log has an entry else
 	counterCells = 16                    // for each of which a sliding counter has one
 	mostPending  = 256                   // bookings
+	mostEntries  = 512                   // more of the past share the newest, and come back with that
 	mostUsed     = 9 * MaxPermits        // in a window, though more is charged
 )
 
@@ -72,7 +73,7 @@ var logs = map[Algorithm]dates{
 func (d dates) names() map[string]string {
 	return map[string]string{
 		"FIXED": strconv.FormatBool(d.fixed), "CELLS": number(d.cells),
-		"EXACT_SHARE": number(d.exactShare), "EXACT_LIVE": number(int64(d.exactLive)),
+		"EXACT_SHARE": number(d.exactShare), "EXACT_LIVE": number(int64(d.exactLive)), "MOST_ENTRIES": number(mostEntries),
 	}
 }
 
@@ -185,7 +186,7 @@ func (l *log[D]) joins(f *frame, date int64) bool {
 		return false
 	}
 	newest := l.entries[l.past-1].date
-	return newest == date || l.past >= l.by().exactLive && l.together(f, newest, date)
+	return newest == date || l.past >= mostEntries || l.past >= l.by().exactLive && l.together(f, newest, date)
 }
 
 func (l *log[D]) grant(f *frame, n int64) {
@@ -250,7 +251,7 @@ func (l *log[D]) earliest(f *frame, n, least int64) (us int64, room bool) {
 	if gone := l.used(f) + n - most; gone > 0 {
 		us = max(us, l.leave(f, gone))
 	}
-	return us, len(l.entries)-l.past < mostPending
+	return us, len(l.entries)-l.past < mostPending && len(l.entries) < mostEntries+mostPending
 }
 
 func (l *log[D]) book(f *frame, n, us int64) (at int64) {
@@ -291,7 +292,7 @@ func (l *log[D]) retry(f *frame, n int64) int64 {
 		if later == us {
 			for i := past; i < len(l.entries); i++ {
 				if date := l.entries[i].date; date-f.window < l.dated(f, f.now+us) && l.within(f, i)+n > most {
-					later = date - f.now
+					later = max(later, date-f.now)
 				}
 			}
 			if later == us {

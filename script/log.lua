@@ -125,7 +125,8 @@ end
 
 local function grant(n)
   local at = dated(now)
-  local joins = past > 0 and (date(past) == at or past >= @EXACT_LIVE and together(date(past), at))
+  local joins = past > 0
+    and (date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at))
   if past < count then
     local list, kept = listed(), joins and past - 1 or past
     keep(sub(list, 1, kept * @entry.bytes) .. format('@entry.form', at, (upto(past) + n) % @WRAP)
@@ -172,7 +173,7 @@ local function retry(n)
     if later == us then
       for i = last + 1, count do
         if date(i) - window < dated(now + us) and within(i) + n > most then
-          later = date(i) - now
+          later = math.max(later, date(i) - now)
         end
       end
       if later == us then
@@ -274,7 +275,7 @@ if not TAKES then
     if gone > 0 then
       us = math.max(us, leave(gone))
     end
-    return us, count - past < @MOST_PENDING
+    return us, count - past < @MOST_PENDING and count < @MOST_ENTRIES + @MOST_PENDING
   end
 
   function book(n, us)

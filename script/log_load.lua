@@ -29,7 +29,7 @@ if head then
       slice(state, @log.count) + 0, slice(state, @log.oldest) + 0, slice(state, @log.newest) + 0,
       slice(state, @log.total) + 0
   end, head, sub)
-  if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0
+  if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0 and dead + count < 2e4
     and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP
     and (#head >= @log.bytes + (dead + count - 1) * @entry.bytes and #head >= @log.bytes or #head == @READ)) then
     return {-1, 1}

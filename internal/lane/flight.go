@@ -23,6 +23,7 @@ type flight struct {
 	served   []*Lane // see ranges
 	load     int     // how much that is, see maxLoad
 	began    int64   // when it was sent
+	failed   bool    // without a good answer
 	shards   int     // of the sections: those of one lane follow each other
 	oldest   int64
 	split    bool // some limit has shards to go to instead
@@ -100,7 +101,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	}
 	f.sent.Store(false)
 	f.over.Store(false)
-	f.began = now
+	f.began, f.failed = now, false
 	f.ctx.at = e.Clock.At(now + int64(budget))
 	f.watch.Reset(budget)
 	e.air.add(f)
@@ -113,6 +114,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	if !f.over.CompareAndSwap(false, true) {
 		return nil, false
 	}
+	f.failed = err != nil
 	goesOn = f.outbox.land(f)
 	f.land(received, err)
 	if !inTime { // its context has ended

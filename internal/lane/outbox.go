@@ -152,10 +152,16 @@ func (o *outbox) unload(f *flight) {
 	}
 	now := o.env.Clock.Now()
 	took := now - f.began
-	if o.best == 0 || took < o.best {
+	if !f.failed && (o.best == 0 || took < o.best) {
 		o.best = took
 	}
-	o.best += (took - o.best) / 256 // the way may have become longer
+	switch { // The way may have become longer. What waited for other flights of this process does not tell.
+	case f.failed:
+	case o.most == leastAboard:
+		o.best += (took - o.best) / 8
+	case f.load <= leastAboard && o.aboard == f.load:
+		o.best += (took - o.best) / 256
+	}
 	waited, most := took-o.best, int64(o.env.CallTimeout/8)
 	switch {
 	case waited > most:

@@ -65,8 +65,9 @@ func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
 
 // How long a look waits for an answer.
 const (
-	lookTicks = 20 // of a call timeout
-	lookMost  = 10 // call timeouts, however late this process is
+	lookLeast = 100 * time.Millisecond // of silence, or a call timeout: shorter ticks are late on any machine
+	lookTicks = 20                     // of that
+	lookMost  = 10                     // times as long, however late this process is
 )
 
 // patiently returns the answer to a call, or that there was none for a call timeout. In a process
@@ -74,13 +75,14 @@ const (
 // goroutine was late itself: whoever reads replies has waited for a processor, too. A process that
 // is late all the time does not judge.
 func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) (judged bool, err error) {
-	tick := n.env.CallTimeout / lookTicks
+	whole := max(n.env.CallTimeout, lookLeast)
+	tick := whole / lookTicks
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	began := n.env.Clock.Now()
 	answers := e.answers.Load()
 	for silent, now := 0, began; silent < lookTicks; {
-		if now-began > int64(lookMost*n.env.CallTimeout) {
+		if now-began > int64(lookMost*whole) {
 			return false, context.DeadlineExceeded
 		}
 		select {
