@@ -129,9 +129,9 @@ type attempt struct {
 	by      int64         // of the asks
 }
 
-// failed takes in why a shard did not answer. A call whose time was up while the shard was answering
-// others of this process has waited in a queue of ours. What kept a node from answering comes before
-// that this process had too much to do.
+// failed takes in why a shard did not answer. A call whose time was up while the shard was
+// answering others of this process has waited in a queue of ours. What kept a node from answering
+// comes before that this process had too much to do.
 func (a *attempt) failed(s *lane.Seat, since int64, err error) {
 	if errors.Is(err, lane.ErrOverloaded) {
 		if s.Lane.Answered(since + 1) {

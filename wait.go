@@ -125,8 +125,8 @@ func (q *queue) hopeless(r *routes, err error) (d Decision) {
 	return d
 }
 
-// waitsOn reports whether callers wait on after a call that ended so. That this process has too much
-// to do passes by itself.
+// waitsOn reports whether callers wait on after a call that ended so. That this process has too
+// much to do passes by itself.
 func (c *core) waitsOn(err error) bool {
 	return errors.Is(err, ErrOverloaded) || c.client.cfg.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
 }

@@ -1,10 +1,12 @@
 --@needs FORM MAGIC burst ceil closed_until contended epoch format now offset reset share start
 --@needs target text touched window
 -- One-string algorithms: writes the state, which keeps its time to live. Takes tell by `touched`
--- whether that was set in this sixteenth of a window, so it is made long enough for what they grant.
+-- whether that was set in this sixteenth of a window. So it is made long enough for what they
+-- grant.
 local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
   .. text()
-local life, done = ceil(reset() / 1000) + ceil(window / 500), nil
+local life = ceil(reset() / 1000) + ceil(window / 500)
+local done
 if now - now % (window / 16) ~= touched - touched % (window / 16) and redis.call('PTTL', KEYS[1]) < life then
   done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
 else
