@@ -1,6 +1,7 @@
 package shardlimit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -88,5 +89,43 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 		if d, err := users.Limiter("after").Allow(t.Context()); err != nil || !d.Allowed {
 			t.Errorf("after that: %+v, %v", d, err)
 		}
+	})
+}
+
+// A call that is shed is answered by the outage policy before its context ends, and ends when its
+// client is closed.
+func TestACallThatIsShedHearsItsContextAndItsClient(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := bubbledNodes(t, 1)
+		f.punctual = true
+		client := f.client(t, onOutage(shardlimit.FailOpen))
+		users := keyed(t, client, "users", shardlimit.PerMinute(10))
+		if _, err := users.Limiter("first").Allow(t.Context()); err != nil { // loads the scripts
+			t.Fatal(err)
+		}
+		nodes[0].each.Store(int64(time.Millisecond))
+		var crowd sync.WaitGroup
+		for i := range 600 {
+			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })
+		}
+		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
+		hasty, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if d, err := users.Limiter("hasty").Allow(hasty); err != nil || !d.Degraded {
+			t.Errorf("with a context of 20 ms: %+v, %v", d, err)
+		}
+		began := time.Now()
+		crowd.Go(func() {
+			if _, err := users.Limiter("last").Allow(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+			if took := time.Since(began); took > 10*time.Millisecond {
+				t.Errorf("after Close it took %s", took)
+			}
+		})
+		time.Sleep(5 * time.Millisecond)
+		client.Close()
+		crowd.Wait()
 	})
 }

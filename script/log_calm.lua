@@ -21,7 +21,8 @@ if calm and not stepped and share > 0 and newest <= now
   if granted > 0 then
     date, upto = @FIXED and now - now % window or now, (total + granted) % @WRAP
     local cell = floor(window / @CELLS)
-    if count > 0 and date ~= newest and count < @MOST_ENTRIES and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE
+    if count > 0 and date ~= newest and count < @MOST_ENTRIES
+      and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE
       or date - date % cell ~= newest - newest % cell) then
       closed = format('@entry.form', newest, total)
     end

@@ -105,3 +105,56 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 	}
 	return longest
 }
+
+// What is charged beyond the share, and what is booked and comes to be past, makes no log longer
+// than it may be, and none that cannot be read.
+func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
+	m := miniredis.RunT(t)
+	endpoint := NewEndpoint(miniClient(t, m))
+	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter} {
+		ref, twin, now := a.Keys("", "t", "limit"), NewTwin(a).(packedTwin), int64(epoch0)
+		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
+		server := emulated{server: m, endpoint: endpoint, ref: ref}
+		most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes()
+		for i := range 800 {
+			now += 7_000_000
+			var want, got any
+			var err error
+			if i%2 == 0 {
+				charge := SettleRequest{Proposal: p, Charge: 1}
+				want = twin.Settle(now, charge)
+				got, err = server.settle(now, charge)
+			} else {
+				book := &ReserveRequest{Proposal: p, Permits: 1, MinDelay: time.Second, MaxDelay: time.Hour}
+				want = twin.Reserve(now, book)
+				got, err = server.reserve(now, book)
+			}
+			if err != nil || !reflect.DeepEqual(want, got) {
+				t.Fatalf("%v, step %d: %v\ntwin   %+v\nserver %+v", a, i, err, want, got)
+			}
+			if head, _ := server.stored(); len(head) > most {
+				t.Fatalf("%v, step %d: %d bytes, at most %d", a, i, len(head), most)
+			}
+		}
+	}
+}
+
+// Bookings that are not in the order of their dates, as no operation leaves them, keep no server
+// busy for ever.
+func TestDamagedBookingsEndALoop(t *testing.T) {
+	m := miniredis.RunT(t)
+	ref, twin, now := AlgorithmSlidingLog.Keys("", "t", "limit"), &slidingTwin{}, int64(epoch0)
+	p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour})
+	twin.Take(now, ones(p, 100))
+	twin.own.entries = append(twin.own.entries, entry{now + 1e12, 110}, entry{now + 10, 120})
+	if err := m.Set(ref.head, twin.head()); err != nil {
+		t.Fatal(err)
+	}
+	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}
+	if reply, err := server.take(now, ones(p, 1)); err == nil && reply.Granted != 0 {
+		t.Errorf("%+v", reply)
+	}
+	if reply := twin.Take(now, ones(p, 1)); reply.Granted != 0 {
+		t.Errorf("the twin: %+v", reply)
+	}
+}

@@ -303,3 +303,65 @@ func TestPackedClock(t *testing.T) {
 		}
 	})
 }
+
+// Takes rely on the time to live that was set in the same sixteenth of a window. A settlement that
+// comes first in each of them leaves the state a life that is long enough for what follows.
+func TestAStateThatWasSettledLivesLongEnough(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+		p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Burst: 1000, Window: 1600 * time.Millisecond,
+			Keep: 5 * time.Second, Algorithm: a})
+		last, came := TakeReply{}, int64(0)
+		for i := range 150 {
+			if i > 0 {
+				reply, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: last.RefundAt(last.Granted - 1)})
+				if came += reply.Back; err != nil {
+					t.Fatalf("%d: %v", i, err)
+				}
+			}
+			reply, err := endpoint.Take(ctx, ref, ones(p, 10))
+			if err != nil || reply.Granted != 10 {
+				t.Fatalf("%d: %+v %v", i, reply, err)
+			}
+			if life := c.TTL(ref.head); life < reply.Reset {
+				t.Fatalf("%d: lives %v; all is free in %v", i, life, reply.Reset)
+			}
+			last = reply
+			c.forward(110 * time.Millisecond)
+		}
+		if a == AlgorithmSlidingLog && came != 149 {
+			t.Errorf("%d of 149 came back", came)
+		}
+	})
+}
+
+// A settlement knows nothing of the limit's window. A state that it stores lives as long as what is
+// granted after it counts.
+func TestASettlementThatLowersAShareLeavesALongEnoughLife(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+		offer := Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 10, Window: time.Hour, Keep: 24 * time.Hour, Algorithm: a}
+		first, err := endpoint.Take(ctx, ref, ones(terms(t, offer), 10))
+		if err != nil || first.Granted != 10 {
+			t.Fatalf("%+v %v", first, err)
+		}
+		offer.Epoch, offer.Target, offer.Floor, offer.Burst = 2, 5, 5, 5
+		lower := terms(t, offer)
+		if _, err := endpoint.Take(ctx, ref, &TakeRequest{Proposal: lower}); err != nil {
+			t.Fatal(err)
+		}
+		c.forward(2 * time.Hour)
+		if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: first.RefundAt(9)}); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := endpoint.Take(ctx, ref, ones(lower, 5))
+		if err != nil || reply.Granted == 0 {
+			t.Fatalf("%+v %v", reply, err)
+		}
+		if life := c.TTL(ref.head); life < reply.Reset {
+			t.Errorf("lives %v; all is free in %v", life, reply.Reset)
+		}
+	})
+}

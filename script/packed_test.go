@@ -16,8 +16,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow, AlgorithmTokenBucket,
-	AlgorithmLeakyBucket}
+var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow,
+	AlgorithmTokenBucket, AlgorithmLeakyBucket}
 
 // packedTwin is a twin whose state tests can read.
 type packedTwin interface {

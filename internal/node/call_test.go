@@ -52,6 +52,18 @@ func reached(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 		telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
 }
 
+// silent is a node that answers nothing, after a call to it has just ended without an answer.
+func silent(tb testing.TB) (*Node, telemetry.Call) {
+	tb.Helper()
+	n, _, about := reached(tb)
+	ctx, call, err := n.Begin(tb.Context(), 0, about, 0, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	call.Finish(ctx, context.DeadlineExceeded)
+	return n, about
+}
+
 // A call of any kind without an answer has the node looked at, and the silence of that look keeps
 // further calls away. A call that had too little time, or whose caller left, tells nothing, and
 // neither does an answer that is a refusal.
@@ -100,12 +112,7 @@ func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 // it is punctual again, the silence counts.
 func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, _, about := reached(t)
-		ctx, call, err := n.Begin(t.Context(), 0, about, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		call.Finish(ctx, context.DeadlineExceeded)
+		n, _ := silent(t)
 		for range 3 * lookTicks {
 			time.Sleep(n.env.CallTimeout / lookTicks)
 			n.env.Clock.Stop(-n.env.CallTimeout / lookTicks) // every tick takes twice its time
@@ -125,12 +132,7 @@ func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
 // leaves.
 func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, _, about := reached(t)
-		ctx, call, err := n.Begin(t.Context(), 0, about, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		call.Finish(ctx, context.DeadlineExceeded)
+		n, about := silent(t)
 		time.Sleep(n.env.CallTimeout + time.Millisecond)
 		begin := func(probes bool) (*Call, error) {
 			_, call, err := n.BeginUnlessAway(t.Context(), 0, about, probes)
