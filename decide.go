@@ -71,7 +71,7 @@ func (m *member) begin(ctx context.Context, first *call, d *Decision) (boarded b
 	case r == nil:
 		err = m.unknown(n, first.UpTo, d)
 	case first.UpTo:
-		err = m.some(ctx, r, n, first.Since, d)
+		err = m.some(ctx, r, n, first.Since, false, d)
 	case r.limit.Lease > 0:
 		err = m.leased(ctx, r, leaseCall{n, first.Since, m.core.client.suspended()}, d)
 	default:
@@ -120,7 +120,7 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 		return nil
 	}
 	if first.UpTo {
-		return m.some(ctx, newer, first.N, first.Since, d)
+		return m.some(ctx, newer, first.N, first.Since, false, d)
 	}
 	if permits := newer.limit.most(); first.N > permits {
 		return c.tooMany(first.N, permits)

@@ -103,7 +103,7 @@ func (ls *leases) refill(ctx context.Context, r *routes, call leaseCall, d *Deci
 		return false, nil
 	}
 	var all Decision
-	err = ls.member.some(ctx, r, call.n+extra, call.since, &all)
+	err = ls.member.some(ctx, r, call.n+extra, call.since, false, &all)
 	switch {
 	case err != nil:
 		return true, err

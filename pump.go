@@ -135,7 +135,7 @@ func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d De
 	case r == nil:
 		d, err = q.member.outage(nil, n, singles, nil)
 	case singles:
-		err = q.member.some(ctx, r, n, now, &d)
+		err = q.member.some(ctx, r, n, now, r.limit.Algorithm == LeakyBucket, &d)
 	default:
 		err = q.member.whole(ctx, r, n, now, &d)
 	}

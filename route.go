@@ -221,8 +221,9 @@ func (c *core) take(r *routes, a *lane.Ask, d *Decision) {
 	c.complete(d, r, a.Rest, a.Now)
 }
 
-// some gets as many permits as there are, up to n, from as many shards as it takes.
-func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decision) error {
+// some gets as many permits as there are, up to n, from as many shards as it takes; turns of a
+// bucket from one, so that a shard that answers late holds none up that another gave.
+func (m *member) some(ctx context.Context, r *routes, n, since int64, turns bool, d *Decision) error {
 	if r.limit.Scope == PerParticipant {
 		m.decidePerParticipant(&r.limit, n, true, d)
 		return nil
@@ -247,6 +248,9 @@ func (m *member) some(ctx context.Context, r *routes, n, since int64, d *Decisio
 		if err == nil {
 			seen.reached, rest = true, part.Rest
 			d.add(s, &part.Answer)
+			if turns && d.Granted > 0 {
+				break
+			}
 			continue
 		}
 		if e := c.gone(ctx, err); e != nil {
